@@ -1,0 +1,51 @@
+# Everything a fresh Debian or Ubuntu with Python >= 3.11 needs to try notleader and to work on it.
+#   make demo [INCIDENT=leader-lost]   a real Kafka, a real client, one incident, and what Spark says of it
+#   make test                          lint, types, import rules and all tests
+#   make test-outages                 real outages against their replays (wants a quiet machine)
+#   make test-clients                  every pinned client, directly and through the proxy (needs the toolchains that
+#                                      docs/clients.md names, and most of an hour)
+#   make lint | make format | make clean
+
+PYTHON ?= python3
+INCIDENT ?=
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: demo test test-clients test-outages lint format clean
+.DELETE_ON_ERROR:
+
+demo: $(INSTALLED)
+	@$(BIN)/notleader demo $(INCIDENT)
+
+test: lint
+	@sh scripts/test-tools.sh
+	@$(BIN)/python -m pytest -q
+
+# Builds take longer than a test may without being suspected of hanging.
+test-clients: $(INSTALLED)
+	@sh scripts/test-tools.sh
+	@$(BIN)/python -m pytest -q -o faulthandler_timeout=0 tests/clients/every_client.py tests/clients
+
+# Real outages and their replays: what they compare takes a quiet machine.
+test-outages: $(INSTALLED)
+	@$(BIN)/python -m pytest -q -m outage
+
+lint: $(INSTALLED)
+	@$(BIN)/ruff check -q .
+	@$(BIN)/ruff format -q --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(INSTALLED)
+	@$(BIN)/ruff check -q --fix .
+	@$(BIN)/ruff format -q .
+
+# Set up again only when what is to be installed has changed.
+$(INSTALLED): pyproject.toml scripts/setup.sh
+	@sh scripts/setup.sh '$(PYTHON)' '$(VENV)'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist notleader-demo out capture .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,3 @@
+module notleader/load
+
+go 1.19

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// plan says what a run asks for.
+type plan struct {
+	target      string
+	workload    string
+	connections int
+	inflight    int
+	bytes       int
+	warmup      time.Duration
+	duration    time.Duration
+}
+
+// result counts what happened; the Total fields include the warm-up.
+type result struct {
+	Workload      string  `json:"workload"`
+	Connections   int     `json:"connections"`
+	Inflight      int     `json:"inflight"`
+	Requests      int64   `json:"requests"`
+	Bytes         int64   `json:"bytes"`
+	Seconds       float64 `json:"seconds"`
+	TotalRequests int64   `json:"total_requests"`
+	TotalBytes    int64   `json:"total_bytes"`
+	P50us         float64 `json:"p50_us"`
+	P99us         float64 `json:"p99_us"`
+	MeanUs        float64 `json:"mean_us"`
+	MaxUs         float64 `json:"max_us"`
+}
+
+func (p plan) request() ([]byte, error) {
+	switch p.workload {
+	case "small":
+		return heartbeatRequest(), nil
+	case "produce":
+		return produceRequest(p.bytes), nil
+	case "fetch":
+		return fetchRequest(p.bytes), nil
+	case "metadata":
+		return metadataRequest(), nil
+	}
+	return nil, fmt.Errorf("unknown workload %q", p.workload)
+}
+
+// tally is one connection's count; only its own goroutine writes it.
+type tally struct {
+	requests, bytes           int64
+	totalRequests, totalBytes int64
+	latency                   histogram
+}
+
+func run(p plan) (result, error) {
+	template, err := p.request()
+	if err != nil {
+		return result{}, err
+	}
+	conns, err := dial(p.target, p.connections)
+	if err != nil {
+		return result{}, err
+	}
+	var measuring, stopping atomic.Bool
+	tallies := make([]tally, p.connections)
+	failures := make(chan error, p.connections)
+	var working sync.WaitGroup
+	for i := range conns {
+		working.Add(1)
+		go func(i int) {
+			defer working.Done()
+			defer conns[i].Close()
+			if err := converse(conns[i], template, p.inflight, &tallies[i], &measuring, &stopping); err != nil {
+				failures <- fmt.Errorf("connection %d: %w", i, err)
+				stopping.Store(true)
+			}
+		}(i)
+	}
+	wait(p.warmup, &stopping)
+	measuring.Store(true)
+	started := time.Now()
+	wait(p.duration, &stopping)
+	measuring.Store(false)
+	elapsed := time.Since(started)
+	stopping.Store(true)
+	working.Wait()
+	select {
+	case err := <-failures:
+		return result{}, err
+	default:
+	}
+	sum := result{Workload: p.workload, Connections: p.connections, Inflight: p.inflight, Seconds: elapsed.Seconds()}
+	var all histogram
+	for i := range tallies {
+		one := &tallies[i]
+		sum.Requests += one.requests
+		sum.Bytes += one.bytes
+		sum.TotalRequests += one.totalRequests
+		sum.TotalBytes += one.totalBytes
+		all.add(&one.latency)
+	}
+	sum.P50us, sum.P99us = all.quantile(0.5), all.quantile(0.99)
+	sum.MeanUs, sum.MaxUs = all.mean(), all.max()
+	return sum, nil
+}
+
+func wait(duration time.Duration, stopping *atomic.Bool) {
+	for end := time.Now().Add(duration); time.Now().Before(end) && !stopping.Load(); {
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// dial opens the connections and asks each for its versions, as a client does first.
+func dial(target string, connections int) ([]net.Conn, error) {
+	conns := make([]net.Conn, connections)
+	failures := make([]error, connections)
+	gate := make(chan struct{}, 64)
+	var dialing sync.WaitGroup
+	for i := range conns {
+		dialing.Add(1)
+		gate <- struct{}{}
+		go func(i int) {
+			defer dialing.Done()
+			defer func() { <-gate }()
+			conn, err := net.DialTimeout("tcp", target, 10*time.Second)
+			if err == nil {
+				conns[i] = conn
+				conn.SetDeadline(time.Now().Add(20 * time.Second))
+				if err = once(conn, apiVersionsRequest()); err == nil {
+					conn.SetDeadline(time.Time{})
+				}
+			}
+			failures[i] = err
+		}(i)
+	}
+	dialing.Wait()
+	for i, err := range failures {
+		if err != nil {
+			return nil, fmt.Errorf("connection %d: %w", i, err)
+		}
+	}
+	return conns, nil
+}
+
+func once(conn net.Conn, request []byte) error {
+	if _, err := conn.Write(request); err != nil {
+		return err
+	}
+	var head [4]byte
+	if _, err := io.ReadFull(conn, head[:]); err != nil {
+		return err
+	}
+	_, err := io.CopyN(io.Discard, conn, int64(binary.BigEndian.Uint32(head[:])))
+	return err
+}
+
+// converse keeps `inflight` requests under way until it is told to stop, then takes the last answers.
+func converse(
+	conn net.Conn, template []byte, inflight int, count *tally, measuring, stopping *atomic.Bool,
+) error {
+	reader := bufio.NewReaderSize(conn, largeBuffer)
+	sink := make([]byte, 256<<10)
+	out := make([]byte, 0, inflight*len(template))
+	sent := make([]time.Time, inflight) // a ring: correlation id modulo its size
+	next, due := uint32(0), uint32(0)
+	for {
+		if !stopping.Load() {
+			now := time.Now()
+			out = out[:0]
+			for int(next-due) < inflight {
+				at := len(out)
+				out = append(out, template...)
+				binary.BigEndian.PutUint32(out[at+correlationFrom:], next)
+				sent[int(next)%inflight] = now
+				next++
+			}
+			if _, err := conn.Write(out); err != nil {
+				return err
+			}
+		} else if next == due {
+			return nil
+		}
+		// One answer at least, and whatever else has come with it.
+		for first := true; next != due && (first || holdsWholeRequest(reader)); first = false {
+			size, id, err := readAnswer(reader, sink)
+			if err != nil {
+				return err
+			}
+			if id != due {
+				return fmt.Errorf("answer %d where %d was due", id, due)
+			}
+			bytes := int64(size + len(template))
+			count.totalRequests++
+			count.totalBytes += bytes
+			if measuring.Load() {
+				count.requests++
+				count.bytes += bytes
+				count.latency.record(time.Since(sent[int(id)%inflight]))
+			}
+			due++
+		}
+	}
+}
+
+func readAnswer(reader *bufio.Reader, sink []byte) (size int, id uint32, err error) {
+	head, err := reader.Peek(headBytes)
+	if err != nil {
+		return 0, 0, err
+	}
+	size = int(binary.BigEndian.Uint32(head)) + 4
+	id = binary.BigEndian.Uint32(head[4:])
+	for left := size; left > 0; {
+		part := sink
+		if left < len(part) {
+			part = part[:left]
+		}
+		n, err := reader.Read(part)
+		left -= n
+		if err != nil {
+			return 0, 0, err
+		}
+	}
+	return size, id, nil
+}

@@ -1,0 +1,99 @@
+"""The page in the documentation, written from the results of one bench."""
+
+from __future__ import annotations
+
+from benchmarks.proxy.notleader import RULES
+from benchmarks.proxy.report import Results, cpu_cell
+from benchmarks.proxy.workloads import WORKLOADS
+
+_MIB = 1 << 20
+
+_INTRODUCTION = """# How fast it is, beside its peers
+
+`python -m benchmarks.proxy` wrote this page. It sends the same load through each proxy in turn, in interleaved
+rounds, to a broker that answers at once, and then through each to a real Kafka broker. All of it shares one
+machine: load, proxy and broker compete for its cores, so read **ratios and CPU**, not absolute throughput. Every
+figure is the median over the rounds; a ratio compares with the run without a proxy in the same round. CPU is the
+user and system time of all of a proxy's processes, work put off until after the run (a capture's files) included.
+"""
+
+_TARGETS = f"""
+`notleader` is the bare proxy; `+rules` has {RULES} fault rules on APIs the load does not use; `+capture` records
+every exchange at partition level; `+all` is both, and the HTTP API; `+own-api-rules` has {RULES} rules on the very
+APIs the load uses, for topics and groups that do not exist. nginx and HAProxy run one worker. None of the peers but
+Kroxylicious and kafka-proxy reads Kafka's protocol; none records anything.
+"""
+
+
+def page(results: Results, plots: str) -> str:
+    """Markdown; ``plots`` is the path of the folder with the plots, from the page's own."""
+    machine = results.machine
+    versions = ", ".join(f"{name} {version}" for name, version in results.versions.items() if version)
+    parts = [
+        _INTRODUCTION,
+        f"{results.date}; {machine['processor']}, {machine['cores']} cores, {machine['memory']}, Linux"
+        f" {machine['kernel']}, Python {machine['python']}; {results.rounds} rounds of {results.duration_s:g} s."
+        f" Versions: {versions}.\n",
+        *(f"Not measured: {reason}.\n" for reason in results.skipped),
+        _TARGETS,
+        f"![Throughput over direct]({plots}/ratio.svg)\n\n![CPU]({plots}/cpu.svg)\n",
+        *_workloads(results),
+        *_memory(results),
+        *_real(results),
+    ]
+    return "\n".join(parts)
+
+
+def _workloads(results: Results) -> list[str]:
+    parts = []
+    for workload in WORKLOADS:
+        rows = [one for one in results.figures if one.workload == workload.name]
+        if not rows:
+            continue
+        cells = [
+            [
+                one.target,
+                f"{one.ratio:.2f}",
+                f"{one.added_p50_us:.0f}",
+                f"{one.added_p99_us:.0f}",
+                cpu_cell(workload, one),
+                f"{one.rss_bytes / _MIB:.0f}",
+            ]
+            for one in sorted(rows, key=lambda row: -row.ratio)
+        ]
+        headings = ["", "ratio to direct", "added p50 µs", "added p99 µs", "CPU", "RSS MiB"]
+        parts.append(f"## {workload.title[0].upper()}{workload.title[1:]}\n\n{_table(headings, cells)}")
+    return parts
+
+
+def _memory(results: Results) -> list[str]:
+    if not results.holdings:
+        return []
+    cells = [
+        [
+            held.target,
+            f"{held.rss_at_start / _MIB:.0f}",
+            f"{held.rss_at_100 / _MIB:.0f}",
+            str(held.idle_connections),
+            f"{held.bytes_per_idle_connection / 1024:.1f}",
+            "yes" if held.all_alive else "no",
+        ]
+        for held in results.holdings
+    ]
+    headings = ["", "RSS at start MiB", "100 busy connections MiB", "idle held", "KiB per idle", "all still answer"]
+    return [f"## Memory\n\n{_table(headings, cells)}"]
+
+
+def _real(results: Results) -> list[str]:
+    parts = []
+    for name in dict.fromkeys(one.workload for one in results.real):
+        rows = sorted((one for one in results.real if one.workload == name), key=lambda row: -row.ratio)
+        cells = [[one.target, f"{one.ratio:.2f}", one.added_cell, one.cpu_cell] for one in rows]
+        table = _table(["", "ratio to direct", "added average µs", "CPU"], cells)
+        parts.append(f"## Real Kafka: {name}\n\n{table}")
+    return parts
+
+
+def _table(headings: list[str], rows: list[list[str]]) -> str:
+    lines = [headings, ["---"] + ["---:"] * (len(headings) - 1), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"

@@ -1,0 +1,251 @@
+"""Interleaved rounds: in each, every workload goes to every target, the broker itself first."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import statistics
+import subprocess
+import tempfile
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.proxy.errors import UnavailableError
+from benchmarks.proxy.processes import cpu_seconds, settle
+from benchmarks.proxy.targets import DIRECT, HOST, Running, Target
+from benchmarks.proxy.workloads import Workload
+from proxy.lab.ports import free_ports
+from proxy.lab.process import Child
+
+_RUN_TIMEOUT_S = 120.0
+_GB = 1e9
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One workload through one target in one round. ``cpu_s`` is the proxy's, over requests_in_all."""
+
+    round: int
+    workload: str
+    target: str
+    requests: int
+    bytes: int
+    seconds: float
+    p50_us: float
+    p99_us: float
+    requests_in_all: int
+    bytes_in_all: int
+    cpu_s: float
+    rss_bytes: int
+
+    @property
+    def rate(self) -> float:
+        """Requests per second."""
+        return self.requests / self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The medians of one workload through one target over all rounds."""
+
+    workload: str
+    target: str
+    ratio: float
+    added_p50_us: float
+    added_p99_us: float
+    cpu_us_per_request: float
+    cpu_s_per_gb: float
+    rss_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What a target's memory does: at 100 busy connections, and with many idle ones."""
+
+    target: str
+    rss_at_start: int
+    rss_at_100: int
+    idle_connections: int
+    rss_when_idle: int
+    all_alive: bool
+
+    @property
+    def bytes_per_idle_connection(self) -> float:
+        """What one more idle connection takes."""
+        return (self.rss_when_idle - self.rss_at_100) / max(self.idle_connections - 100, 1)
+
+
+@contextlib.contextmanager
+def broker(program: Path, folder: Path) -> Generator[int]:
+    """The broker that answers at once; gives its port."""
+    port = free_ports(1)[0]
+    with tempfile.TemporaryDirectory(prefix="notleader-bench-") as logs:
+        child = Child([str(program), "broker", f"-listen={HOST}:{port}"], log=Path(logs) / "broker.log", stdout="pipe")
+        try:
+            assert child.popen.stdout is not None
+            if not child.popen.stdout.readline():
+                raise UnavailableError(f"the fake broker did not start: {child.log.read_text()}")
+            yield port
+        finally:
+            child.stop()
+
+
+@contextlib.contextmanager
+def started(targets: Iterable[Target], broker_port: int, folder: Path, say: Say) -> Generator[list[Running]]:
+    """All targets that start, the broker itself first; the others are named with the reason."""
+    running: list[Running] = []
+    try:
+        for target in (DIRECT, *targets):
+            try:
+                running.append(Running(target, broker_port, folder))
+            except UnavailableError as error:
+                say(f"skipped: {error}")
+        yield running
+    finally:
+        for one in running:
+            one.stop()
+
+
+def measure(
+    program: Path,
+    targets: Sequence[Running],
+    workloads: Sequence[Workload],
+    *,
+    rounds: int,
+    duration_s: float,
+    say: Say,
+) -> list[Sample]:
+    """All samples. The order of the targets turns by one from round to round, the broker itself stays first.
+
+    More than one round: an unrecorded one comes before, for compilers and caches that have to warm up.
+    """
+    samples: list[Sample] = []
+    direct, proxies = targets[0], list(targets[1:])
+    if rounds > 1:
+        for running in proxies:
+            say(f"warming up {running.target.name}")
+            for workload in workloads:
+                with contextlib.suppress(UnavailableError):
+                    sample(program, running, workload, -1, min(duration_s, 1.0))
+    for number in range(rounds):
+        turn = number % max(len(proxies), 1)
+        for workload in workloads:
+            for running in (direct, *proxies[turn:], *proxies[:turn]):
+                say(f"round {number + 1}/{rounds}: {workload.name} through {running.target.name}")
+                try:
+                    samples.append(sample(program, running, workload, number, duration_s))
+                except UnavailableError as error:
+                    if running is direct:
+                        raise
+                    say(f"not measured: {workload.name} through {error}")
+    return samples
+
+
+def sample(program: Path, running: Running, workload: Workload, number: int, duration_s: float) -> Sample:
+    """One run. Raises UnavailableError when the load could not be carried."""
+    before = 0.0
+    if running.pid is not None:
+        settle(running.pid)  # what is left of an earlier run is not this one's
+        before = cpu_seconds(running.pid)
+    told = load(program, workload.command(running.address, duration_s, duration_s / 5), running.target.name)
+    cpu_s = 0.0
+    if running.pid is not None:
+        settle(running.pid, at_least_s=running.target.settle_s)
+        cpu_s = cpu_seconds(running.pid) - before
+    return Sample(
+        round=number,
+        workload=workload.name,
+        target=running.target.name,
+        requests=int(told["requests"]),
+        bytes=int(told["bytes"]),
+        seconds=told["seconds"],
+        p50_us=told["p50_us"],
+        p99_us=told["p99_us"],
+        requests_in_all=int(told["total_requests"]),
+        bytes_in_all=int(told["total_bytes"]),
+        cpu_s=cpu_s,
+        rss_bytes=running.rss_bytes,
+    )
+
+
+def load(program: Path, arguments: Sequence[str], target: str) -> dict[str, float]:
+    """What the load program printed. Raises UnavailableError when it failed."""
+    try:
+        ran = subprocess.run([str(program), *arguments], capture_output=True, text=True, timeout=_RUN_TIMEOUT_S)
+    except subprocess.TimeoutExpired as error:
+        raise UnavailableError(f"{target}: no answer in {_RUN_TIMEOUT_S:.0f} s") from error
+    if ran.returncode:
+        raise UnavailableError(f"{target}: {ran.stderr.strip()}")
+    told: dict[str, float] = json.loads(ran.stdout)
+    return told
+
+
+def figures(samples: Sequence[Sample]) -> list[Figures]:
+    """Medians over the rounds; ratio and added latency are against direct in the same round."""
+    direct = {(s.round, s.workload): s for s in samples if s.target == DIRECT.name}
+    groups: dict[tuple[str, str], list[Sample]] = {}
+    for one in samples:
+        if one.target != DIRECT.name and (one.round, one.workload) in direct:
+            groups.setdefault((one.workload, one.target), []).append(one)
+    return [
+        Figures(
+            workload=workload,
+            target=target,
+            ratio=statistics.median(s.rate / direct[s.round, workload].rate for s in group),
+            added_p50_us=statistics.median(s.p50_us - direct[s.round, workload].p50_us for s in group),
+            added_p99_us=statistics.median(s.p99_us - direct[s.round, workload].p99_us for s in group),
+            cpu_us_per_request=statistics.median(s.cpu_s / s.requests_in_all * 1e6 for s in group),
+            cpu_s_per_gb=statistics.median(s.cpu_s / s.bytes_in_all * _GB for s in group),
+            rss_bytes=int(statistics.median(s.rss_bytes for s in group)),
+        )
+        for (workload, target), group in groups.items()
+    ]
+
+
+def hold(program: Path, target: Target, broker_port: int, folder: Path, connections: int) -> Holding:
+    """A fresh process of the target, 100 busy connections, then many idle ones. Raises UnavailableError."""
+    running = Running(target, broker_port, folder)
+    try:
+        at_start = running.rss_bytes
+        busy = ["run", f"-target={running.address}", "-connections=100", "-duration=1s"]
+        load(program, busy, target.name)
+        with _held(program, running.address, 100):
+            at_100 = running.rss_bytes
+        with _held(program, running.address, connections) as idle:
+            when_idle = running.rss_bytes
+            alive = idle()
+    finally:
+        running.stop()
+    return Holding(target.name, at_start, at_100, connections, when_idle, alive)
+
+
+@contextlib.contextmanager
+def _held(program: Path, address: str, connections: int) -> Generator[Callable[[], bool]]:
+    """Idle connections; the callable ends them and says whether each still answered."""
+    process = subprocess.Popen(
+        [str(program), "hold", f"-target={address}", f"-connections={connections}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+
+    def alive() -> bool:
+        try:
+            process.communicate(timeout=_RUN_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            return False
+        return process.returncode == 0
+
+    try:
+        if not process.stdout.readline():
+            raise UnavailableError(f"{connections} connections to {address}: {process.stderr.read().strip()}")
+        yield alive
+    finally:
+        process.kill()
+        process.communicate()

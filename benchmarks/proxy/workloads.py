@@ -1,0 +1,55 @@
+"""The loads that every target gets, and what they stand for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Unit = Literal["request", "byte"]
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One kind of load; ``per`` says what the proxy's CPU is divided by."""
+
+    name: str
+    title: str
+    per: Unit
+    arguments: tuple[str, ...]
+
+    def command(self, target: str, duration_s: float, warmup_s: float) -> list[str]:
+        """Arguments of the load program for one run against ``target`` (HOST:PORT)."""
+        return [
+            "run",
+            f"-target={target}",
+            *self.arguments,
+            f"-duration={duration_s}s",
+            f"-warmup={warmup_s}s",
+        ]
+
+
+WORKLOADS = (
+    Workload("one", "1 connection, one small request at a time", "request", ("-workload=small",)),
+    Workload("hundred", "100 connections of small requests", "request", ("-workload=small", "-connections=100")),
+    Workload("thousand", "1000 connections of small requests", "request", ("-workload=small", "-connections=1000")),
+    Workload("produce", "produce, 256 KiB batches", "byte", ("-workload=produce", "-bytes=262144", "-connections=4")),
+    Workload("fetch", "fetch, 1 MiB answers", "byte", ("-workload=fetch", "-bytes=1048576", "-connections=4")),
+    Workload(
+        "pipelined",
+        "pipelined 1 KiB produces (4 connections, 32 under way)",
+        "request",
+        ("-workload=produce", "-bytes=1024", "-connections=4", "-inflight=32"),
+    ),
+    Workload("metadata", "Metadata of 1000 topics", "request", ("-workload=metadata",)),
+)
+
+
+def chosen(names: str | None) -> list[Workload]:
+    """The workloads of a comma-separated list, all for None. Raises ValueError on an unknown name."""
+    if names is None:
+        return list(WORKLOADS)
+    by_name = {workload.name: workload for workload in WORKLOADS}
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    if unknown := [name for name in wanted if name not in by_name]:
+        raise ValueError(f"no workload {', '.join(unknown)}; there are {', '.join(by_name)}")
+    return [by_name[name] for name in wanted]

@@ -1,0 +1,304 @@
+"""One request on its way through the rules: who means it, who hits it, and what comes of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from faults.actions import TERMINAL, Action, Answer, Body, Fail, Forward, PartitionKey, Relay
+from faults.answers import Failure, NoPlaceForError, partition_key, refusal, refuses_by_entry
+from faults.base import Connection, Context, NotApplicableError
+from faults.decision import NOTHING, Decision, Hit, Pending
+from faults.flags import REQUEST_BODY, RESPONSE_BODY
+from faults.match import Match
+from faults.partial import (
+    has_no_response,
+    is_altered,
+    refuse_metadata,
+    refuse_some,
+    refuse_whole,
+    topics_and_partitions,
+)
+from faults.relay import relayed
+from faults.rule import Rule
+from faults.told import with_endpoints
+from proxy.wire.codec import is_known
+from proxy.wire.names import ApiKey, ErrorCode
+from proxy.wire.partitions import iter_topics
+
+if TYPE_CHECKING:
+    from faults.plan import Plan
+    from proxy.wire.partitions import PartitionEntry
+    from proxy.wire.view import Request
+
+_NAMES_ENDPOINTS = frozenset((ApiKey.Produce, ApiKey.Fetch))
+_NO_SIDE_CONNECTION = "a client that authenticates by SASL can't be relayed: the proxy has no credentials of its own"
+_UNKNOWN_SESSION = "the fetch session began unseen: the client is asked to open another"
+
+
+class Asking:
+    """The state of one request's decision; `before`, then `elect`, then `after`, then `decision`."""
+
+    __slots__ = (
+        "_actions",
+        "_asked",
+        "_body",
+        "_connection",
+        "_failures",
+        "_hits",
+        "_interest",
+        "_merges",
+        "_now_us",
+        "_pending",
+        "_plan",
+        "_refusing",
+        "_relays",
+        "_request",
+        "_terminal",
+    )
+
+    def __init__(self, plan: Plan, connection: Connection, request: Request, now_us: int) -> None:
+        self._plan = plan
+        self._connection = connection
+        self._request = request
+        self._now_us = now_us
+        self._actions: list[Action] = []
+        self._terminal: Action | None = None
+        self._hits: list[Hit] = []
+        self._pending: list[Pending] = []
+        self._failures: dict[PartitionKey, Failure] = {}
+        self._relays: dict[PartitionKey, int] = {}
+        self._refusing: set[str] = set()
+        self._merges: list[Callable[[Body], Body]] = []
+        self._body: Body | None = None
+        self._asked: list[PartitionEntry] | None = None
+        api_key, api_version, *_ = request.header
+        self._interest = plan.interest(api_key, api_version)
+        if api_key == ApiKey.Fetch and self._interest & REQUEST_BODY and is_known(api_key, api_version):
+            self._follow_session()
+
+    def _follow_session(self) -> None:
+        connection = self._connection
+        self._asked = self._plan.fetch_sessions.partitions(connection.connection_id, connection.node_id, self._request)
+        if self._asked is not None:
+            return
+        self._asked = self._request.partitions
+        for rule in self._plan.rules_for(ApiKey.Fetch):
+            match = rule.fault.match
+            if match.selects_partitions and match.header(connection, self._request.header):
+                if rule.is_exhausted or not rule.trigger.is_open(self._now_us):
+                    continue
+                self._open_another_session(rule.name, rule.fault.kind)
+                return
+        if touches := self._plan.elections.touches(self._now_us):
+            self._open_another_session(*min(touches))
+
+    def _open_another_session(self, rule_name: str, kind: str) -> None:
+        self._terminal = Answer(refusal(self._request, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+        self._hits.append(Hit(rule_name, kind, "before_broker", _UNKNOWN_SESSION))
+
+    # ---- the rules
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a further rule can still matter."""
+        return self._terminal is None
+
+    def reaches_broker(self) -> bool:
+        """Whether the request is forwarded, rebuilt or not."""
+        if self._terminal is None:
+            self._settle()
+        return self._terminal is None or isinstance(self._terminal, Forward | Relay)
+
+    def before(self, rule: Rule) -> None:
+        """Ask one rule that acts before the broker."""
+        context = self._hit_by(rule)
+        if context is None:
+            return
+        try:
+            for outcome in rule.fault.on_request(context):
+                if isinstance(outcome, Fail):
+                    self._fail(rule, outcome)
+                elif isinstance(outcome, TERMINAL):
+                    self._terminal = outcome
+                else:
+                    self._actions.append(outcome)
+        except (NotApplicableError, NoPlaceForError) as error:
+            rule.refuse(str(error))
+            return
+        self._hits.append(rule.hit())
+
+    def after(self, rule: Rule) -> None:
+        """Ask one rule that acts on the answer."""
+        context = self._hit_by(rule)
+        if context is not None:
+            keys = None if context.partitions is None else frozenset(map(partition_key, context.partitions))
+            self._pending.append(Pending(rule, keys))
+            self._hits.append(rule.hit())
+
+    def watch(self, rule: Rule) -> None:
+        """Let a standing rule see the answer; it is a hit when that changes it."""
+        self._pending.append(Pending(rule, None))
+
+    def _hit_by(self, rule: Rule) -> Context | None:
+        """The context of a rule whose match agrees on the header, if it hits this request; the trigger counts here."""
+        fault, request = rule.fault, self._request
+        if rule.needs & REQUEST_BODY and not is_known(request.header.api_key, request.header.api_version):
+            rule.refuse(f"API {request.header.api_key} v{request.header.api_version} can't be decoded")
+            return None
+        context = self._plan.context(rule, self._connection, request, self._now_us)
+        if rule.needs & REQUEST_BODY:
+            context.asked = self._entries()
+        if fault.match.needs_body and not self._means_body(rule, context):
+            return None
+        if fault.phase == "after_broker" and rule.needs & REQUEST_BODY and has_no_response(request):
+            rule.refuse("a Produce with acks=0 has no answer")
+            return None
+        if not fault.applies(context):
+            return None
+        return context if self._fires(rule, context) else None
+
+    def _means_body(self, rule: Rule, context: Context) -> bool:
+        match, request = rule.fault.match, self._request
+        if not match.names(request.header.api_key, request.body):
+            return False
+        if not match.selects_partitions:
+            return True
+        if request.header.api_key == ApiKey.Metadata:
+            context.partitions = self._partitions_of(context.asked, match)
+            return self._means_metadata(rule)
+        entries = self._entries()
+        if not entries:
+            # A request about topics, not partitions: it is meant as a whole, or not.
+            names = (self._name(topic.topic, topic.topic_id) for topic in iter_topics(request.codec, request.body))
+            return any(match.partition(name, -1) for name in names)
+        context.partitions = self._partitions_of(entries, match)
+        return bool(context.partitions)
+
+    def _partitions_of(self, entries: list[PartitionEntry], match: Match) -> list[PartitionEntry]:
+        return [
+            entry
+            for entry in entries
+            if match.partition(self._name(entry.topic, entry.topic_id), entry.partition_index)
+        ]
+
+    def _means_metadata(self, rule: Rule) -> bool:
+        topics = asked_topics(self._request)
+        if topics is None:
+            known = self._plan.cluster.topics()
+            return not known or any(rule.fault.match.partition(name, -1) for name in known)
+        return any(rule.fault.match.partition(self._name(*topic), -1) for topic in topics)
+
+    def _fires(self, rule: Rule, context: Context) -> bool:
+        if rule.fault.trigger.per == "partition":
+            chosen = self._entries() if context.partitions is None else context.partitions
+            context.partitions = [
+                entry for entry in chosen if self._plan.fires(rule, partition_key(entry), self._now_us)
+            ]
+            return bool(context.partitions)
+        return self._plan.fires(rule, rule.scope(self._connection), self._now_us)
+
+    def _entries(self) -> list[PartitionEntry]:
+        """What the request asks for, named or not: a Fetch's session, the known partitions of Metadata's topics."""
+        if self._asked is None:
+            request = self._request
+            if request.header.api_key == ApiKey.Metadata:
+                self._asked = self._plan.cluster.partitions(asked_topics(request))
+            else:
+                self._asked = request.partitions
+        return self._asked
+
+    def _name(self, topic: str | None, topic_id: UUID | None) -> str | None:
+        return topic if topic is not None else self._plan.cluster.topic_name(topic_id)
+
+    # ---- refusals
+
+    def _fail(self, rule: Rule, fail: Fail) -> None:
+        api_key, api_version, *_ = self._request.header
+        self._refusing.add(rule.name)
+        if api_key == ApiKey.Metadata and refuses_by_entry(api_key, api_version, fail.error_code):
+            chosen = topics_and_partitions(rule.fault.match)
+            self._merges.append(lambda answer: refuse_metadata(answer, fail.error_code, chosen))
+        elif fail.partitions is not None:
+            for key in fail.partitions:
+                self._failures.setdefault(key, Failure(fail.error_code))
+        elif is_altered(api_key) and refuses_by_entry(api_key, api_version, fail.error_code):
+            for entry in self._entries():
+                self._failures.setdefault(partition_key(entry), Failure(fail.error_code))
+        else:
+            self._terminal = refuse_whole(self._request, fail.error_code)
+
+    def elect(self) -> None:
+        """Let the elections refuse what needs a leader, and lower the epochs of the rest."""
+        elections, header = self._plan.elections, self._request.header
+        if elections.interest(header.api_key, header.api_version) & ~self._interest & RESPONSE_BODY:
+            # An election began with this request, whose answer has to tell of it.
+            self._pending.append(Pending(None, None))
+        if self._terminal is not None or not elections.interest(header.api_key, header.api_version) & REQUEST_BODY:
+            return
+        routing = elections.routed(self._request, self._entries(), self._connection.node_id)
+        if routing.relays and self._connection.uses_sasl:
+            self._plan.give_up_moves(self._connection.node_id, _NO_SIDE_CONNECTION)
+            routing = elections.routed(self._request, self._entries(), self._connection.node_id)
+        told = {hit.rule_name for hit in self._hits}
+        self._hits += [self._plan.touch(*touch) for touch in routing.touched if touch[0] not in told]
+        self._refusing.update(name for name, _ in routing.touched)
+        self._relays = routing.relays
+        body, fenced = elections.lowered(header, self._request.body)
+        if body is not self._request.body:
+            self._body = body
+        for key, failure in (*routing.failures.items(), *fenced.items()):
+            self._failures.setdefault(key, failure)
+
+    def _settle(self) -> None:
+        """Turn refused partitions and rewritten bodies into the one terminal action that they need."""
+        relays = {key: node_id for key, node_id in self._relays.items() if key not in self._failures}
+        if relays:
+            self._terminal = relayed(self._request, self._entries(), relays, self._failures, self._lower)
+        elif self._failures:
+            self._terminal = self._located(refuse_some(self._request, self._failures, self._body))
+        elif self._merges:
+            self._terminal = Forward(self._request.body, self._merge)
+        elif self._body is not None:
+            self._terminal = Forward(self._body)
+
+    def _lower(self, body: Body) -> Body:
+        return self._plan.elections.lowered(self._request.header, body)[0]
+
+    def _located(self, action: Action) -> Action:
+        """A local answer that says where the leaders are that it names."""
+        api_key, api_version, *_ = self._request.header
+        if not isinstance(action, Answer) or api_key not in _NAMES_ENDPOINTS:
+            return action
+        return Answer(with_endpoints(api_key, api_version, action.body, self._plan.cluster), action.api_version)
+
+    def _merge(self, answer: Body) -> Body:
+        for merge in self._merges:
+            answer = merge(answer)
+        return answer
+
+    def decision(self) -> Decision:
+        """Everything that was said, as one decision."""
+        if self._terminal is None:
+            self._settle()
+        actions = self._actions if self._terminal is None else [*self._actions, self._terminal]
+        if not actions and not self._hits and not self._pending:
+            return NOTHING
+        self._hits = [hit._replace(phase="after_broker") if self._asks_broker(hit) else hit for hit in self._hits]
+        return Decision(tuple(actions), tuple(self._hits), tuple(self._pending), frozenset(self._failures))
+
+    def _asks_broker(self, hit: Hit) -> bool:
+        """Whether what the rule wants is told in the broker's own answer."""
+        api_key = self._request.header.api_key
+        if hit.kind in ("leader_election", "leader_move") and api_key == ApiKey.Metadata:
+            return True
+        return isinstance(self._terminal, Forward) and is_altered(api_key) and hit.rule_name in self._refusing
+
+
+def asked_topics(request: Request) -> list[tuple[str | None, UUID | None]] | None:
+    """The topics that a Metadata request names, None when it asks for all."""
+    topics = request.body["topics"]
+    if topics is None or (not topics and request.header.api_version == 0):
+        return None
+    return [(topic.get("name"), topic.get("topic_id")) for topic in topics]

@@ -1,0 +1,205 @@
+"""The base of every fault: a described, registered model with the hooks that its phase calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from faults.actions import Action, Body, Outcome, PartitionKey, Standing
+from faults.match import Match
+from faults.random_source import RandomSource
+from faults.trigger import Trigger
+
+if TYPE_CHECKING:
+    from faults.cluster import Cluster
+    from faults.election import Elections
+    from proxy.wire.partitions import PartitionEntry
+    from proxy.wire.view import Request, Response
+
+Phase = Literal["before_broker", "after_broker", "connection"]
+
+
+@dataclass(slots=True)
+class Connection:
+    """One accepted client connection as the engine sees it; `nth` counts accepted connections from 1."""
+
+    connection_id: int
+    nth: int
+    listener: str
+    node_id: int | None
+    client_addr: str
+    client_id: str | None = None
+    principal: str | None = None
+    client_software_name: str | None = None
+    client_software_version: str | None = None
+    uses_sasl: bool = False
+
+
+class NotApplicableError(Exception):
+    """The fault can't be applied to this exchange; the reason is counted and shown with the rule."""
+
+
+@dataclass(slots=True)
+class Context:
+    """What a hook may look at, and the state that its rule keeps.
+
+    `asked` is what the request asks for, those included that a Fetch session or a Metadata request for all topics
+    leaves unsaid; it is empty unless the rule reads the request. `partitions` are the matched entries of
+    the request, `hit_partitions` their keys when the answer is there; both are None when the rule means the
+    whole exchange.
+    """
+
+    rule_name: str
+    connection: Connection
+    now_us: int
+    random: RandomSource
+    cluster: Cluster
+    elections: Elections
+    state: dict[str, Any]
+    request: Request
+    asked: list[PartitionEntry] = field(default_factory=list)
+    partitions: list[PartitionEntry] | None = None
+    hit_partitions: frozenset[PartitionKey] | None = None
+    response: Response | None = None
+    rewritten: Body | None = None
+
+    @property
+    def answer(self) -> Body:
+        """The answer as it stands: the broker's, or what faults before this one made of it."""
+        if self.rewritten is not None:
+            return self.rewritten
+        assert self.response is not None
+        return self.response.body
+
+
+@dataclass(slots=True)
+class BeginContext:
+    """What `begin` and `end` may look at."""
+
+    rule_name: str
+    now_us: int
+    cluster: Cluster
+    elections: Elections
+    state: dict[str, Any]
+    random: RandomSource
+
+
+@dataclass(slots=True)
+class ConnectContext:
+    """What `on_connect` may look at."""
+
+    rule_name: str
+    connection: Connection
+    now_us: int
+    random: RandomSource
+    state: dict[str, Any]
+
+
+class Fault(BaseModel):
+    """One rule of a plan. A subclass is one kind: a `kind` literal, a docstring, described fields, its hooks.
+
+    The phase says which hook the plan calls once the rule is triggered: `before_broker` → `on_request`,
+    `after_broker` → `on_response`, `connection` → `on_connect`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kinds: ClassVar[dict[str, type[Fault]]] = {}
+    reads_request: ClassVar[bool] = False
+    """Whether `on_request` looks into the body of the request even when the match doesn't."""
+    default_api_keys: ClassVar[frozenset[int] | None] = None
+    """The APIs a kind has a meaning for; None is all. A match may name fewer, not others."""
+
+    kind: str
+    name: str = Field("", description="Unique name of the rule; made from kind and position when absent.")
+    match: Match = Field(default_factory=Match, description="Which exchanges or connections are meant.")
+    trigger: Trigger = Field(default_factory=Trigger, description="Which of the matching ones are hit.")
+    phase: Phase = Field("before_broker", description="When the fault acts.")
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        if "kind" not in cls.__annotations__:
+            return
+        kinds = get_args(cls.model_fields["kind"].annotation)
+        if len(kinds) != 1:
+            raise TypeError(f"{cls.__name__}.kind has to be a Literal of one name")
+        kind = kinds[0]
+        if not (cls.__doc__ or "").strip() or "__doc__" not in cls.__dict__:
+            raise TypeError(f"fault kind {kind!r} ({cls.__name__}) has no docstring")
+        known = Fault.kinds.get(kind)
+        if known is not None:
+            raise TypeError(f"fault kind {kind!r} is defined twice: {known.__qualname__} and {cls.__qualname__}")
+        Fault.kinds[kind] = cls
+
+    def begin(self, context: BeginContext) -> None:
+        """Called once, when the rule is put in force."""
+        return
+
+    def applies(self, context: Context) -> bool:
+        """Asked of a matching request before the trigger counts it; False and it is as if it didn't match."""
+        return True
+
+    def on_connect(self, context: ConnectContext) -> Iterable[Action]:
+        """Called for an accepted connection that the rule hits (phase `connection`)."""
+        return ()
+
+    def on_request(self, context: Context) -> Iterable[Outcome]:
+        """Called for a request that the rule hits, before anything is forwarded (phase `before_broker`)."""
+        return ()
+
+    def on_response(self, context: Context) -> Iterable[Action]:
+        """Called with the answer to a request that the rule hit (phase `after_broker`)."""
+        return ()
+
+
+class StandingFault(Fault):
+    """A fault that stands: in force over the trigger's time window, for listeners and connections, not exchanges.
+
+    Its match names listeners, nodes or connections; of its trigger only `after_ms` and `for_ms` have a meaning.
+    """
+
+    watches: ClassVar[frozenset[int]] = frozenset()
+    """The APIs whose answers `on_response` rewrites while the fault is in force, on every connection."""
+
+    phase: Literal["connection"] = "connection"
+
+    selects_partitions: ClassVar[bool] = False
+    """Whether a match may name topics and partitions, and what it touches are exchanges, which count as hits."""
+
+    def means(
+        self, listener: str, node_id: int | None, connection: Connection | None, state: Mapping[str, Any]
+    ) -> bool:
+        """Whether a listener (connection None), or a connection, is meant; `state` is what the rule keeps."""
+        if connection is not None:
+            return self.match.connects(connection)
+        match = self.match
+        return (
+            match.connection is None
+            and match.principal is None
+            and (match.listener is None or match.listener(listener))
+            and (match.node_id is None or match.node_id(node_id))
+        )
+
+    def of_listener(self) -> Iterable[Standing]:
+        """What happens to a listener that is meant."""
+        return ()
+
+    def of_connection(self) -> Iterable[Standing]:
+        """What happens to a connection that is meant."""
+        return ()
+
+    def next_change_us(self, state: Mapping[str, Any]) -> int | None:
+        """When `change` has to be called next, while the rule is in force; None when never."""
+        return None
+
+    def change(self, context: BeginContext) -> None:
+        """Called at `next_change_us` or a little later."""
+        return
+
+    def end(self, context: BeginContext) -> None:
+        """Called when the rule is no longer in force; `begin` is called when it comes in force."""
+        return

@@ -1,0 +1,66 @@
+"""`broker_down`: one broker is gone, and the others know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from faults.actions import Action, Refuse, Reset, RewriteResponse, Silence, Standing
+from faults.base import BeginContext, Connection, Context, StandingFault
+from faults.durations import Duration, drawn_ms
+from faults.outage import coordinators_without, depose, metadata_without, restore
+from proxy.wire.names import ApiKey
+
+
+class BrokerDown(StandingFault):
+    """The broker `node_id` is dead for its clients: its port and its connections, and in what the others tell.
+
+    `killed`: connections are reset, new ones refused. `powered_off`: everything falls silent. Metadata, asked of the
+    others, doesn't list it any more, not as a replica in sync either, nor does FindCoordinator name it, and the
+    partitions that it leads have no leader. With `election_ms` the next replica in sync leads each of them after
+    that time (the broker itself lives on: the proxy relays to it what the new leader is asked, see `leader_move`).
+    When the rule goes the broker leads them again, one leader epoch higher.
+    """
+
+    kind: Literal["broker_down"] = "broker_down"
+    watches = frozenset((ApiKey.Metadata, ApiKey.FindCoordinator))
+
+    node_id: int = Field(description="The broker that is gone.")
+    how: Literal["killed", "powered_off"] = Field("killed", description="Whether its host answers for it.")
+    election_ms: Duration | None = Field(
+        None, description="How long each of its partitions has no leader; without, until the broker is back."
+    )
+
+    def means(
+        self, listener: str, node_id: int | None, connection: Connection | None, state: Mapping[str, Any]
+    ) -> bool:
+        return node_id == self.node_id and super().means(listener, node_id, connection, state)
+
+    def of_listener(self) -> Iterable[Standing]:
+        yield Refuse() if self.how == "killed" else Silence(release="discard")
+
+    def of_connection(self) -> Iterable[Standing]:
+        yield Reset() if self.how == "killed" else Silence(release="discard")
+
+    def begin(self, context: BeginContext) -> None:
+        self._depose(context)
+
+    def end(self, context: BeginContext) -> None:
+        restore(context.elections, context.rule_name, context.now_us)
+
+    def on_response(self, context: Context) -> Iterable[Action]:
+        if context.request.header.api_key == ApiKey.FindCoordinator:
+            yield RewriteResponse(coordinators_without(context.answer, self.node_id))
+            return
+        # What the elections had to say of this answer is in it already, but for those that begin with it.
+        told = context.elections.told_now(context.answer, self._depose(context))
+        yield RewriteResponse(metadata_without(told, self.node_id))
+
+    def _depose(self, context: BeginContext | Context) -> frozenset[tuple[str | None, int]]:
+        wanted = self.election_ms
+        draw = None if wanted is None else lambda: drawn_ms(wanted, context.random)
+        return depose(
+            context.cluster, context.elections, self.node_id, context.now_us, context.rule_name, self.kind, draw
+        )

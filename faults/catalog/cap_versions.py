@@ -1,0 +1,62 @@
+"""`cap_versions`: an older broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+
+from faults.actions import Action, RewriteResponse
+from faults.base import Context, Fault, NotApplicableError
+from proxy.wire.names import ApiKey, parse_api_key
+
+
+def _versions(value: Any) -> dict[int, tuple[int, int]]:
+    if not isinstance(value, dict) or not value:
+        raise ValueError("a mapping of APIs to versions expected, such as {Produce: '3-7', Fetch: 11}")
+    return {int(parse_api_key(name)): _span(name, span) for name, span in value.items()}
+
+
+def _written(versions: dict[int, tuple[int, int]]) -> dict[str, str]:
+    return {ApiKey(api_key).name: f"{low}-{high}" for api_key, (low, high) in versions.items()}
+
+
+def _span(name: str, value: Any) -> tuple[int, int]:
+    text = str(value).strip()
+    first, dash, last = text.partition("-")
+    if isinstance(value, bool) or not first.isdecimal() or (dash and not last.isdecimal()):
+        raise ValueError(f"{name}: {value!r} is neither the highest version nor a range such as '3-7'")
+    span = (int(first), int(last)) if dash else (0, int(first))
+    if span[0] > span[1]:
+        raise ValueError(f"{name}: the range {text!r} is empty")
+    return span
+
+
+class CapVersions(Fault):
+    """ApiVersions answers offer fewer versions than the broker speaks, or leave an API out.
+
+    Clients ask once for each connection, so this shapes what is spoken on it; `trigger: {times: forever}` for all.
+    """
+
+    kind: Literal["cap_versions"] = "cap_versions"
+    phase: Literal["after_broker"] = "after_broker"
+    default_api_keys = frozenset((ApiKey.ApiVersions,))
+
+    versions: Annotated[
+        dict[int, tuple[int, int]],
+        BeforeValidator(_versions),
+        PlainSerializer(_written),
+        WithJsonSchema({"type": "object", "additionalProperties": {"type": ["integer", "string"]}, "properties": {}}),
+    ] = Field(description="API → its highest version, or a range; what the broker doesn't speak is never offered.")
+
+    def on_response(self, context: Context) -> Iterable[Action]:
+        if context.answer["error_code"]:
+            raise NotApplicableError("the broker refused the request itself")
+        offered = []
+        for entry in context.answer["api_keys"]:
+            low, high = self.versions.get(entry["api_key"], (entry["min_version"], entry["max_version"]))
+            low, high = max(low, entry["min_version"]), min(high, entry["max_version"])
+            if low <= high:
+                offered.append({**entry, "min_version": low, "max_version": high})
+        yield RewriteResponse({**context.answer, "api_keys": offered})

@@ -1,0 +1,55 @@
+"""`error`: the broker refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+
+from faults.actions import Action, Fail, RewriteResponse
+from faults.answers import partition_key
+from faults.base import Context, Fault
+from faults.partial import refuse_answer
+from proxy.wire.names import ErrorCode, parse_error_code
+
+
+def _parse(value: Any) -> ErrorCode:
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise ValueError("the name or number of one of Kafka's error codes expected")
+    return parse_error_code(value)
+
+
+ErrorCodeField = Annotated[
+    ErrorCode,
+    BeforeValidator(_parse),
+    PlainSerializer(lambda code: code.name),
+    WithJsonSchema({"anyOf": [{"enum": [code.name for code in ErrorCode]}, {"type": "integer"}]}),
+]
+
+
+class ErrorFault(Fault):
+    """The answer carries an error code, in the place and with the other fields that a broker would give it.
+
+    `before_broker`: the request, or its matching partitions, never reach the broker; the rest does, and the answers
+    are merged. Metadata and Fetch always reach it, for only their answers are rewritten. `after_broker`: the broker
+    carries the request out, and then the client is told that it was refused. A Produce with acks=0 has no answer:
+    the connection is closed, as brokers do.
+    """
+
+    kind: Literal["error"] = "error"
+    reads_request = True
+    phase: Literal["before_broker", "after_broker"] = Field(
+        "before_broker", description="Whether the broker carries the request out before it is refused."
+    )
+    error_code: ErrorCodeField = Field(description="Kafka's error code, by name (old ones too) or number.")
+
+    def on_request(self, context: Context) -> Iterable[Fail]:
+        if context.partitions is None:
+            yield Fail(self.error_code)
+        else:
+            yield Fail(self.error_code, frozenset(map(partition_key, context.partitions)))
+
+    def on_response(self, context: Context) -> Iterable[Action]:
+        body = refuse_answer(context.request, context.answer, self.error_code, context.hit_partitions, self.match)
+        yield RewriteResponse(body)

@@ -1,0 +1,25 @@
+"""`limit`: the connection ends after so many bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from pydantic import Field
+
+from faults.actions import Shape, Standing
+from faults.base import StandingFault
+
+
+class Limit(StandingFault):
+    """The matching connections are closed once so many bytes have passed since the rule began to touch them."""
+
+    kind: Literal["limit"] = "limit"
+
+    limit_bytes: int = Field(ge=0, description="How many bytes still pass, in each direction on its own.")
+    direction: Literal["request", "response", "both"] = Field("both", description="Which way is counted.")
+
+    def of_connection(self) -> Iterable[Standing]:
+        for direction in ("request", "response"):
+            if self.direction in (direction, "both"):
+                yield Shape(direction, limit_bytes=self.limit_bytes)

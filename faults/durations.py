@@ -1,0 +1,58 @@
+"""A length of time in a document: a number of milliseconds, or a distribution to draw each one from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from faults.random_source import RandomSource, normal, pareto, uniform
+
+
+class _Distribution(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def draw_ms(self, random: RandomSource) -> float:
+        raise NotImplementedError
+
+
+class Uniform(_Distribution):
+    """Any length between two bounds, each as likely."""
+
+    distribution: Literal["uniform"] = "uniform"
+    min_ms: float = Field(ge=0, description="Shortest delay.")
+    max_ms: float = Field(ge=0, description="Longest delay.")
+
+    def draw_ms(self, random: RandomSource) -> float:
+        return uniform(random, self.min_ms, self.max_ms)
+
+
+class Normal(_Distribution):
+    """The bell curve; what falls below zero is no delay."""
+
+    distribution: Literal["normal"] = "normal"
+    mean_ms: float = Field(ge=0, description="Mean delay.")
+    deviation_ms: float = Field(ge=0, description="Standard deviation.")
+
+    def draw_ms(self, random: RandomSource) -> float:
+        return max(0.0, normal(random, self.mean_ms, self.deviation_ms))
+
+
+class Pareto(_Distribution):
+    """Mostly short, now and then very long, as tail latency is."""
+
+    distribution: Literal["pareto"] = "pareto"
+    min_ms: float = Field(gt=0, description="Shortest delay.")
+    shape: float = Field(2.0, gt=0, description="The smaller, the heavier the tail (2 is heavy, 1 extreme).")
+    max_ms: float = Field(60_000.0, gt=0, description="What is longer is cut to this.")
+
+    def draw_ms(self, random: RandomSource) -> float:
+        return min(self.max_ms, pareto(random, self.min_ms, self.shape))
+
+
+Duration = Annotated[float, Field(ge=0)] | Annotated[Uniform | Normal | Pareto, Field(discriminator="distribution")]
+
+
+def drawn_ms(duration: Duration, random: RandomSource) -> float:
+    """One length of this duration, in milliseconds."""
+    return duration if isinstance(duration, float) else duration.draw_ms(random)

@@ -1,0 +1,364 @@
+"""Virtual leader elections: one state that every answer about a partition agrees with.
+
+While an election lasts, Metadata names no leader (LEADER_NOT_AVAILABLE, leader -1; replicas and ISR as they are)
+and what needs the leader is refused with NOT_LEADER_OR_FOLLOWER and never reaches a broker. It starts a new
+leader epoch, one above what was shown before, as every change of leader in Kafka does; so from then on every
+epoch that the proxy shows is the broker's plus a bump, and every epoch that a client claims to know is lowered
+by it again, for ever. Which fields carry such epochs, and which don't:
+
+* `current_leader_epoch` of Fetch, ListOffsets and OffsetForLeaderEpoch requests is what the client learned from
+  Metadata, for fencing (KIP-320): lowered. Below the bump it is older than the partition ever was for the
+  broker, which would take -1 for "don't check": the proxy fences it itself (FENCED_LEADER_EPOCH).
+* `leader_epoch` of Metadata and DescribeTopicPartitions answers, and `current_leader` of Produce, Fetch,
+  ShareFetch and ShareAcknowledge answers (KIP-951): raised.
+* Epochs of the log stay: `last_fetched_epoch` and `diverging_epoch` of Fetch, `leader_epoch` of an
+  OffsetForLeaderEpoch request and answer and of a ListOffsets answer, `committed_leader_epoch` of OffsetCommit
+  and OffsetFetch. They come from and go to record batches, which the proxy doesn't rewrite. Clients keep the
+  newest epoch they saw; being lower than the shown one, these never win.
+
+A partition may also be shown under another leader than its true one, from an election's end on (`new_leader`) or
+at once (`move`). Then everybody but the shown leader refuses, the true leader included, and what the shown leader
+is asked the proxy relays to the true one (`faults.relay`). Every such change starts a new leader epoch too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from faults.actions import Body, PartitionKey
+from faults.answers import Failure, partition_key, top_key
+from faults.flags import REQUEST, REQUEST_BODY, RESPONSE_BODY
+from faults.told import raised, told_leaders
+from proxy.wire.codec import is_known
+from proxy.wire.names import ApiKey, ErrorCode
+
+if TYPE_CHECKING:
+    from faults.cluster import Cluster
+    from proxy.wire.header import RequestHeader
+    from proxy.wire.partitions import PartitionEntry
+    from proxy.wire.view import Request
+
+# APIs that only the leader of a partition serves.
+_LEADER_APIS = frozenset(
+    (
+        ApiKey.Produce,
+        ApiKey.Fetch,
+        ApiKey.ListOffsets,
+        ApiKey.OffsetForLeaderEpoch,
+        ApiKey.DeleteRecords,
+        ApiKey.DescribeProducers,
+        ApiKey.ShareFetch,
+        ApiKey.ShareAcknowledge,
+    )
+)
+# Of these the proxy can't relay any: a share session lives in one broker and has no form without.
+_NEVER_RELAYED = frozenset((ApiKey.ShareFetch, ApiKey.ShareAcknowledge))
+_NAMES_LEADERS = frozenset((ApiKey.Metadata, ApiKey.DescribeTopicPartitions))
+# From which version on the request carries `current_leader_epoch`, and the answer epochs to raise.
+EPOCH_IN_REQUEST: dict[int, int] = {ApiKey.Fetch: 9, ApiKey.ListOffsets: 4, ApiKey.OffsetForLeaderEpoch: 2}
+EPOCH_IN_RESPONSE: dict[int, int] = {
+    ApiKey.Produce: 10,
+    ApiKey.Fetch: 12,
+    ApiKey.Metadata: 7,
+    ApiKey.DescribeTopicPartitions: 0,
+    ApiKey.ShareFetch: 0,
+    ApiKey.ShareAcknowledge: 0,
+}
+
+
+Touch = tuple[str, str]  # a rule and its kind
+
+
+class Election(NamedTuple):
+    """One election that lasts until `until_us`; `started_by` is the rule that started it."""
+
+    topic: str
+    partition_index: int
+    started_us: int
+    until_us: int
+    started_by: str
+    kind: str = "leader_election"
+
+    @property
+    def hit(self) -> Touch:
+        """The rule that started it, and its kind."""
+        return self.started_by, self.kind
+
+
+class Move(NamedTuple):
+    """A partition that is shown under another leader than its true one."""
+
+    topic: str
+    partition_index: int
+    leader_id: int
+    started_by: str
+    kind: str
+
+
+@dataclass(slots=True)
+class State:
+    """What is shown of one partition; `leader_id` of None is the true leader."""
+
+    bump: int = 0
+    election: Election | None = None
+    leader_id: int | None = None
+    moved_by: Touch | None = None  # the rule that showed another leader last, also once it is over
+
+
+@dataclass(slots=True)
+class Routing:
+    """What becomes of the partitions that a request asks for: refused, or relayed to their true leader."""
+
+    failures: dict[PartitionKey, Failure] = field(default_factory=dict)
+    relays: dict[PartitionKey, int] = field(default_factory=dict)
+    touched: dict[Touch, None] = field(default_factory=dict)
+
+
+class Elections:
+    """All elections of one proxy: those that last, what those before have raised, and who is shown to lead."""
+
+    __slots__ = ("_active", "_changed", "_cluster", "_moved", "_states")
+
+    def __init__(self, cluster: Cluster, changed: Callable[[], None]) -> None:
+        self._cluster = cluster
+        self._changed = changed
+        self._states: dict[tuple[str, int], State] = {}
+        self._active = 0
+        self._moved = False  # whether any partition was ever shown under another leader
+
+    # ---- starting and ending
+
+    def start(
+        self,
+        topic: str,
+        partition_index: int,
+        for_ms: float,
+        now_us: int,
+        started_by: str = "election",
+        kind: str = "leader_election",
+        new_leader: int | None = None,
+    ) -> Election:
+        """Depose the leader of a partition for `for_ms`; an election that lasts there is overtaken by this one.
+
+        Afterwards `new_leader` leads (None: who led before) until `move_back`.
+        """
+        state = self._states.setdefault((topic, partition_index), State())
+        if state.election is None:
+            self._active += 1
+        state.bump += 1
+        until_us = now_us + round(for_ms * 1000)
+        state.election = Election(topic, partition_index, now_us, until_us, started_by, kind)
+        if new_leader is not None:
+            self._show(state, topic, partition_index, new_leader, (started_by, kind))
+        self._changed()
+        return state.election
+
+    def end(self, topic: str, partition_index: int) -> None:
+        """End the election of a partition now; KeyError when none lasts there."""
+        state = self._states[topic, partition_index]
+        if state.election is None:
+            raise KeyError((topic, partition_index))
+        self._end(state)
+
+    def end_all(self) -> None:
+        """End every election and every move now; the epochs that they raised stay."""
+        for state in self._states.values():
+            if state.election is not None:
+                self._end(state)
+        self.move_all_back()
+
+    def move(
+        self, topic: str, partition_index: int, leader_id: int, started_by: str = "move", kind: str = "leader_move"
+    ) -> None:
+        """Show another leader from now on, one leader epoch higher."""
+        state = self._states.setdefault((topic, partition_index), State())
+        state.bump += 1
+        self._show(state, topic, partition_index, leader_id, (started_by, kind))
+        self._changed()
+
+    def move_back(self, topic: str, partition_index: int) -> None:
+        """Show the true leader again, one leader epoch higher; KeyError when it is the one shown."""
+        state = self._states[topic, partition_index]
+        if state.leader_id is None:
+            raise KeyError((topic, partition_index))
+        state.leader_id = None
+        state.bump += 1
+        self._changed()
+
+    def move_all_back(self, started_by: str | None = None) -> None:
+        """Show the true leaders of all partitions that this rule has moved (None: whoever has)."""
+        for move in self.moves():
+            if started_by in (None, move.started_by):
+                self.move_back(move.topic, move.partition_index)
+
+    def _show(self, state: State, topic: str, partition_index: int, leader_id: int, moved_by: Touch) -> None:
+        self._moved = True
+        state.moved_by = moved_by
+        known = self._cluster.leaders.get((topic, partition_index))
+        state.leader_id = None if known is not None and known.leader_id == leader_id else leader_id
+
+    def moves(self) -> tuple[Move, ...]:
+        """The partitions that are shown under another leader, in order."""
+        return tuple(
+            Move(*key, state.leader_id, *state.moved_by)
+            for key, state in sorted(self._states.items())
+            if state.leader_id is not None and state.moved_by is not None
+        )
+
+    def leader(self, topic: str, partition_index: int) -> int | None:
+        """Who is shown to lead: None while nobody is, or where nothing is known."""
+        state = self._states.get((topic, partition_index))
+        if state is not None and state.election is not None:
+            return None
+        if state is not None and state.leader_id is not None:
+            return state.leader_id
+        known = self._cluster.leaders.get((topic, partition_index))
+        return None if known is None or known.leader_id < 0 else known.leader_id
+
+    def touches(self, now_us: int) -> set[Touch]:
+        """The rules whose elections last, or whose moves are shown."""
+        lasting = {election.hit for election in self.list(now_us)}
+        return lasting | {(move.started_by, move.kind) for move in self.moves()}
+
+    def list(self, now_us: int) -> tuple[Election, ...]:
+        """The elections that last, in the order of their partitions."""
+        self.advance(now_us)
+        found = (state.election for _, state in sorted(self._states.items()))
+        return tuple(election for election in found if election is not None)
+
+    def advance(self, now_us: int) -> None:
+        """Let the elections whose time is over end."""
+        if not self._active:
+            return
+        for state in self._states.values():
+            if state.election is not None and now_us >= state.election.until_us:
+                self._end(state)
+
+    def lasts(self, topic: str | None, partition_index: int) -> bool:
+        """Whether the partition has no leader now."""
+        state = self._states.get((topic or "", partition_index))
+        return state is not None and state.election is not None
+
+    def bump(self, topic: str, partition_index: int) -> int:
+        """By how much the shown leader epoch of a partition is above the broker's."""
+        state = self._states.get((topic, partition_index))
+        return state.bump if state is not None else 0
+
+    def _end(self, state: State) -> None:
+        state.election = None
+        self._active -= 1
+        self._changed()
+
+    @property
+    def any_ever(self) -> bool:
+        """Whether an election was ever started: only then is there anything to show or to translate."""
+        return bool(self._states)
+
+    # ---- what the session has to show
+
+    def interest(self, api_key: int, api_version: int) -> int:
+        """The plan's interest flags for an API; 0 while no election was ever started, and for unknown versions."""
+        if not self._states or not is_known(api_key, api_version):
+            return 0
+        flags = 0
+        shown = self._active or self._moved
+        if (shown and api_key in _LEADER_APIS) or api_version >= EPOCH_IN_REQUEST.get(api_key, 1 << 16):
+            flags = REQUEST | REQUEST_BODY
+        if (shown and api_key in _NAMES_LEADERS) or (api_version >= EPOCH_IN_RESPONSE.get(api_key, 1 << 16)):
+            flags |= RESPONSE_BODY
+        return flags
+
+    # ---- requests
+
+    def routed(self, request: Request, asked: Iterable[PartitionEntry], node_id: int | None) -> Routing:
+        """What becomes of the partitions asked of the broker `node_id` (None: whoever bootstraps)."""
+        routing = Routing()
+        api_key = request.header.api_key
+        if not (self._active or self._moved) or api_key not in _LEADER_APIS:
+            return routing
+        for entry in asked:
+            topic = entry.topic or self._cluster.topic_name(entry.topic_id) or ""
+            state = self._states.get((topic, entry.partition_index))
+            if state is None:
+                continue
+            if state.election is not None:
+                routing.touched[state.election.hit] = None
+                leader_id = -1
+            else:
+                known = self._cluster.leaders.get((topic, entry.partition_index))
+                if state.moved_by is None or known is None or api_key in _NEVER_RELAYED:
+                    continue
+                leader_id = known.leader_id if state.leader_id is None else state.leader_id
+                if leader_id == node_id:
+                    if known.leader_id != node_id:
+                        routing.relays[partition_key(entry)] = known.leader_id
+                    continue
+                if node_id is None and state.leader_id is None:
+                    continue
+                routing.touched[state.moved_by] = None
+            epoch = self._shown_epoch(topic, entry.partition_index, state)
+            current_leader = {"leader_id": leader_id, "leader_epoch": epoch}
+            routing.failures[partition_key(entry)] = Failure(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, {"current_leader": current_leader}
+            )
+        return routing
+
+    def lowered(self, header: RequestHeader, body: Body) -> tuple[Body, dict[PartitionKey, Failure]]:
+        """The request with the epochs that brokers know, and the partitions fenced for an epoch they can't know."""
+        api_key, api_version, *_ = header
+        fenced: dict[PartitionKey, Failure] = {}
+        if not self._states or api_version < EPOCH_IN_REQUEST.get(api_key, 1 << 16):
+            return body, fenced
+        changed = False
+        topics = []
+        for topic in body["topics"]:
+            name = self._name(topic)
+            partitions = []
+            for partition in topic["partitions"]:
+                index = partition["partition"] if "partition" in partition else partition["partition_index"]
+                bump = self.bump(name, index)
+                epoch = partition["current_leader_epoch"]
+                if bump and epoch >= bump:
+                    partition = {**partition, "current_leader_epoch": epoch - bump}
+                    changed = True
+                elif bump and epoch >= 0:
+                    key = (top_key(topic.get("name") or topic.get("topic"), topic.get("topic_id")), index)
+                    fenced[key] = Failure(ErrorCode.FENCED_LEADER_EPOCH)
+                partitions.append(partition)
+            topics.append({**topic, "partitions": partitions})
+        return ({**body, "topics": topics} if changed else body), fenced
+
+    # ---- responses
+
+    def told(
+        self, header: RequestHeader, answer: Body, refused: frozenset[PartitionKey]
+    ) -> tuple[Body, tuple[Touch, ...]]:
+        """An answer that agrees with the elections, and the rules that the client notices in it.
+
+        `refused` are the partitions that the proxy answered for, in the shown epochs already.
+        """
+        api_key, api_version, *_ = header
+        if not self._states:
+            return answer, ()
+        if api_key in _NAMES_LEADERS:
+            return told_leaders(answer, self._state_of)
+        if api_key in EPOCH_IN_RESPONSE:
+            return raised(api_key, api_version, answer, self._state_of, refused, self._cluster), ()
+        return answer, ()
+
+    def told_now(self, answer: Body, only: frozenset[tuple[str | None, int]]) -> Body:
+        """A Metadata answer that was told before these partitions changed hands, and so lacks them alone."""
+        return told_leaders(answer, self._state_of, only)[0] if only else answer
+
+    def _state_of(self, topic: Body, partition_index: int) -> State | None:
+        return self._states.get((self._name(topic), partition_index))
+
+    def _name(self, topic: Body) -> str:
+        name = topic.get("name") or topic.get("topic") or self._cluster.topic_name(topic.get("topic_id"))
+        return name or ""
+
+    def _shown_epoch(self, topic: str, partition_index: int, state: State) -> int:
+        known = self._cluster.leaders.get((topic, partition_index))
+        return -1 if known is None or known.leader_epoch < 0 else known.leader_epoch + state.bump

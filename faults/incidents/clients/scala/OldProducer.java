@@ -1,0 +1,78 @@
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Properties;
+
+import kafka.javaapi.producer.Producer;
+import kafka.producer.KeyedMessage;
+import kafka.producer.ProducerConfig;
+
+/**
+ * The Scala producer of Kafka 0.8 (kafka.javaapi), synchronous, which sends numbered messages at a steady rate.
+ *
+ * <p>Arguments (name=value): bootstrap, topic, client_id; messages, interval_ms, budget_ms (what the application thinks that
+ * a call may take; only written down), and every producer setting by its own name (request.timeout.ms=2000 …). Records of that time have no headers: the message id is the message.
+ */
+public final class OldProducer {
+    private static final Map<String, String> settings = new HashMap<>();
+
+    public static void main(String[] arguments) throws Exception {
+        settings.put("messages", "1");
+        settings.put("interval_ms", "100");
+        settings.put("budget_ms", "60000");
+        for (String argument : arguments) {
+            int equals = argument.indexOf('=');
+            settings.put(argument.substring(0, equals), argument.substring(equals + 1));
+        }
+        Properties properties = new Properties();
+        properties.put("metadata.broker.list", settings.get("bootstrap"));
+        properties.put("client.id", settings.get("client_id"));
+        properties.put("producer.type", "sync");
+        properties.put("request.required.acks", "1");
+        properties.put("serializer.class", "kafka.serializer.StringEncoder");
+        for (Map.Entry<String, String> each : settings.entrySet()) {
+            if (each.getKey().contains(".")) {
+                properties.put(each.getKey(), each.getValue());
+            }
+        }
+        Producer<String, String> producer = new Producer<>(new ProducerConfig(properties));
+        for (int each = 0; each < Integer.parseInt(settings.get("messages")); each++) {
+            if (each > 0) {
+                Thread.sleep(Integer.parseInt(settings.get("interval_ms")));
+            }
+            String id = settings.get("client_id") + "-" + each;
+            long called = now();
+            write(id, called, 0, "pending", null);
+            Throwable error = null;
+            try {
+                producer.send(new KeyedMessage<>(settings.get("topic"), id, id));
+            } catch (RuntimeException thrown) {
+                error = thrown;
+            }
+            write(id, called, now(), error == null ? "ok" : "fail", error);
+        }
+        producer.close();
+    }
+
+    private static void write(String id, long called, long returned, String outcome, Throwable error) {
+        StringBuilder text = new StringBuilder("{\"client\":\"").append(settings.get("client_id"));
+        text.append("\",\"client_id\":\"").append(settings.get("client_id"));
+        text.append("\",\"client_version\":\"").append(settings.get("client_version"));
+        text.append("\",\"operation\":\"send\",\"message_id\":\"").append(id);
+        text.append("\",\"topic\":\"").append(settings.get("topic")).append("\",\"partition\":0");
+        text.append(",\"budget_ms\":").append(settings.get("budget_ms"));
+        text.append(",\"called_at_us\":").append(called);
+        if (returned > 0) {
+            text.append(",\"returned_at_us\":").append(returned).append(",\"completed_at_us\":").append(returned);
+        }
+        if (error != null) {
+            text.append(",\"error\":\"").append(error.toString().replace("\\", "\\\\").replace("\"", "'").replace("\n", " "));
+            text.append('"');
+        }
+        System.out.println(text.append(",\"thread\":\"main\",\"outcome\":\"").append(outcome).append("\"}"));
+    }
+
+    private static long now() {
+        java.time.Instant instant = java.time.Instant.now();
+        return instant.getEpochSecond() * 1_000_000 + instant.getNano() / 1000;
+    }
+}

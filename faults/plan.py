@@ -1,0 +1,327 @@
+"""The rules in force, and what they decide for one connection, request or response."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from faults.actions import TERMINAL, Action, Body, RewriteResponse
+from faults.answers import NoPlaceForError
+from faults.asking import Asking
+from faults.base import (
+    BeginContext,
+    ConnectContext,
+    Connection,
+    Context,
+    Fault,
+    NotApplicableError,
+    Phase,
+    StandingFault,
+)
+from faults.cluster import Cluster
+from faults.decision import NOTHING, Decision, Hit, Pending
+from faults.election import Elections
+from faults.fetch_sessions import FetchSessions
+from faults.flags import REQUEST, REQUEST_BODY, RESPONSE_BODY
+from faults.random_source import RandomSource, SeededRandom
+from faults.rule import Rule, union
+from faults.standing import LinkState, ListenerState, StandingRules
+from proxy.wire.names import ApiKey
+
+if TYPE_CHECKING:
+    from proxy.wire.view import Request, Response
+
+__all__ = ["NOTHING", "REQUEST", "REQUEST_BODY", "RESPONSE_BODY", "Decision", "Hit", "Pending", "Plan", "Rule"]
+
+
+class Plan:
+    """Rules in order, elections and the cluster as seen; every decision depends on nothing but these and `now_us`.
+
+    `now_us` is any monotonic clock in microseconds, the same for all calls.
+    """
+
+    def __init__(
+        self,
+        seed: int = 0,
+        faults: Iterable[Fault] = (),
+        *,
+        random_source: Callable[[str], RandomSource] = SeededRandom,
+    ) -> None:
+        self.seed = seed
+        self.generation = 0
+        self.cluster = Cluster()
+        self.elections = Elections(self.cluster, self._changed)
+        self.fetch_sessions = FetchSessions()
+        self.standing = StandingRules(self.cluster, self.elections)
+        self.on_refusal: Callable[[Rule, str], None] | None = None
+        """Told of a rule that meant an exchange but can't be applied to it, once for each reason in a row."""
+        self._rules_in_order: list[Rule] = []
+        self._random_source = random_source
+        self._rules: dict[str, Rule] = {}
+        self._numbers: dict[str, int] = {}
+        self._connect_rules: tuple[Rule, ...] = ()
+        self._rules_by_api: dict[int, tuple[Rule, ...]] = {}
+        self._interest: dict[int, int] = {}
+        self._interest_elsewhere = 0
+        for fault in faults:
+            self._put_quietly(self._named(fault), None)
+        self._changed()
+
+    # ---- the rules
+
+    def add(self, fault: Fault, now_us: int | None = None) -> Rule:
+        """Put a fault in force after the others; its time window opens at `now_us` (None: when it is next asked).
+
+        Raises ValueError when the name is taken.
+        """
+        return self._put(self._named(fault), now_us)
+
+    def replace(self, name: str, fault: Fault, now_us: int | None = None) -> Rule:
+        """Put `fault` at the place of the rule `name` (or last, when there is none), its counters at zero."""
+        self.elections.move_all_back(name)
+        return self._put(fault.model_copy(update={"name": name}), now_us)
+
+    def remove(self, name: str) -> None:
+        """Take a rule out, and let go what it holds and whom it made leader; KeyError when there is none."""
+        del self._rules[name]
+        self.elections.move_all_back(name)
+        self._changed()
+
+    def clear(self) -> None:
+        """Take all rules out and end all elections."""
+        self._rules.clear()
+        self.elections.end_all()
+        self._changed()
+
+    def get(self, name: str) -> Rule:
+        """The rule of that name; KeyError when there is none."""
+        return self._rules[name]
+
+    def rules(self) -> list[Rule]:
+        """All rules in their order, the exhausted ones too."""
+        return list(self._rules.values())
+
+    def release(self, name: str) -> None:
+        """Let go what the rule holds, for good: it holds nothing more until it is replaced. KeyError when unknown."""
+        self._rules[name].released = True
+        self.generation += 1
+
+    def is_held(self, rule_name: str) -> bool:
+        """Whether an exchange held by that rule still has to wait."""
+        rule = self._rules.get(rule_name)
+        return rule is not None and not rule.released
+
+    def _named(self, fault: Fault) -> Fault:
+        if fault.name:
+            if fault.name in self._rules:
+                raise ValueError(f"a rule named {fault.name!r} is already in force")
+            return fault
+        number = self._numbers.get(fault.kind, 0) + 1
+        while f"{fault.kind}-{number}" in self._rules:
+            number += 1
+        self._numbers[fault.kind] = number
+        return fault.model_copy(update={"name": f"{fault.kind}-{number}"})
+
+    def _put(self, fault: Fault, now_us: int | None) -> Rule:
+        rule = self._put_quietly(fault, now_us)
+        self._changed()
+        return rule
+
+    def _put_quietly(self, fault: Fault, now_us: int | None) -> Rule:
+        rule = Rule(fault, self._random_source(f"{self.seed}:{fault.name}"), now_us, self._refused)
+        self._rules[fault.name] = rule
+        if not isinstance(fault, StandingFault):
+            fault.begin(BeginContext(fault.name, now_us or 0, self.cluster, self.elections, rule.state, rule.random))
+        return rule
+
+    # ---- the index
+
+    def _changed(self) -> None:
+        self.generation += 1
+        self._connect_rules = tuple(
+            rule
+            for rule in self._rules.values()
+            if rule.fault.phase == "connection" and not isinstance(rule.fault, StandingFault)
+        )
+        if self._rules_in_order != list(self._rules.values()):
+            self._rules_in_order = list(self._rules.values())
+            self.standing.replace(self._rules_in_order)
+        rules_by_api: dict[int, list[Rule]] = {int(key): [] for key in ApiKey}
+        elsewhere: list[Rule] = []
+        for rule in self._rules.values():
+            if not rule.needs or rule.is_exhausted:
+                continue
+            if rule.api_keys is None:
+                elsewhere.append(rule)
+            for api_key in rules_by_api if rule.api_keys is None else rule.api_keys:
+                rules_by_api[api_key].append(rule)
+        self._rules_by_api = {api_key: tuple(rules) for api_key, rules in rules_by_api.items()}
+        self._rules_elsewhere = tuple(elsewhere)
+        self._interest_elsewhere = union(elsewhere)
+        self._interest = {api_key: union(rules) for api_key, rules in rules_by_api.items()}
+        if not self._interest[ApiKey.Fetch] & REQUEST_BODY and not self.elections.any_ever:
+            self.fetch_sessions.clear()  # from here on requests pass unseen
+
+    def rules_for(self, api_key: int) -> tuple[Rule, ...]:
+        """The rules in force that may mean exchanges of an API, in order."""
+        return self._rules_by_api.get(api_key, self._rules_elsewhere)
+
+    def interest(self, api_key: int, api_version: int) -> int:
+        """Bit flags: what the plan has to be shown of the exchanges of an API; 0 when it has nothing to say."""
+        flags = self._interest.get(api_key, self._interest_elsewhere)
+        if self.elections.any_ever:
+            flags |= self.elections.interest(api_key, api_version)
+        return flags
+
+    # ---- what stands
+
+    def listener(self, name: str, node_id: int | None, now_us: int) -> ListenerState:
+        """What a listener has to be now: to be asked after each change, and at `next_change_us`."""
+        return self.standing.listener(name, node_id, now_us)
+
+    def link(self, connection: Connection, now_us: int) -> LinkState:
+        """What an open connection has to be now: to be asked when it opens, and when a listener is."""
+        return self.standing.link(connection, now_us)
+
+    def next_change_us(self, now_us: int) -> int | None:
+        """When a standing rule begins or ends by itself; None when only a change of the plan can bring it."""
+        return self.standing.next_change_us(now_us)
+
+    # ---- the decisions
+
+    def on_connect(self, connection: Connection, now_us: int) -> Decision:
+        """What to do with a connection that was just accepted."""
+        actions: list[Action] = []
+        hits: list[Hit] = []
+        for rule in self._connect_rules:
+            if rule.is_exhausted or not rule.fault.match.connects(connection):
+                continue
+            if not self.fires(rule, rule.scope(connection), now_us):
+                continue
+            hits.append(rule.hit())
+            done = False
+            context = ConnectContext(rule.name, connection, now_us, rule.random, rule.state)
+            for action in rule.fault.on_connect(context):
+                actions.append(action)
+                done |= isinstance(action, TERMINAL)
+            if done:
+                break
+        return Decision(tuple(actions), tuple(hits)) if hits else NOTHING
+
+    def on_request(self, connection: Connection, request: Request, now_us: int) -> Decision:
+        """What to do with a request; every rule that matches counts it here, once.
+
+        First the rules of phase `before_broker`, in order: delays add up, and behind a terminal action nobody is
+        asked and nobody counts. Then, if anything of the request reaches the broker, those of `after_broker`.
+        """
+        self.elections.advance(now_us)
+        self.standing.advance(now_us)
+        header = request.header
+        rules = [
+            rule
+            for rule in self.rules_for(header.api_key)
+            if not rule.is_exhausted and rule.fault.match.header(connection, header)
+        ]
+        if not rules and not self._follows(header.api_key, header.api_version):
+            return NOTHING
+        asking = Asking(self, connection, request, now_us)
+        for rule in rules:
+            if rule.fault.phase == "before_broker" and asking.is_open:
+                asking.before(rule)
+        asking.elect()
+        if asking.reaches_broker():
+            for rule in rules:
+                if rule.fault.phase == "after_broker":
+                    asking.after(rule)
+                elif self.standing.is_in_force(rule):
+                    asking.watch(rule)
+        return asking.decision()
+
+    def _follows(self, api_key: int, api_version: int) -> bool:
+        """Whether a request has to be seen for what later ones leave unsaid, or for the elections."""
+        if api_key == ApiKey.Fetch and self._interest[api_key] & REQUEST_BODY:
+            return True
+        return self.elections.interest(api_key, api_version) & REQUEST != 0
+
+    def on_response(
+        self, connection: Connection, request: Request, response: Response, decision: Decision, now_us: int
+    ) -> Decision:
+        """What to do with the answer to a request that was decided with `decision` (also when that was NOTHING)."""
+        self.elections.advance(now_us)
+        actions: list[Action] = []
+        hits: tuple[Hit, ...] = ()
+        rewritten: Body | None = None
+        if self.elections.interest(request.header.api_key, request.header.api_version) & RESPONSE_BODY:
+            told, touched = self.elections.told(request.header, response.body, decision.refused)
+            known = {hit.rule_name for hit in decision.hits}
+            hits = tuple(self.touch(*touch, "after_broker") for touch in touched if touch[0] not in known)
+            rewritten = told if told is not response.body else None
+        for rule, partitions in decision.on_response:
+            if rule is None:
+                continue
+            context = self.context(rule, connection, request, now_us)
+            context.response = response
+            context.hit_partitions = partitions
+            context.rewritten = rewritten
+            done = False
+            try:
+                for action in rule.fault.on_response(context):
+                    if isinstance(action, RewriteResponse):
+                        if isinstance(rule.fault, StandingFault):
+                            if action.body == context.answer:
+                                continue
+                            if all(hit.rule_name != rule.name for hit in hits):
+                                hits += (self.touch(rule.name, rule.fault.kind, "after_broker"),)
+                        rewritten = context.rewritten = action.body
+                    else:
+                        actions.append(action)
+                        done |= isinstance(action, TERMINAL)
+            except (NotApplicableError, NoPlaceForError) as error:
+                rule.refuse(str(error))
+            if done:
+                break
+        if rewritten is not None:
+            actions.insert(0, RewriteResponse(rewritten))
+        return Decision(tuple(actions), hits) if actions or hits else NOTHING
+
+    def _refused(self, rule: Rule, reason: str) -> None:
+        if self.on_refusal is not None:
+            self.on_refusal(rule, reason)
+
+    # ---- what a decision in the making asks of the plan
+
+    def touch(self, rule_name: str, kind: str, phase: Phase = "before_broker") -> Hit:
+        """The hit of a rule whose election or move the client notices."""
+        rule = self._rules.get(rule_name)
+        if rule is not None and isinstance(rule.fault, StandingFault) and rule.fault.selects_partitions:
+            rule.hits += 1
+        return Hit(rule_name, kind, phase)
+
+    def give_up_moves(self, leader_id: int | None, reason: str) -> None:
+        """Let the true leaders lead again where this broker was shown to, for what it gets can't be relayed."""
+        for move in self.elections.moves():
+            if move.leader_id == leader_id:
+                self.elections.move_back(move.topic, move.partition_index)
+                if move.started_by in self._rules:
+                    self._rules[move.started_by].refuse(reason)
+
+    def fires(self, rule: Rule, scope: object, now_us: int) -> bool:
+        """Count one matching exchange, and take the rule out of the index when that was its last."""
+        fires = rule.trigger.fires(scope, now_us)
+        if rule.trigger.is_exhausted(now_us):
+            rule.is_exhausted = True
+            self._changed()
+        return fires
+
+    def context(self, rule: Rule, connection: Connection, request: Request, now_us: int) -> Context:
+        """What a hook of the rule gets to see."""
+        return Context(
+            rule_name=rule.name,
+            connection=connection,
+            now_us=now_us,
+            random=rule.random,
+            cluster=self.cluster,
+            elections=self.elections,
+            state=rule.state,
+            request=request,
+        )

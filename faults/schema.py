@@ -1,0 +1,217 @@
+"""Fault documents: plain data in, faults or every problem with its path out, and the JSON Schema of it all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args
+
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+import faults.catalog  # noqa: F401  (importing it registers every kind)
+from faults.base import Fault, StandingFault
+from faults.match import Match
+from faults.selectors import did_you_mean
+from proxy.wire.names import ApiKey
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong in a document, and where: `faults[2].match.api_key`."""
+
+    path: str
+    message: str
+
+
+class FaultDocumentError(Exception):
+    """The document is refused as a whole; `problems` are all that were found."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("; ".join(f"{path}: {message}" if path else message for path, message in problems))
+        self.problems = problems
+
+
+def parse_faults(document: Any, path: str = "faults") -> list[Fault]:
+    """The faults of a list of documents; FaultDocumentError with every problem of all of them."""
+    if not isinstance(document, list):
+        raise FaultDocumentError([Problem(path, f"a list of faults expected, got {_kind_of(document)}")])
+    parsed: list[Fault] = []
+    problems: list[Problem] = []
+    for position, item in enumerate(document):
+        try:
+            parsed.append(parse_fault_document(item, f"{path}[{position}]"))
+        except FaultDocumentError as error:
+            problems += error.problems
+    problems += _taken_twice(document, path)
+    if problems:
+        raise FaultDocumentError(problems)
+    return parsed
+
+
+def parse_fault_document(document: Any, path: str = "") -> Fault:
+    """One fault; FaultDocumentError with every problem, each path beginning with `path`."""
+    if not isinstance(document, dict):
+        raise FaultDocumentError([Problem(path, f"a mapping expected, got {_kind_of(document)}")])
+    kind = document.get("kind")
+    model = Fault.kinds.get(kind) if isinstance(kind, str) else None
+    if model is None:
+        if kind is None:
+            message = f"missing; one of {', '.join(sorted(Fault.kinds))}"
+        else:
+            hint = did_you_mean(str(kind), Fault.kinds) or f"; one of {', '.join(sorted(Fault.kinds))}"
+            message = f"there is no kind {kind!r}{hint}"
+        raise FaultDocumentError([Problem(_joined(path, "kind"), message)])
+    fault = validated(model, document, path)
+    if problems := _contradictions(fault, path):
+        raise FaultDocumentError(problems)
+    return fault
+
+
+def validated(model: type[_Model], document: Any, path: str) -> _Model:
+    """A model made of plain data; FaultDocumentError with every problem."""
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        messages: dict[str, list[str]] = {}
+        for detail in error.errors(include_url=False):
+            place = _joined(path, *_steps(document, detail))
+            messages.setdefault(place, []).append(_message(model, detail))
+        problems = [
+            Problem(place, ", or ".join(dict.fromkeys(said)))
+            for place, said in messages.items()
+            # A value of several forms that is wrong inside one of them isn't wrong for not being another.
+            if not any(deeper.startswith(f"{place}.") for deeper in messages)
+        ]
+        raise FaultDocumentError(problems) from None
+
+
+@cache
+def fault_json_schema() -> dict[str, Any]:
+    """The JSON Schema of one fault document: the union of all kinds, told apart by `kind`."""
+    every_kind: Any = Union[tuple(Fault.kinds.values())]  # noqa: UP007 (made at run time)
+    one_of_them: Any = Annotated[every_kind, Field(discriminator="kind")]
+    adapter: TypeAdapter[Any] = TypeAdapter(one_of_them)
+    return adapter.json_schema()
+
+
+def _contradictions(fault: Fault, path: str) -> list[Problem]:
+    """Matches that could never hit anything."""
+    problems = []
+    match = fault.match
+    if fault.phase == "connection":
+        asked = {"api_key", "api_version", "topic", "partition_index", "client_id", "group_id", "transactional_id"}
+        reason = "is not known yet when a connection is accepted"
+        if isinstance(fault, StandingFault) and fault.selects_partitions:
+            asked = {*Match.model_fields} - {"topic", "partition_index"}
+            reason = "means nothing here: every client is told the same"
+        problems += [
+            Problem(_joined(path, "match", key), reason) for key in sorted(asked) if getattr(match, key) is not None
+        ]
+    if isinstance(fault, StandingFault):
+        idle = fault.trigger.model_fields_set - {"after_ms", "for_ms"}
+        if fault.trigger.times == "forever":
+            idle -= {"times"}
+        problems += [
+            Problem(_joined(path, "trigger", key), f"{fault.kind} stands: only after_ms and for_ms mean something")
+            for key in sorted(idle)
+        ]
+    if (
+        match.api_key is not None
+        and not problems
+        and not match.api_key.keys & (fault.default_api_keys or match.api_key.keys)
+    ):
+        names = ", ".join(sorted(ApiKey(key).name for key in fault.default_api_keys or ()))
+        problems.append(Problem(_joined(path, "match", "api_key"), f"{fault.kind} acts on {names} only"))
+    return problems
+
+
+def _taken_twice(document: list[Any], path: str) -> list[Problem]:
+    first: dict[str, int] = {}
+    problems = []
+    for position, item in enumerate(document):
+        name = item.get("name") if isinstance(item, dict) else None
+        if isinstance(name, str) and name:
+            if name in first:
+                message = f"the name {name!r} is taken by {path}[{first[name]}]"
+                problems.append(Problem(f"{path}[{position}].name", message))
+            first.setdefault(name, position)
+    return problems
+
+
+def _joined(path: str, *steps: str | int) -> str:
+    for step in steps:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        else:
+            path += f".{step}" if path else step
+    return path
+
+
+def _kind_of(value: Any) -> str:
+    return "nothing" if value is None else type(value).__name__
+
+
+def _steps(document: Any, detail: ErrorDetails) -> list[str | int]:
+    """Where in the document the error is: pydantic's location without the names of union members."""
+    steps: list[str | int] = []
+    place = document
+    for position, part in enumerate(detail["loc"]):
+        last = position == len(detail["loc"]) - 1
+        if isinstance(place, dict) and part in place:
+            place = place[part]
+        elif not (last and detail["type"] in ("missing", "extra_forbidden")):
+            continue
+        steps.append(part)
+    return steps
+
+
+_SAID_SHORTER = {
+    "int_type": "a whole number expected",
+    "int_parsing": "a whole number expected",
+    "int_from_float": "a whole number expected",
+    "float_type": "a number expected",
+    "float_parsing": "a number expected",
+    "string_type": "text expected",
+    "model_type": "a mapping expected",
+    "model_attributes_type": "a mapping expected",
+    "dict_type": "a mapping expected",
+}
+
+
+def _message(model: type[BaseModel], detail: ErrorDetails) -> str:
+    kind, context = detail["type"], detail.get("ctx", {})
+    if kind == "missing":
+        return "missing"
+    if kind == "extra_forbidden":
+        return f"unknown key{did_you_mean(str(detail['loc'][-1]), _known_keys(model, detail['loc'][:-1]))}"
+    if kind == "literal_error":
+        expected = str(context["expected"])
+        return f"{detail['input']!r} is not {expected}"
+    if kind == "union_tag_not_found":
+        return f"a mapping with {context['discriminator']} expected, or a number"
+    return _SAID_SHORTER.get(kind, detail["msg"].removeprefix("Value error, "))
+
+
+def _known_keys(model: type[BaseModel], location: tuple[str | int, ...]) -> set[str]:
+    """The keys that the place of an unknown one would take."""
+    places: list[Any] = [model]
+    for part in location:
+        fields = [place.model_fields[part] for place in places if part in place.model_fields]
+        if fields:
+            places = [inner for found in fields for inner in _models(found.annotation)]
+        else:
+            places = [place for place in places if part in _literals(place)] or places
+    return {name for place in places for name in place.model_fields}
+
+
+def _models(annotation: Any) -> Iterator[Any]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models(argument)
+
+
+def _literals(model: Any) -> set[Any]:
+    return {value for found in model.model_fields.values() for value in get_args(found.annotation)}

@@ -1,0 +1,103 @@
+"""Which of the matching exchanges are hit: time window, skip, every, probability and times, all of which must agree."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from faults.random_source import RandomSource
+
+Scope = Literal["rule", "connection", "client", "partition"]
+_MOST_SCOPES = 65_536
+
+
+class Trigger(BaseModel):
+    """Counted once per matching exchange: window first, then skip, every, probability and times."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    times: Annotated[int, Field(ge=1)] | Literal["forever"] = Field(
+        1, description="How often to hit; 'forever' sets no limit."
+    )
+    skip: int = Field(0, ge=0, description="How many matching ones pass before the first may be hit.")
+    every: int = Field(1, ge=1, description="Hit each n-th matching one after the skipped ones.")
+    probability: float = Field(1.0, gt=0.0, le=1.0, description="Chance of a hit, drawn from the seeded source.")
+    after_ms: float = Field(0.0, ge=0.0, description="Starts this long after the rule was added.")
+    for_ms: float | None = Field(
+        None, gt=0.0, description="Ends this long after it started; `times` counts all the same."
+    )
+    per: Scope = Field("rule", description="What skip, every and times are counted for, each on its own.")
+
+
+class TriggerState:
+    """The counters of one rule; `started_us` is when the rule was added."""
+
+    __slots__ = ("_counts", "_random", "_trigger", "started_us")
+
+    def __init__(self, trigger: Trigger, random: RandomSource, started_us: int | None = None) -> None:
+        self._trigger = trigger
+        self._random = random
+        self.started_us = started_us
+        self._counts: OrderedDict[object, list[int]] = OrderedDict()
+
+    def fires(self, scope: object, now_us: int) -> bool:
+        """Count one matching exchange of `scope` and say whether it is hit."""
+        trigger = self._trigger
+        self.start(now_us)
+        if not self.is_open(now_us):
+            return False
+        seen_and_hits = self._counts.get(scope)
+        if seen_and_hits is None:
+            seen_and_hits = self._counts[scope] = [0, 0]
+            if len(self._counts) > _MOST_SCOPES:
+                self._counts.popitem(last=False)
+        if trigger.times != "forever" and seen_and_hits[1] >= trigger.times:
+            return False
+        seen_and_hits[0] += 1
+        after_skip = seen_and_hits[0] - trigger.skip
+        if after_skip <= 0 or after_skip % trigger.every:
+            return False
+        if trigger.probability < 1.0 and self._random.random() >= trigger.probability:
+            return False
+        seen_and_hits[1] += 1
+        return True
+
+    def start(self, now_us: int) -> None:
+        """Start the clock of the time window, if nothing has yet."""
+        if self.started_us is None:
+            self.started_us = now_us
+
+    def next_change_us(self, now_us: int) -> int | None:
+        """When the window opens or closes next; None when it never will."""
+        if self.started_us is None:
+            return None
+        opens_us = self.started_us + round(self._trigger.after_ms * 1000)
+        if now_us < opens_us:
+            return opens_us
+        if self._trigger.for_ms is None or self.is_over(now_us):
+            return None
+        return opens_us + round(self._trigger.for_ms * 1000)
+
+    def is_open(self, now_us: int) -> bool:
+        """Whether the time window is open; without an end it is from its begin on."""
+        if self.started_us is None:
+            return not self._trigger.after_ms
+        return now_us >= self.started_us + self._trigger.after_ms * 1000 and not self.is_over(now_us)
+
+    def is_over(self, now_us: int) -> bool:
+        """Whether the time window has closed for good."""
+        trigger = self._trigger
+        if trigger.for_ms is None or self.started_us is None:
+            return False
+        return now_us >= self.started_us + (trigger.after_ms + trigger.for_ms) * 1000
+
+    def is_exhausted(self, now_us: int) -> bool:
+        """Whether nothing can be hit any more, whatever comes."""
+        if self.is_over(now_us):
+            return True
+        if self._trigger.per != "rule" or self._trigger.times == "forever":
+            return False
+        counted = self._counts.get(None)
+        return counted is not None and counted[1] >= self._trigger.times

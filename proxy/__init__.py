@@ -1,0 +1,27 @@
+"""A Kafka-aware TCP proxy that lies on purpose and writes down every lie.
+
+The way of a frame, left to right; each name is a module of this package or of ``faults``::
+
+    server (accept) → transport → wire.frame → wire.header → faults.match → faults.plan
+        → transport (broker) → inflight → rewrite → capture → transport (client)
+
+``session`` steers it: bytes and the time go in, commands come out, and it never touches a socket.
+``transport`` is the only place that does. ``server`` owns the listeners, one for bootstrap and one per
+broker, and what they share: the fault plan, the broker directory, the capture.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from proxy.server import Proxy as Proxy
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    """Give ``proxy.Proxy`` without making ``import proxy.wire`` pay for an event loop."""
+    if name == "Proxy":
+        from proxy.server import Proxy
+
+        return Proxy
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

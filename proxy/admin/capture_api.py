@@ -1,0 +1,92 @@
+"""`/v1/capture`: start, stop, rotate and mark the recording."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Body
+from pydantic import BaseModel, ConfigDict, Field
+
+from proxy.admin.problems import Problem
+from proxy.admin.target import Capture, ControlledProxy
+from proxy.capture.writer import CaptureError
+
+
+class CaptureCommand(BaseModel):
+    """What to do with the recording."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    action: Literal["start", "stop", "rotate", "mark"]
+    directory: str | None = Field(
+        None, min_length=1, max_length=4096, description="For start: where to; the configured one when absent."
+    )
+    level: Literal["header", "partition", "record", "payload"] | None = Field(
+        None, description="For start: how much of each exchange is kept; the configured level when absent."
+    )
+    label: str | None = Field(
+        None, min_length=1, max_length=1000, description="For mark: the text that the row carries."
+    )
+
+
+def make_router(proxy: ControlledProxy) -> APIRouter:
+    """The routes over one proxy."""
+    router = APIRouter(tags=["capture"])
+
+    @router.get("/v1/capture")
+    async def show_capture() -> dict[str, Any]:
+        """Whether the proxy records, where to, and how much so far."""
+        return _document(proxy)
+
+    @router.post("/v1/capture")
+    async def command_capture(
+        command: Annotated[
+            CaptureCommand,
+            Body(openapi_examples={"rotate": {"value": {"action": "rotate"}}}),
+        ],
+    ) -> dict[str, Any]:
+        """Start, stop, rotate or mark; the answer is the state after it."""
+        if command.action == "start":
+            await _start(proxy, command)
+            return _document(proxy)
+        capture = _running(proxy)
+        if command.action == "stop":
+            await proxy.stop_capture()
+        elif command.action == "rotate":
+            await capture.rotate()
+        else:
+            if command.label is None:
+                raise Problem(422, "missing-label", "a mark needs a 'label'")
+            capture.mark(command.label)
+        return _document(proxy)
+
+    return router
+
+
+async def _start(proxy: ControlledProxy, command: CaptureCommand) -> None:
+    if _recording(proxy) is not None:
+        raise Problem(409, "capture-running", "the proxy records already: stop it first")
+    try:
+        await proxy.start_capture(command.directory, command.level)
+    except (CaptureError, OSError, ValueError) as error:
+        raise Problem(409, "capture-not-started", f"recording did not start: {error}") from error
+
+
+def _running(proxy: ControlledProxy) -> Capture:
+    capture = _recording(proxy)
+    if capture is None:
+        raise Problem(409, "capture-not-running", "the proxy does not record: start it first")
+    return capture
+
+
+def _recording(proxy: ControlledProxy) -> Capture | None:
+    """The capture that writes files; one without a directory only feeds live readers."""
+    capture = proxy.capture
+    return capture if capture is not None and capture.directory is not None else None
+
+
+def _document(proxy: ControlledProxy) -> dict[str, Any]:
+    capture = _recording(proxy)
+    if capture is None:
+        return {"recording": False, "run_id": proxy.run_id}
+    return {"recording": True, "run_id": proxy.run_id, **capture.status()}

@@ -1,0 +1,211 @@
+"""The proxy's `Counters` as Prometheus metric families, made at the moment of the scrape."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from typing import Final, Protocol
+
+from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from proxy.metrics import Counters
+from proxy.wire.names import ApiKey, ErrorCode
+
+FIRST_BUCKET: Final = 5  # 32 µs: faster than any proxied exchange measured
+LAST_BUCKET: Final = 27  # 134 s: slower than any client's request timeout
+
+
+class CaptureStatus(Protocol):
+    """What the metrics read of a capture writer."""
+
+    @property
+    def queued_rows(self) -> int: ...
+    @property
+    def written_rows(self) -> int: ...
+    @property
+    def lost_rows(self) -> int: ...
+    @property
+    def segments(self) -> int: ...
+
+
+class MeteredProxy(Protocol):
+    """What the metrics read of a proxy."""
+
+    @property
+    def counters(self) -> Counters: ...
+    @property
+    def capture(self) -> CaptureStatus | None: ...
+
+
+class ProxyCollector(Collector):
+    """Prometheus families made from one proxy's `Counters` at the moment of the scrape."""
+
+    def __init__(self, proxy: MeteredProxy) -> None:
+        self._proxy = proxy
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: stops the registry from collecting once only to learn the names."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        counters = self._proxy.counters
+        yield from _exchanges(counters)
+        yield from _faults(counters)
+        yield from _connections(counters)
+        yield from _event_loop(counters)
+        if self._proxy.capture is not None:
+            yield from _capture(self._proxy.capture)
+
+
+def make_registry(proxy: MeteredProxy) -> CollectorRegistry:
+    """A registry of this proxy's metrics and of the process's memory, CPU and descriptors."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(ProxyCollector(proxy))
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    return registry
+
+
+def render(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
+    """The exposition and its content type, in the format that `accept` (an HTTP header value) prefers."""
+    encoder, content_type = choose_encoder(accept)
+    return encoder(registry), content_type
+
+
+async def sample_loop_lag(counters: Counters, interval_s: float = 0.1) -> None:
+    """Measure for ever how late the event loop wakes a sleeper, in µs, into `counters`."""
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + interval_s
+        await asyncio.sleep(interval_s)
+        lag_us = max(0, int((loop.time() - due) * 1e6))
+        counters.loop_lag_us = lag_us
+        counters.loop_lag_max_us = max(counters.loop_lag_max_us, lag_us)
+        counters.loop_lag_sum_us += lag_us
+        counters.loop_ticks += 1
+
+
+def api_name(api_key: int) -> str:
+    """Kafka's name of an API, or its number as text when this program does not know it."""
+    try:
+        return ApiKey(api_key).name
+    except ValueError:
+        return str(api_key)
+
+
+def error_name(error_code: int) -> str:
+    """Kafka's name of an error code, or its number as text."""
+    try:
+        return ErrorCode(error_code).name
+    except ValueError:
+        return str(error_code)
+
+
+def _exchanges(counters: Counters) -> Iterator[Metric]:
+    requests = CounterMetricFamily("notleader_requests", "Requests that came from clients.", labels=["api_name"])
+    unanswered = CounterMetricFamily(
+        "notleader_unanswered_requests",
+        "Requests that got no response: acks=0, dropped, or their connection ended first.",
+        labels=["api_name"],
+    )
+    latency = HistogramMetricFamily(
+        "notleader_exchange_duration_seconds",
+        "From a request's arrival to its response's departure, faults included.",
+        labels=["api_name"],
+    )
+    for api_key in sorted(counters.latency_us.keys() | counters.unanswered.keys()):
+        name = api_name(api_key)
+        slots = counters.latency_us.get(api_key)
+        answered = sum(slots) if slots else 0
+        silent = counters.unanswered.get(api_key, 0)
+        requests.add_metric([name], answered + silent)
+        if silent:
+            unanswered.add_metric([name], silent)
+        if slots:
+            latency.add_metric([name], _buckets(slots), counters.latency_sum_us[api_key] / 1e6)
+    yield requests
+    yield unanswered
+    yield latency
+    errors = CounterMetricFamily(
+        "notleader_error_responses",
+        "Responses to clients that carry a Kafka error code, injected ones included.",
+        labels=["api_name", "error_code"],
+    )
+    for (api_key, error_code), count in sorted(counters.errors.items()):
+        errors.add_metric([api_name(api_key), error_name(error_code)], count)
+    yield errors
+
+
+def _buckets(slots: list[int]) -> list[tuple[str, float]]:
+    buckets: list[tuple[str, float]] = []
+    seen = sum(slots[:FIRST_BUCKET])
+    for k in range(FIRST_BUCKET, LAST_BUCKET + 1):
+        seen += slots[k]
+        buckets.append((repr(2**k / 1e6), seen))
+    buckets.append(("+Inf", sum(slots)))
+    return buckets
+
+
+def _faults(counters: Counters) -> Iterator[Metric]:
+    injected = CounterMetricFamily("notleader_injected_faults", "Faults applied.", labels=["rule", "kind", "phase"])
+    for (rule, kind, phase), count in sorted(counters.injected.items()):
+        injected.add_metric([rule, kind, phase], count)
+    yield injected
+
+
+def _connections(counters: Counters) -> Iterator[Metric]:
+    opened = CounterMetricFamily("notleader_connections", "Client connections accepted.", labels=["listener"])
+    still_open = GaugeMetricFamily(
+        "notleader_open_connections", "Client connections that are open now.", labels=["listener"]
+    )
+    for listener, count in sorted(counters.connections_opened.items()):
+        opened.add_metric([listener], count)
+        still_open.add_metric([listener], count - counters.connections_closed.get(listener, 0))
+    yield opened
+    yield still_open
+    wire_errors = CounterMetricFamily(
+        "notleader_wire_errors", "Connections closed because a side did not speak Kafka.", labels=["side"]
+    )
+    for side, count in sorted(counters.wire_errors.items()):
+        wire_errors.add_metric([side], count)
+    yield wire_errors
+    sent = CounterMetricFamily("notleader_sent_bytes", "Bytes the proxy sent on.", labels=["to"])
+    sent.add_metric(["broker"], counters.broker_bytes)
+    sent.add_metric(["client"], counters.client_bytes)
+    yield sent
+
+
+def _event_loop(counters: Counters) -> Iterator[Metric]:
+    yield GaugeMetricFamily(
+        "notleader_event_loop_lag_seconds",
+        "How late the event loop woke the last sleeper.",
+        value=counters.loop_lag_us / 1e6,
+    )
+    yield GaugeMetricFamily(
+        "notleader_event_loop_lag_max_seconds",
+        "The greatest lag since the proxy started.",
+        value=counters.loop_lag_max_us / 1e6,
+    )
+    yield CounterMetricFamily(
+        "notleader_event_loop_lag_sum_seconds",
+        "The sum of the measured lags.",
+        value=counters.loop_lag_sum_us / 1e6,
+    )
+    yield CounterMetricFamily(
+        "notleader_event_loop_lag_samples", "How many lags were measured.", value=counters.loop_ticks
+    )
+
+
+def _capture(capture: CaptureStatus) -> Iterator[Metric]:
+    yield GaugeMetricFamily(
+        "notleader_capture_queued_rows", "Rows that wait for the capture writer.", value=capture.queued_rows
+    )
+    yield CounterMetricFamily("notleader_capture_written_rows", "Rows written to segments.", value=capture.written_rows)
+    yield CounterMetricFamily(
+        "notleader_capture_lost_rows", "Rows dropped because the queue was full.", value=capture.lost_rows
+    )
+    yield CounterMetricFamily("notleader_capture_segments", "Segments that are whole on disk.", value=capture.segments)

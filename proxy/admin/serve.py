@@ -1,0 +1,124 @@
+"""The admin server: uvicorn inside the proxy's own event loop, without a hand on its signals."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Generator, Iterable
+from typing import Final
+
+import uvicorn
+
+from proxy.admin.app import create_app
+from proxy.admin.exposition import sample_loop_lag
+from proxy.admin.guard import Guard, check_exposure
+from proxy.admin.pace import Pace
+from proxy.admin.target import ControlledProxy
+from proxy.admin.toxics.engine import ToxicProxies
+
+_MAX_CONNECTIONS: Final = 256
+_GRACE_S: Final = 1
+
+
+class _Uvicorn(uvicorn.Server):
+    """uvicorn without its signal handlers: the proxy decides what SIGINT and SIGTERM mean."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+class AdminServer:
+    """Serves one proxy's control plane at `host:port`; with port 0 the system picks one (see `port`).
+
+    `hosts` are further names by which clients may call it.
+    """
+
+    def __init__(
+        self,
+        proxy: ControlledProxy,
+        host: str = "127.0.0.1",
+        port: int = 8474,
+        token: str | None = None,
+        hosts: Iterable[str] = (),
+    ) -> None:
+        self.host = host
+        self.port = port
+        self._proxy = proxy
+        self._token = token
+        self._hosts = tuple(hosts)
+        self._stopping = asyncio.Event()
+        self._toxics = ToxicProxies(proxy.plan.seed)
+        self._server: uvicorn.Server | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def address(self) -> str:
+        """`host:port` as it is listened on, IPv6 addresses in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    async def start(self) -> None:
+        """Listen and serve.
+
+        Raises ValueError when the address is open to the network without a token, OSError when it cannot be
+        listened on (in use, not ours, name unknown).
+        """
+        check_exposure(self.host, self._token)
+        listening = await _listen(self.host, self.port)
+        self.port = listening.getsockname()[1]
+        app = create_app(self._proxy, stopping=self._stopping, toxics=self._toxics)
+        # Strangers are turned away before they are made to wait: they take nobody's turn.
+        guarded = Guard(Pace(app), listen_host=self.host, hosts=self._hosts, token=self._token)
+        config = uvicorn.Config(
+            guarded,
+            lifespan="off",
+            ws="none",
+            http="h11",
+            interface="asgi3",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=_MAX_CONNECTIONS,
+            timeout_graceful_shutdown=_GRACE_S,
+        )
+        self._server = _Uvicorn(config)
+        serving = asyncio.create_task(self._server.serve(sockets=[listening]), name="admin-server")
+        lag = asyncio.create_task(sample_loop_lag(self._proxy.counters), name="loop-lag")
+        self._tasks = [serving, lag]
+        while not self._server.started:
+            if serving.done():
+                lag.cancel()
+                await serving
+                raise OSError(f"the admin server at {self.address} did not start")
+            await asyncio.sleep(0.001)
+
+    async def stop(self) -> None:
+        """End streams, let running requests finish for a second, close the port; harmless when not started."""
+        self._stopping.set()
+        if self._server is not None:
+            self._server.should_exit = True
+        for task in self._tasks[1:]:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+        self._server = None
+        await self._toxics.stop()
+
+
+async def _listen(host: str, port: int) -> socket.socket:
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, kind, protocol, _, address = found[0]
+    listening = socket.socket(family, kind, protocol)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(128)
+        listening.setblocking(False)
+    except OSError:
+        listening.close()
+        raise
+    return listening

@@ -1,0 +1,150 @@
+"""`/v1/connections`, `/v1/brokers` and `/v1/exchanges`: what goes through the proxy now."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Annotated, Any, Final, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response, StreamingResponse
+
+from proxy.admin.problems import Finding, Problem, not_found
+from proxy.admin.target import ControlledProxy
+from proxy.capture.filter import FilterError, compile_filter
+
+KEEP_ALIVE_S: Final = 15.0
+_LOOK_S: Final = 1.0
+_ROWS_PER_CHUNK: Final = 256
+MAX_ID: Final = 2**63 - 1
+
+
+class Broker(BaseModel):
+    """A broker: where it is, and where the proxy listens in its place."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    node_id: int
+    host: str = Field(description="Where the proxy reaches the broker.")
+    port: int
+    listen_host: str = Field(description="Where clients reach it through the proxy.")
+    listen_port: int
+
+
+def make_router(proxy: ControlledProxy, stopping: asyncio.Event) -> APIRouter:
+    """The routes over one proxy; streams end when `stopping` is set."""
+    router = APIRouter(tags=["traffic"])
+
+    @router.get("/v1/connections")
+    async def list_connections() -> list[dict[str, Any]]:
+        """The open client connections."""
+        return proxy.connections()
+
+    @router.delete("/v1/connections/{connection_id}", status_code=204)
+    async def close_connection(
+        connection_id: Annotated[int, Path(ge=0, le=MAX_ID)],
+        reset: Annotated[bool, Query(description="End it with RST instead of FIN.")] = False,
+    ) -> Response:
+        """End one client connection."""
+        if not proxy.close_connection(connection_id, reset=reset):
+            raise not_found("open connection", connection_id)
+        return Response(status_code=204)
+
+    @router.get("/v1/brokers")
+    async def list_brokers() -> list[Broker]:
+        """The brokers the proxy knows, by node_id."""
+        return [Broker.model_validate(broker) for broker in sorted(proxy.brokers(), key=lambda b: b.node_id)]
+
+    @router.get(
+        "/v1/exchanges",
+        response_class=StreamingResponse,
+        responses={
+            200: {
+                "description": "Server-sent events: one `exchange`, `connect`, `disconnect` or `wire_error` "
+                "each, its data the capture row as JSON.",
+                "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            }
+        },
+    )
+    async def stream_exchanges(
+        filter: Annotated[  # noqa: A002
+            str, Query(description="A filter expression, such as `api == Produce and error != 0`.", max_length=10_000)
+        ] = "",
+    ) -> StreamingResponse:
+        """What happens from now on, as it happens; what the reader is too slow for is left out, and a `gap`
+        event says how much that was.
+        """
+        try:
+            accepts = compile_filter(filter) if filter.strip() else None
+        except FilterError as error:
+            place = f"filter[{error.start}:{error.end}]"
+            raise Problem(
+                400, "bad-filter", "\n".join(error.lines()), findings=[Finding(place, error.message)]
+            ) from error
+        return StreamingResponse(
+            _events(proxy, stopping, accepts),
+            media_type="text/event-stream",
+            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+        )
+
+    return router
+
+
+async def _events(
+    proxy: ControlledProxy, stopping: asyncio.Event, accepts: Callable[[Mapping[str, Any]], bool] | None
+) -> AsyncIterator[bytes]:
+    stopped = asyncio.create_task(stopping.wait())
+    loop = asyncio.get_running_loop()
+    try:
+        yield b": stream of notleader exchanges\n\n"
+        spoke_at = loop.time()
+        while not stopping.is_set():
+            with proxy.subscribe(accepts) as queue:
+                source = proxy.capture
+                # A recording that starts or stops brings another source of rows: subscribe to that then.
+                while not stopping.is_set() and proxy.capture is source:
+                    rows = await _next_rows(queue, stopped)
+                    if rows:
+                        yield b"".join(map(_event, rows))
+                    elif loop.time() - spoke_at < KEEP_ALIVE_S:
+                        continue
+                    else:
+                        yield b": keep-alive\n\n"
+                    spoke_at = loop.time()
+    finally:
+        stopped.cancel()
+
+
+async def _next_rows(
+    queue: asyncio.Queue[dict[str, Any]], stopped: asyncio.Task[Literal[True]]
+) -> list[dict[str, Any]]:
+    """All rows that wait, after waiting a second at most for the first."""
+    first = asyncio.create_task(queue.get())
+    try:
+        await asyncio.wait((first, stopped), timeout=_LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+        rows = [first.result()] if first.done() else []
+    finally:
+        first.cancel()
+    # One write for all that waits: a busy proxy makes thousands of rows a second.
+    while rows and len(rows) < _ROWS_PER_CHUNK and not queue.empty():
+        rows.append(queue.get_nowait())
+    return rows
+
+
+def _event(row: dict[str, Any]) -> bytes:
+    name = str(row.get("event", "exchange"))
+    data = json.dumps(row, default=_plain, separators=(",", ":"))
+    return f"event: {name}\ndata: {data}\n\n".encode()
+
+
+def _plain(value: object) -> object:
+    """Row values that JSON has no word for: bytes as base64, everything else as text."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, UUID):
+        return str(value)
+    return str(value)

@@ -1,0 +1,363 @@
+"""From a recorded outage to faults that do the same to clients of one healthy broker. Pure.
+
+What the clients saw is what is reproduced: error codes by API, topic and partition, answers that took too long,
+connections that broke, partitions that nobody served for a while. Which broker did it is left out, for in the
+replay one broker leads everything. All times count from the first exchange, here and in the replay: a rule that
+does nothing (``recorded-start``) is hit by the client's first request, and that adds the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from statistics import median
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from proxy.wire.names import ApiKey, ErrorCode
+
+RowLike = Mapping[str, Any]
+Fault = dict[str, Any]
+
+START: Final = "recorded-start"
+_SAME_WINDOW_US: Final = 2_000_000  # errors closer than this belong to one rule
+_SLACK_MS: Final = 1000  # how much later than recorded a client may come and still be hit
+_SHORTEST_ELECTION_US: Final = 200_000
+# What brokers say in the course of normal work, or because of what the members of a group do.
+_NO_FAULTS: Final = {
+    ErrorCode.UNSUPPORTED_VERSION,
+    ErrorCode.MEMBER_ID_REQUIRED,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.TOPIC_ALREADY_EXISTS,
+    ErrorCode.REPLICA_NOT_AVAILABLE,
+}
+# Answers that the broker holds back by design: slow says nothing there.
+_WAITING_APIS: Final = {ApiKey.Fetch, ApiKey.JoinGroup, ApiKey.SyncGroup, ApiKey.ShareFetch}
+_SERVING: Final = {ApiKey.Produce, ApiKey.Fetch}
+_LEADERSHIP: Final = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.FENCED_LEADER_EPOCH}
+
+
+class _What(NamedTuple):
+    """What an exchange was about, as far as a match can say it."""
+
+    api: str
+    topic: str | None
+    partition_index: int | None
+    group_id: str | None
+
+
+class _Served(NamedTuple):
+    """When and by whom a partition was last served."""
+
+    at_us: int
+    node_id: int | None
+
+
+class Outage:
+    """Rows in, timeline out; answers slower than ``slow_ms`` count as delayed."""
+
+    def __init__(self, slow_ms: float = 500.0) -> None:
+        self._slow_us = slow_ms * 1000
+        self._first_us: int | None = None
+        self._first_api: str | None = None
+        self._errors: defaultdict[tuple[_What, int], list[int]] = defaultdict(list)
+        self._slow: defaultdict[_What, list[tuple[int, int]]] = defaultdict(list)
+        self._latencies_us: defaultdict[str, list[int]] = defaultdict(list)
+        self._unanswered: defaultdict[tuple[Any, ...], list[str]] = defaultdict(list)
+        self._broken: list[tuple[int, str | None, bool, str | None]] = []  # at, client_id, by RST, API that waited
+        self._unreachable: defaultdict[int | None, list[int]] = defaultdict(list)
+        self._served: dict[tuple[str, int], _Served] = {}
+        self._gaps: list[tuple[str, int, _Served, int]] = []
+        self._answers: list[int] = []
+        self._nodes: set[int | None] = set()  # that ever answered
+
+    # ---- what was recorded ----------------------------------------------------------------------
+
+    def add_all(self, rows: Iterable[RowLike]) -> None:
+        """Take the rows of one capture, in any order."""
+        for row in sorted(rows, key=lambda row: row["response_at_us"] or row["request_at_us"] or 0):
+            if row["event"] == "exchange":
+                self._exchange(row)
+            elif row["event"] == "disconnect":
+                self._disconnect(row)
+
+    def _exchange(self, row: RowLike) -> None:
+        at_us = row["request_at_us"]
+        if self._first_us is None or at_us < self._first_us:
+            self._first_us, self._first_api = at_us, row["api_name"]
+        if row["response_at_us"] is None:
+            if not (row["api_key"] == ApiKey.Produce and row["acks"] == 0):
+                self._unanswered[_connection(row)].append(row["api_name"])
+            return
+        self._answers.append(row["response_at_us"])
+        self._nodes.add(row["node_id"])
+        told = list(_what(row))
+        for what, code in told:
+            if code and code not in _NO_FAULTS:
+                self._errors[what, code].append(at_us)
+            elif code == 0 and row["api_key"] in _SERVING and what.topic is not None:
+                self._serves(what, row)
+        if row["api_key"] not in _WAITING_APIS:
+            latency_us = row["response_at_us"] - at_us
+            self._latencies_us[row["api_name"]].append(latency_us)
+            if latency_us >= self._slow_us:
+                self._slow[_common([what for what, _ in told])].append((at_us, latency_us))
+
+    def _serves(self, what: _What, row: RowLike) -> None:
+        assert what.topic is not None
+        assert what.partition_index is not None
+        key = (what.topic, what.partition_index)
+        before = self._served.get(key)
+        now = _Served(row["response_at_us"], row["node_id"])
+        if before is not None and now.at_us - before.at_us >= _SHORTEST_ELECTION_US:
+            self._gaps.append((*key, before, now.at_us))
+        self._served[key] = now
+
+    def _disconnect(self, row: RowLike) -> None:
+        waited = self._unanswered.pop(_connection(row), [])
+        why = row["detail"] or ""
+        if why.startswith("no broker could be reached"):
+            self._unreachable[row["node_id"]].append(row["request_at_us"])
+        elif why.startswith(("the broker", "closed by fault", "reset by fault")):
+            api = Counter(waited).most_common(1)[0][0] if waited else None
+            self._broken.append((row["request_at_us"], row["client_id"], "reset" in why, api))
+
+    # ---- what is to be done again ---------------------------------------------------------------
+
+    def steps(self) -> list[Fault]:
+        """The faults in the order of their time, each counted from the first exchange by its trigger."""
+        if self._first_us is None:
+            return []
+        elections = self._elections()
+        found = [
+            *elections,
+            *self._downtimes(),
+            *self._error_rules(elections),
+            *self._delays(),
+            *self._breaks(),
+        ]
+        found.sort(key=lambda fault: fault["trigger"]["after_ms"])
+        for number, fault in enumerate(found, 1):
+            fault["name"] = f"recorded-{number:03d}-{fault['kind'].replace('_', '-')}"
+        return [{"name": fault.pop("name"), **fault} for fault in found]
+
+    def summary(self) -> dict[str, int]:
+        """How many rules of each kind."""
+        return dict(Counter(fault["kind"] for fault in self.steps()))
+
+    def to_yaml(self, source: str) -> str:
+        """A config file of `notleader run` with these steps."""
+        start: Fault = {"name": START, "kind": "delay", "delay_ms": 0}
+        if self._first_api is not None:
+            start["match"] = {"api_key": self._first_api}
+        document = {
+            "faults": [start],
+            "steps": [{"after": {"fault": START, "hits": 1}, "add": self.steps()}],
+        }
+        said = (
+            f"# What the clients recorded in {source} went through, for one healthy broker.\n"
+            "# Every trigger counts its after_ms from the first request that comes through the proxy.\n"
+        )
+        return said + yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=110)
+
+    def _elections(self) -> list[Fault]:
+        """Partitions that nobody served while their broker could not be reached."""
+        windows: defaultdict[tuple[str, int, int], list[int]] = defaultdict(list)
+        for topic, partition_index, before, until_us in self._gaps:
+            tries = self._unreachable.get(before.node_id, [])
+            if any(before.at_us <= at_us <= until_us for at_us in tries) and not self._nobody_answered(
+                min(at_us for at_us in tries if at_us >= before.at_us), until_us
+            ):
+                # Partitions of one broker go and come back together, up to the client's own pace.
+                windows[topic, before.at_us // _SAME_WINDOW_US, until_us // _SAME_WINDOW_US].append(partition_index)
+        spans: defaultdict[tuple[str, int, int], list[tuple[int, int]]] = defaultdict(list)
+        for topic, _, before, until_us in self._gaps:
+            spans[topic, before.at_us // _SAME_WINDOW_US, until_us // _SAME_WINDOW_US].append((before.at_us, until_us))
+        rules = []
+        for key, partitions in windows.items():
+            begin, end = min(b for b, _ in spans[key]), max(e for _, e in spans[key])
+            rules.append(
+                {
+                    "kind": "leader_election",
+                    "match": {"topic": key[0], "partition_index": _one_or_all(sorted(set(partitions)))},
+                    "for_ms": _ms(end - begin),
+                    "trigger": {"after_ms": self._after(begin), "times": 1, "for_ms": _ms(end - begin)},
+                }
+            )
+        return rules
+
+    def _downtimes(self) -> list[Fault]:
+        """Times when no broker at all could be reached: every connection is closed at once."""
+        tries = sorted((at_us, node_id) for node_id, times in self._unreachable.items() for at_us in times)
+        rules = []
+        for window in _windows([at_us for at_us, _ in tries]):
+            tried = {node_id for at_us, node_id in tries if window[0] <= at_us <= window[-1]}
+            if not self._nodes - {None} <= tried or not self._nobody_answered(window[0], window[-1]):
+                continue
+            back_us = next((at_us for at_us in sorted(self._answers) if at_us > window[-1]), window[-1])
+            rules.append(
+                {
+                    "kind": "close",
+                    "phase": "connection",
+                    "trigger": {
+                        "after_ms": self._after(window[0]),
+                        "times": "forever",
+                        "for_ms": max(_ms(back_us - window[0]), 1.0),
+                    },
+                }
+            )
+        return rules
+
+    def _nobody_answered(self, first_us: int, last_us: int) -> bool:
+        return not any(first_us <= at_us < last_us for at_us in self._answers)
+
+    def _error_rules(self, elections: list[Fault]) -> list[Fault]:
+        grouped: defaultdict[tuple[str, str | None, str | None, int, int, int], dict[int | None, list[int]]]
+        grouped = defaultdict(dict)
+        for (what, code), times in self._errors.items():
+            for window in _windows(sorted(times)):
+                if code in _LEADERSHIP and self._covered(what, window, elections):
+                    continue
+                # One rule for the partitions that erred at about the same time, as often.
+                slot = window[0] // _SAME_WINDOW_US
+                grouped[what.api, what.topic, what.group_id, code, slot, len(window)][what.partition_index] = window
+        rules = []
+        for (api, topic, group_id, code, _, times_each), partitions in grouped.items():
+            match: dict[str, Any] = {"api_key": api}
+            named = sorted(index for index in partitions if index is not None)
+            if topic is not None:
+                match["topic"] = topic
+            if named and topic is not None:
+                match["partition_index"] = _one_or_all(named)
+            if group_id is not None:
+                match["group_id"] = group_id
+            begin = min(window[0] for window in partitions.values())
+            end = max(window[-1] for window in partitions.values())
+            trigger: dict[str, Any] = {
+                "after_ms": self._after(begin),
+                "times": times_each,
+                "for_ms": _ms(end - begin) + _SLACK_MS,
+            }
+            if len(named) > 1:
+                trigger["per"] = "partition"
+            rules.append({"kind": "error", "error_code": _code(code), "match": match, "trigger": trigger})
+        return rules
+
+    def _covered(self, what: _What, window: list[int], elections: list[Fault]) -> bool:
+        """Whether an election of the replay already makes these errors."""
+        for election in elections:
+            match, trigger = election["match"], election["trigger"]
+            partitions = match["partition_index"]
+            inside = trigger["after_ms"] - 1 <= self._after(window[0]) <= trigger["after_ms"] + election["for_ms"]
+            if inside and what.topic == match["topic"]:
+                return what.partition_index in (partitions if isinstance(partitions, list) else [partitions])
+        return False
+
+    def _delays(self) -> list[Fault]:
+        rules = []
+        for what, slow in self._slow.items():
+            usual_us = median(self._latencies_us[what.api])
+            for window in _windows([at_us for at_us, _ in slow]):
+                extra = [latency - usual_us for at_us, latency in slow if window[0] <= at_us <= window[-1]]
+                match: dict[str, Any] = {"api_key": what.api}
+                if what.topic is not None:
+                    match["topic"] = what.topic
+                if what.partition_index is not None:
+                    match["partition_index"] = what.partition_index
+                if what.group_id is not None:
+                    match["group_id"] = what.group_id
+                rules.append(
+                    {
+                        "kind": "delay",
+                        "phase": "after_broker",
+                        "delay_ms": _ms(sum(extra) / len(extra)),
+                        "match": match,
+                        "trigger": {
+                            "after_ms": self._after(window[0]),
+                            "times": len(window),
+                            "for_ms": _ms(window[-1] - window[0]) + _SLACK_MS,
+                        },
+                    }
+                )
+        return rules
+
+    def _breaks(self) -> list[Fault]:
+        """Connections that the broker ended: each costs its client one connection, at its next request."""
+        grouped: defaultdict[tuple[str | None, bool, str | None], list[int]] = defaultdict(list)
+        for at_us, client_id, by_reset, api in self._broken:
+            grouped[client_id, by_reset, api].append(at_us)
+        rules = []
+        for (client_id, by_reset, api), times in grouped.items():
+            for window in _windows(sorted(times)):
+                match: dict[str, Any] = {}
+                if client_id:
+                    match["client_id"] = client_id
+                if api is not None:
+                    match["api_key"] = api
+                rules.append(
+                    {
+                        "kind": "reset" if by_reset else "close",
+                        **({"match": match} if match else {}),
+                        "trigger": {
+                            "after_ms": self._after(window[0]),
+                            "times": len(window),
+                            "for_ms": _ms(window[-1] - window[0]) + _SLACK_MS,
+                        },
+                    }
+                )
+        return rules
+
+    def _after(self, at_us: int) -> float:
+        assert self._first_us is not None
+        return max(_ms(at_us - self._first_us), 0.0)
+
+
+def _connection(row: RowLike) -> tuple[Any, ...]:
+    return row["run_id"], row["proxy_id"], row["connection_id"]
+
+
+def _what(row: RowLike) -> Iterable[tuple[_What, int | None]]:
+    """What the exchange was about, with the error code of each part."""
+    partitions = [one for one in row["partitions"] or () if one["topic"] is not None]
+    answered = [one for one in partitions if one["error_code"] is not None]
+    if answered:
+        for one in answered:
+            yield _What(row["api_name"], one["topic"], one["partition_index"], None), one["error_code"]
+    else:
+        yield _What(row["api_name"], None, None, row["group_id"]), row["error_code"]
+
+
+def _common(parts: list[_What]) -> _What:
+    """What all parts of one exchange have in common: it was slow as a whole."""
+    first = parts[0]
+    return _What(*(value if all(part[index] == value for part in parts) else None for index, value in enumerate(first)))  # type: ignore[arg-type]
+
+
+def _windows(times: list[int]) -> Iterable[list[int]]:
+    """Sorted times, cut where two are far apart."""
+    if not times:
+        return
+    window = [times[0]]
+    for before, now in pairwise(times):
+        if now - before > _SAME_WINDOW_US:
+            yield window
+            window = []
+        window.append(now)
+    yield window
+
+
+def _one_or_all(numbers: list[int]) -> int | list[int]:
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+def _code(code: int) -> str | int:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return code
+
+
+def _ms(us: float) -> float:
+    return round(us / 1000, 1)

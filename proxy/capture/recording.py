@@ -1,0 +1,342 @@
+"""The files of one recording: a journal that grows, segments that appear whole, and an honest account of losses.
+
+One thread calls it. Rows reach the disk within ``Limits.flush_s``; a segment is finished by size or age;
+what can't be written is counted and, as soon as something can be written again, said in a gap row.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from proxy.capture.journal import Journal, JournalError
+from proxy.capture.place import CaptureError, Place
+from proxy.capture.rows import Row, Rows
+from proxy.capture.schema import EXCHANGE, batch_of, batch_of_nothing, batch_of_odd
+from proxy.capture.segment import JOURNAL_SUFFIX, finish, hidden
+
+log = logging.getLogger("notleader.capture")
+
+UNMADE: Final = "could not be made into rows (the log says why)"
+_RETRY_S: Final = 1.0
+_SMALLEST_ROOM: Final = 256 << 10  # beside what is to be written: footers, folders, other people's files
+_BUFFER_BYTES: Final = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When things happen to the files; None: never."""
+
+    flush_s: float = 0.5
+    rotate_s: float = 10.0
+    rotate_bytes: int = 128 << 20
+    keep_s: float | None = None
+    keep_bytes: int | None = None
+
+
+class Losses:
+    """Rows that were not written, by reason, with the first and the last moment (µs) of each."""
+
+    def __init__(self) -> None:
+        self._by_reason: dict[str, list[int]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_reason)
+
+    def add(self, reason: str, rows: int, first_us: int, last_us: int) -> None:
+        known = self._by_reason.setdefault(reason, [0, first_us, last_us])
+        known[0] += rows
+        known[1] = min(known[1], first_us)
+        known[2] = max(known[2], last_us)
+
+    def take(self) -> list[tuple[str, int, int, int]]:
+        """(reason, rows, first_us, last_us) of all, forgotten here afterwards."""
+        taken = [(reason, *counted) for reason, counted in self._by_reason.items()]
+        self._by_reason.clear()
+        return taken  # type: ignore[return-value]
+
+
+class Recording:
+    """Writes the rows of one run of one proxy to ``place``; not thread-safe.
+
+    ``clock`` is monotonic seconds, ``free_bytes`` the room left where a path lies. Everything that fails is
+    in ``error`` (one line, None once all is well again), in ``lost_rows`` and, later, in gap rows.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        spool: Path,
+        rows: Rows,
+        metadata: dict[str, str],
+        limits: Limits,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        free_bytes: Callable[[Path], int] | None = None,
+    ) -> None:
+        self.place = place
+        self.spool = spool
+        self.written_rows = 0
+        self.lost_rows = 0
+        self.segments = 0
+        self.error: str | None = None
+        self.losses = Losses()
+        self._rows = rows
+        self._schema = EXCHANGE.with_metadata(metadata)
+        self._limits = limits
+        self._clock = clock
+        self._free_bytes = free_bytes or _free_bytes
+        self._number = 0
+        self._buffer: list[Row] = []
+        self._buffer_bytes = 0
+        self._journal: Journal | None = None
+        self._unfinished: deque[Journal] = deque()
+        self._flush_due: float | None = None
+        self._segment_due: float | None = None
+        self._retry_due: float | None = None
+        self._keep_due = clock()
+        self._stopped: tuple[float, int, str] | None = None  # since when, how many were lost by then, and why
+
+    def start(self) -> None:
+        """Check that the folder can be written, and where numbering goes on. Raises CaptureError."""
+        try:
+            self.spool.mkdir(parents=True, exist_ok=True)
+            probe = self.spool / f".{self._rows.proxy_id}.probe"
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise CaptureError(f"can't write the capture folder {self.spool}: {error.strerror or error}") from error
+        try:
+            if self.place.folder is None:
+                self.place.check(self._rows.proxy_id)
+            taken = [segment.path for segment in self.place.segments(self._folder())]
+        except OSError as error:
+            raise CaptureError(f"can't use the capture folder {self.place.shown}: {error}") from error
+        numbers = [path.rpartition("-")[2].removesuffix(".parquet") for path in taken]
+        self._number = max((int(number) for number in numbers if number.isdigit()), default=0)
+
+    # ---- what comes in --------------------------------------------------------------------------
+
+    def add(self, rows: list[Row], size_bytes: int = 0) -> None:
+        """Take rows that hold about ``size_bytes`` of frames."""
+        if self._stopped is not None:
+            self._lose(rows, self._stopped[2])
+            return
+        self._buffer += rows
+        self._buffer_bytes += size_bytes + 500 * len(rows)
+        now = self._clock()
+        if self._flush_due is None:
+            self._flush_due = now + self._limits.flush_s
+        if self._buffer_bytes >= _BUFFER_BYTES:
+            self.flush()
+
+    def due(self) -> float | None:
+        """When ``tick`` has something to do next, None for never."""
+        times = (self._flush_due, self._segment_due, self._retry_due)
+        return min((at for at in times if at is not None), default=None)
+
+    def tick(self) -> None:
+        """Do what is due: flush, finish a segment, try again what failed."""
+        now = self._clock()
+        if self._retry_due is not None and now >= self._retry_due:
+            self._retry()
+        if self._flush_due is not None and now >= self._flush_due:
+            self.flush()
+        if self._segment_due is not None and now >= self._segment_due:
+            self.rotate()
+
+    # ---- the journal ----------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Write the rows at hand through to the disk, after a word on what was lost before them."""
+        self._flush_due = None
+        if not self._buffer and not self.losses:
+            return
+        gaps = self.losses.take()
+        rows = [self._gap(*gap) for gap in gaps] + self._buffer
+        batch = self._batch(rows)
+        try:
+            self._append(batch)
+        except OSError as error:
+            for gap in gaps:
+                self.losses.add(*gap)
+            self._stop(error)
+            return
+        self.written_rows += batch.num_rows
+        self._buffer = []
+        self._buffer_bytes = 0
+        assert self._journal is not None
+        if self._journal.size_bytes >= self._limits.rotate_bytes:
+            self.rotate()
+
+    def _append(self, batch: pa.RecordBatch) -> None:
+        self._make_room(batch.nbytes)
+        if self._journal is None:
+            self._journal = self._open()
+            self._segment_due = self._clock() + self._limits.rotate_s
+        self._journal.append(batch)
+        try:
+            self._journal.sync()
+        except OSError as error:
+            # The kernel may have dropped the pages: what is in this journal can only be read back now.
+            log.warning("the disk did not take the capture's journal: %s", error)
+
+    def _open(self) -> Journal:
+        self._number += 1
+        segment = self.spool / self._folder() / f"{self._rows.proxy_id}-{self._number:06d}.parquet"
+        return Journal(hidden(segment, JOURNAL_SUFFIX), self._schema)
+
+    def _folder(self) -> str:
+        return f"date={datetime.now(UTC).date().isoformat()}/run={self._rows.run_id}"
+
+    def _make_room(self, size_bytes: int) -> None:
+        """Finish the segment early where the disk runs low: Parquet is much smaller. Raises OSError for no room."""
+        if self._has_room(size_bytes):
+            return
+        if self._journal is not None:
+            self._close_segment()
+            self._keep_due = self._clock()
+            self._keep()
+            if self._has_room(size_bytes):
+                return
+        raise OSError(f"only {self._free_bytes(self.spool) >> 10} KiB are free")
+
+    def _has_room(self, size_bytes: int, spare_bytes: int = _SMALLEST_ROOM) -> bool:
+        # Room for the batch, and for the segment that its journal will become: at most half as large.
+        growing = self._journal.size_bytes if self._journal is not None else 0
+        return self._free_bytes(self.spool) >= size_bytes + (growing + size_bytes) // 2 + spare_bytes
+
+    def _batch(self, rows: Sequence[Row]) -> pa.RecordBatch:
+        if not rows:
+            return batch_of_nothing()
+        try:
+            return batch_of(rows)
+        except (pa.ArrowException, UnicodeError, OverflowError) as error:
+            batch, left_out = batch_of_odd(rows)
+            if left_out:
+                log.error("%d capture rows could not be made: %s", left_out, error)
+                self.lost_rows += left_out
+                now_us = time.time_ns() // 1000
+                self.losses.add(UNMADE, left_out, now_us, now_us)
+            return batch
+
+    # ---- segments -------------------------------------------------------------------------------
+
+    def rotate(self) -> None:
+        """Flush, and finish the segment at hand."""
+        if self._buffer or self.losses:
+            if self._stopped is not None:
+                self._retry()
+            else:
+                self.flush()
+                self.flush()  # what the first could not write is a loss to tell
+        self._close_segment()
+        self._keep()
+
+    def _close_segment(self) -> None:
+        self._segment_due = None
+        journal, self._journal = self._journal, None
+        if journal is not None:
+            self._unfinished.append(journal)
+        self._finish()
+
+    def _finish(self) -> None:
+        while self._unfinished:
+            journal = self._unfinished[0]
+            try:
+                finish(journal.path, self.place, self.spool)
+            except (OSError, JournalError) as error:
+                # Its rows are safe in the journal; only their place has to wait.
+                self._say(f"the capture can't finish a segment in {self.place.shown}: {error}; trying again")
+                self._retry_due = self._clock() + _RETRY_S
+                return
+            self._unfinished.popleft()
+            journal.remove()
+            self.segments += 1
+        if self._stopped is None:
+            self.error = None
+
+    def _keep(self) -> None:
+        """Delete the oldest segments beyond the age and size that are to be kept."""
+        limits = self._limits
+        if (limits.keep_s is None and limits.keep_bytes is None) or self._clock() < self._keep_due:
+            return
+        self._keep_due = self._clock() + min(self._limits.rotate_s, 60.0)
+        try:
+            segments = sorted(self.place.segments(), key=lambda segment: segment.written_at_s)
+            total = sum(segment.size_bytes for segment in segments)
+            oldest_s = 0.0 if limits.keep_s is None else time.time() - limits.keep_s
+            for segment in segments:
+                too_much = limits.keep_bytes is not None and total > limits.keep_bytes
+                if not too_much and segment.written_at_s >= oldest_s:
+                    break
+                self.place.delete(segment.path)
+                total -= segment.size_bytes
+        except OSError as error:
+            log.warning("old segments in %s could not be deleted: %s", self.place.shown, error)
+
+    # ---- losses ---------------------------------------------------------------------------------
+
+    def _stop(self, error: OSError) -> None:
+        now = self._clock()
+        reason = f"can't write to {self.spool}: {error.strerror or error}"
+        self._stopped = (now, self.lost_rows, reason)
+        self._retry_due = now + _RETRY_S
+        self._say(f"recording stopped, traffic goes on: {reason}; it resumes when there is room")
+
+    def _retry(self) -> None:
+        self._retry_due = None
+        self._finish()
+        if self._stopped is None:
+            return
+        since, lost_then, _ = self._stopped
+        # More room than is needed now, or it would stop and start with every batch.
+        if not self._has_room(2 * self._buffer_bytes, 4 * _SMALLEST_ROOM):
+            self._retry_due = self._clock() + _RETRY_S
+            return
+        self._stopped = None
+        self.flush()
+        if self._stopped is None:
+            self.error = None
+            seconds = self._clock() - since
+            log.warning("recording resumed after %.0f s; %d rows were lost", seconds, self.lost_rows - lost_then)
+
+    def _lose(self, rows: Sequence[Row], reason: str) -> None:
+        if rows:
+            self.lost_rows += len(rows)
+            times = [at for row in rows if (at := self._rows.time_of(row))]
+            self.losses.add(reason, len(rows), min(times), max(times))
+
+    def _gap(self, reason: str, rows: int, first_us: int, last_us: int) -> Row:
+        noun = "row" if rows == 1 else "rows"
+        return self._rows.gap(f"lost {rows} {noun}: {reason}", first_us, last_us)
+
+    def _say(self, message: str) -> None:
+        """Log a failure once, not once per attempt."""
+        if self.error != message:
+            log.error("%s", message)
+        self.error = message
+
+    def close(self) -> None:
+        """Write what is left and finish the last segment; what can't be written is logged."""
+        self.rotate()
+        if self._stopped is not None:
+            self._lose(self._buffer, self._stopped[2])
+            self._buffer = []
+        for journal in self._unfinished:
+            log.error("%s stays behind; the next start of a proxy on this folder finishes it", journal.path)
+            journal.leave()
+
+
+def _free_bytes(path: Path) -> int:
+    found = os.statvfs(path)
+    return found.f_bavail * found.f_frsize

@@ -1,0 +1,551 @@
+"""From exchanges to capture rows: pure, and called off the hot path.
+
+A row is a tuple in the order of :data:`COLUMNS`; ``proxy.capture.schema`` gives the same columns their
+Parquet types, and a test compares both with what ``spark_analysis`` reads.
+"""
+
+import zlib
+from collections.abc import Iterable
+from enum import StrEnum
+from functools import cache
+from typing import Any, Final
+from uuid import UUID
+
+from faults.base import Connection
+from faults.plan import Hit
+from proxy.capture.skim import Part, skim
+from proxy.inflight import ConnectionEvent, Exchange
+from proxy.wire.codec import Codec, is_known
+from proxy.wire.errors import WireError
+from proxy.wire.names import ApiKey
+from proxy.wire.partitions import PartitionEntry, speaks_of_partitions
+from proxy.wire.records import iter_batches, iter_records
+from proxy.wire.schemas import Field
+from proxy.wire.view import Request, Response
+
+COLUMNS: Final = (
+    "run_id",
+    "proxy_id",
+    "connection_id",
+    "exchange_seq",
+    "event",
+    "client_addr",
+    "listener",
+    "node_id",
+    "client_id",
+    "client_software_name",
+    "client_software_version",
+    "principal",
+    "api_key",
+    "api_name",
+    "api_version",
+    "correlation_id",
+    "request_at_us",
+    "forwarded_at_us",
+    "broker_responded_at_us",
+    "response_at_us",
+    "request_bytes",
+    "response_bytes",
+    "outcome",
+    "error_code",
+    "throttle_time_ms",
+    "fault_names",
+    "fault_kinds",
+    "fault_phase",
+    "seed",
+    "transactional_id",
+    "group_id",
+    "acks",
+    "partitions",
+    "detail",
+    "request_frame",
+    "response_frame",
+)
+PARTITION_FIELDS: Final = (
+    "topic",
+    "topic_id",
+    "partition_index",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+    "record_count",
+    "batch_bytes",
+    "compression",
+    "base_offset",
+    "error_code",
+    "leader_epoch",
+    "message_ids",
+    "key_hashes",
+)
+# Answers whose point is one offset per partition; it is the row's base_offset.
+_OFFSET_ANSWERS: Final[dict[int, str]] = {ApiKey.ListOffsets: "offset", ApiKey.OffsetFetch: "committed_offset"}
+MESSAGE_ID_HEADER: Final = "notleader-id"
+
+Row = tuple[Any, ...]
+PartitionRow = dict[str, Any]
+
+
+_API_NAMES: Final = {int(key): key.name for key in ApiKey}
+_NO_FAULTS: Final[tuple[list[str], list[str], None]] = ([], [], None)
+_HIGHEST_SKIMMED: Final = 1  # Produce and Fetch are 0 and 1
+_NO_ID: Final = bytes(16)
+_MOST_TOPICS: Final = 100_000
+_SHORT_BYTES: Final = 512
+_MOST_KNOWN: Final = 4096
+_REQUEST_AT: Final = COLUMNS.index("request_at_us")
+
+
+def gap_row(run_id: str, proxy_id: str, seed: int, detail: str, first_us: int | None, last_us: int | None) -> Row:
+    """A row of event `gap`: `detail` says how many rows are missing and why, the request's and the answer's
+    time when the first and the last of them happened.
+    """
+    values: dict[str, Any] = {
+        "run_id": run_id,
+        "proxy_id": proxy_id,
+        "event": "gap",
+        "request_at_us": first_us,
+        "response_at_us": last_us,
+        "fault_names": [],
+        "fault_kinds": [],
+        "seed": seed,
+        "detail": detail,
+    }
+    return tuple(map(values.get, COLUMNS))
+
+
+class Level(StrEnum):
+    """How much of each exchange is kept."""
+
+    HEADER = "header"
+    PARTITION = "partition"
+    RECORD = "record"
+    PAYLOAD = "payload"
+
+    @property
+    def reads_bodies(self) -> bool:
+        return self is not Level.HEADER
+
+    @property
+    def reads_records(self) -> bool:
+        return self in (Level.RECORD, Level.PAYLOAD)
+
+    @property
+    def keeps_frames(self) -> bool:
+        return self is Level.PAYLOAD
+
+
+class Rows:
+    """Makes the rows of one run of one proxy.
+
+    ``topic_name`` gives a topic id's name as far as Metadata has told them (``faults.cluster``).
+    """
+
+    def __init__(self, run_id: str, proxy_id: str, seed: int, level: Level, topic_name: Any = None) -> None:
+        self.run_id = run_id
+        self.proxy_id = proxy_id
+        self._identity = (run_id, proxy_id)
+        self._seed = seed
+        self.level = level
+        self._topic_name = topic_name or (lambda topic_id: None)
+        self._topics: dict[bytes, tuple[str | None, str]] = {}
+        self._known: dict[tuple[bytes, bytes, bytes], _Facts] = {}
+        self._reads_bodies = level.reads_bodies
+        self._reads_records = level.reads_records
+        self._keeps_frames = level.keeps_frames
+
+    def of(self, entry: Exchange | ConnectionEvent) -> Row:
+        """The row of a finished exchange or a connection event."""
+        if isinstance(entry, ConnectionEvent):
+            return self._event(entry)
+        return self._exchange(entry)
+
+    def gap(self, detail: str, first_us: int, last_us: int) -> Row:
+        """The row that says what is missing here."""
+        return gap_row(self.run_id, self.proxy_id, self._seed, detail, first_us, last_us)
+
+    @staticmethod
+    def time_of(row: Row) -> int | None:
+        """When a row's exchange or event began, µs since the epoch."""
+        at_us: int | None = row[_REQUEST_AT]
+        return at_us
+
+    def _event(self, entry: ConnectionEvent) -> Row:
+        names, kinds, phase = _faults(entry.hits)
+        return (
+            *self._identity,
+            None if entry.connection is None else entry.connection.connection_id,
+            None,
+            entry.event,
+            *_who(entry.connection),
+            *(None,) * 4,
+            entry.at_us,
+            *(None,) * 8,
+            names,
+            kinds,
+            phase,
+            self._seed,
+            *(None,) * 4,
+            entry.detail,
+            None,
+            None,
+        )
+
+    def _exchange(self, exchange: Exchange) -> Row:
+        connection = exchange.connection
+        names, kinds, phase = _faults(exchange.hits) if exchange.hits else _NO_FAULTS
+        facts = _NOTHING_READ
+        if exchange.request is not None and self._reads_bodies:
+            facts = self._facts(exchange)
+        request_frame = response_frame = None
+        if self._keeps_frames:
+            request_frame = None if exchange.request is None else _frame(exchange.request)
+            response_frame = None if exchange.response is None else _frame(exchange.response)
+        return (
+            self.run_id,
+            self.proxy_id,
+            connection.connection_id,
+            exchange.seq,
+            "exchange",
+            connection.client_addr,
+            connection.listener,
+            connection.node_id,
+            exchange.client_id or connection.client_id,
+            connection.client_software_name,
+            connection.client_software_version,
+            connection.principal,
+            exchange.api_key,
+            _API_NAMES.get(exchange.api_key) or f"Unknown({exchange.api_key})",
+            exchange.api_version,
+            exchange.correlation_id,
+            exchange.request_at_us,
+            exchange.forwarded_at_us or None,
+            exchange.broker_responded_at_us or None,
+            exchange.response_at_us or None,
+            exchange.request_bytes,
+            exchange.response_bytes,
+            exchange.outcome,
+            facts.error_code,
+            facts.throttle_time_ms,
+            names,
+            kinds,
+            phase,
+            self._seed,
+            facts.transactional_id,
+            facts.group_id,
+            facts.acks,
+            facts.partitions,
+            facts.detail,
+            request_frame,
+            response_frame,
+        )
+
+    def _facts(self, exchange: Exchange) -> "_Facts":
+        """What the bodies say."""
+        request, response = exchange.request, exchange.response
+        if (
+            exchange.api_key > _HIGHEST_SKIMMED
+            and type(request) is bytes
+            and type(response) is bytes
+            and len(request) + len(response) <= _SHORT_BYTES
+        ):
+            # Heartbeats and their like are the same bytes over and over, but for the correlation id.
+            key = (request[:4], request[8:], response[4:])
+            known = self._known.get(key)
+            if known is None:
+                known = _Facts()
+                self._read(exchange, known)
+                # A topic's name may become known later, so rows that speak of topics are made anew.
+                if known.partitions is None:
+                    if len(self._known) >= _MOST_KNOWN:
+                        self._known.clear()
+                    self._known[key] = known
+            return known
+        facts = _Facts()
+        if not self._skim(exchange, facts):
+            self._read(exchange, facts)
+        return facts
+
+    def _skim(self, exchange: Exchange, facts: "_Facts") -> bool:
+        """Fill ``facts`` without decoding, where that can be done; whether it was."""
+        if exchange.api_key > _HIGHEST_SKIMMED or self._reads_records:
+            return False
+        assert exchange.request is not None
+        request = _frame(exchange.request)
+        response = None if exchange.response is None else _frame(exchange.response)
+        skimmed = skim(exchange.api_key, exchange.api_version, request, response)
+        if skimmed is None:
+            return False
+        asked, answered = skimmed
+        facts.transactional_id = asked.transactional_id
+        facts.acks = asked.acks
+        rows: dict[Any, PartitionRow] = {}
+        try:
+            for part in asked.parts:
+                row = rows[part[0] or part[1], part[2]] = self._part(part)
+                if part[6] is not None:
+                    self._batches(row, memoryview(request)[slice(*part[6])])
+                    row["base_offset"] = None  # the client's numbering; the broker's comes with the answer
+            if answered is not None:
+                facts.error_code = answered.error_code
+                facts.throttle_time_ms = answered.throttle_time_ms
+                for part in answered.parts:
+                    key = (part[0] or part[1], part[2])
+                    found = rows.get(key)
+                    if found is None:
+                        found = rows[key] = self._part(part)
+                    found["error_code"] = part[3]
+                    if part[4] is not None:
+                        found["base_offset"] = part[4]
+                    if part[6] is not None:
+                        assert response is not None
+                        self._batches(found, memoryview(response)[slice(*part[6])])
+        except WireError as error:
+            facts.detail = f"body not read: {error.reason}"
+            return True
+        facts.partitions = list(rows.values()) or None
+        return True
+
+    def _part(self, part: Part) -> PartitionRow:
+        name, topic_id, index, _, _, epoch, _ = part
+        text = None
+        if topic_id is not None and topic_id != _NO_ID:
+            known = self._topics.get(topic_id)
+            if known is None:
+                uuid = UUID(bytes=topic_id)
+                known = (self._topic_name(uuid), str(uuid))
+                # Not kept while its name is unknown: Metadata may tell it yet.
+                if known[0] is not None and len(self._topics) < _MOST_TOPICS:
+                    self._topics[topic_id] = known
+            name, text = known
+        return {
+            "topic": name or None,
+            "topic_id": text,
+            "partition_index": index,
+            "producer_id": None,
+            "producer_epoch": None,
+            "base_sequence": None,
+            "record_count": None,
+            "batch_bytes": None,
+            "compression": None,
+            "base_offset": None,
+            "error_code": None,
+            "leader_epoch": epoch,
+            "message_ids": None,
+            "key_hashes": None,
+        }
+
+    def _read(self, exchange: Exchange, facts: "_Facts") -> None:
+        """Fill ``facts`` from the bodies; what can't be decoded is said in ``detail``."""
+        if not is_known(exchange.api_key, exchange.api_version):
+            facts.detail = "version not known to this build: bodies not read"
+            return
+        try:
+            assert exchange.request is not None
+            request = Request(_frame(exchange.request))
+            leading = _leading_request(request.codec)
+            if leading is not None:
+                body, _ = leading.decode_some(request.frame, request.header.body_offset)
+            else:
+                body = request.body
+            facts.transactional_id = body.get("transactional_id")
+            facts.group_id = body.get("group_id")
+            facts.acks = body.get("acks")
+            facts.detail = body.get("reason") or None  # why a member joins or leaves (KIP-800)
+            entries: dict[Any, PartitionRow] = {}
+            if leading is None:
+                for entry in request.partitions:
+                    row = entries[_key(entry)] = self._partition(entry)
+                    if exchange.api_key == ApiKey.Produce:
+                        self._batches(row, entry.fields["records"])
+                        row["base_offset"] = None
+            if exchange.response is not None:
+                response = Response(_frame(exchange.response), request)
+                brief = _leading_response(response.codec)
+                if brief is not None:
+                    body, _ = brief.decode_some(response.frame, response.body_offset)
+                    facts.throttle_time_ms = body.get("throttle_time_ms")
+                    facts.error_code = body["error_code"]
+                else:
+                    self._read_response(exchange, response, entries, facts)
+            facts.partitions = list(entries.values()) or None
+        except WireError as error:
+            facts.detail = f"body not read: {error.reason}"
+
+    def _read_response(
+        self,
+        exchange: Exchange,
+        response: Response,
+        entries: dict[Any, PartitionRow],
+        facts: "_Facts",
+    ) -> None:
+        body = response.body
+        facts.throttle_time_ms = body.get("throttle_time_ms")
+        error = body.get("error_code", 0)
+        for entry in response.partitions:
+            fields = entry.fields
+            row = entries.get(_key(entry))
+            if row is None:
+                row = entries[_key(entry)] = self._partition(entry)
+            code = fields.get("error_code")
+            if code is None:
+                code = entry.topic_fields.get("error_code")
+            row["error_code"] = code
+            error = error or code or 0
+            if exchange.api_key == ApiKey.Produce:
+                row["base_offset"] = fields["base_offset"]
+            elif exchange.api_key == ApiKey.Fetch:
+                self._batches(row, fields["records"])
+            elif exchange.api_key in _OFFSET_ANSWERS:
+                row["base_offset"] = fields.get(_OFFSET_ANSWERS[exchange.api_key])
+            if row["leader_epoch"] is None:
+                row["leader_epoch"] = fields.get("leader_epoch")
+        if not error:
+            error = _first_error(body)
+        facts.error_code = error
+
+    def _partition(self, entry: PartitionEntry) -> PartitionRow:
+        row: PartitionRow = dict.fromkeys(PARTITION_FIELDS)
+        topic_id = entry.topic_id
+        row["topic"] = entry.topic or (self._topic_name(topic_id) if topic_id is not None else None)
+        row["topic_id"] = str(topic_id) if topic_id is not None and topic_id.int else None
+        row["partition_index"] = entry.partition_index
+        row["leader_epoch"] = entry.fields.get("current_leader_epoch")
+        row["base_offset"] = entry.fields.get("committed_offset")  # what an OffsetCommit wants kept
+        return row
+
+    def _batches(self, row: PartitionRow, records: Any) -> None:
+        """What the record batches of one partition say about themselves."""
+        if records is None:
+            return
+        count = 0
+        first = None
+        for batch in iter_batches(records):
+            first = first or batch
+            count += batch.record_count
+        row["record_count"] = count
+        row["batch_bytes"] = len(records)
+        if first is None:
+            return
+        if first.magic >= 2:
+            row["producer_id"] = first.producer_id
+            row["producer_epoch"] = first.producer_epoch
+            row["base_sequence"] = first.base_sequence
+        row["compression"] = first.compression
+        row["base_offset"] = first.base_offset
+        if self._reads_records:
+            ids: list[str | None] = []
+            keys: list[int | None] = []
+            for record in iter_records(records):
+                if record.batch.is_control:
+                    continue
+                ids.append(_message_id(record.headers))
+                keys.append(None if record.key is None else zlib.crc32(record.key))
+            row["message_ids"] = ids
+            row["key_hashes"] = keys
+
+
+class _Facts:
+    """What the bodies of one exchange add to its row."""
+
+    __slots__ = (
+        "acks",
+        "detail",
+        "error_code",
+        "group_id",
+        "partitions",
+        "throttle_time_ms",
+        "transactional_id",
+    )
+
+    def __init__(self) -> None:
+        self.acks: int | None = None
+        self.detail: str | None = None
+        self.error_code: int | None = None
+        self.group_id: str | None = None
+        self.partitions: list[PartitionRow] | None = None
+        self.throttle_time_ms: int | None = None
+        self.transactional_id: str | None = None
+
+
+_NOTHING_READ: Final = _Facts()
+
+
+def _who(connection: Connection | None, client_id: str | None = None) -> tuple[Any, ...]:
+    """The columns client_addr to principal."""
+    if connection is None:
+        return (None,) * 7
+    return (
+        connection.client_addr,
+        connection.listener,
+        connection.node_id,
+        client_id or connection.client_id,
+        connection.client_software_name,
+        connection.client_software_version,
+        connection.principal,
+    )
+
+
+@cache
+def _leading_request(codec: Codec) -> Codec | None:
+    """The beginning of a request that has all a row needs; None where only the whole has it."""
+    names = [field.name for field in codec.fields]
+    if speaks_of_partitions(codec) or "reason" in names:
+        return None
+    wanted = [place for place, name in enumerate(names, 1) if name in ("transactional_id", "group_id", "acks")]
+    return codec.leading(max(wanted, default=0))
+
+
+@cache
+def _leading_response(codec: Codec) -> Codec | None:
+    """The beginning of an answer up to its error code; None where errors, or partitions, come further inside."""
+    names = [field.name for field in codec.fields]
+    if speaks_of_partitions(codec) or "error_code" not in names or any(map(_has_errors, codec.fields)):
+        return None
+    wanted = [place for place, name in enumerate(names, 1) if name in ("throttle_time_ms", "error_code")]
+    return codec.leading(max(wanted))
+
+
+def _has_errors(field: Field) -> bool:
+    return any(inner.name == "error_code" or _has_errors(inner) for inner in field.fields)
+
+
+def _faults(hits: Iterable[Hit]) -> tuple[list[str], list[str], str | None]:
+    names: list[str] = []
+    kinds: list[str] = []
+    phase = None
+    for hit in hits:
+        names.append(hit.rule_name)
+        kinds.append(hit.kind)
+        phase = phase or hit.phase
+    return names, kinds, phase
+
+
+def _frame(frame: bytes | memoryview | list[bytes | memoryview]) -> bytes:
+    if isinstance(frame, bytes):
+        return frame
+    return b"".join(frame) if isinstance(frame, list) else bytes(frame)
+
+
+def _key(entry: PartitionEntry) -> tuple[Any, int]:
+    """What pairs a partition of the request with the one of the answer."""
+    topic: Any = entry.topic or entry.topic_id
+    return topic, entry.partition_index
+
+
+def _first_error(body: Any) -> int:
+    """The first non-zero ``error_code`` anywhere in a decoded answer, 0 where all is well."""
+    if isinstance(body, dict):
+        code = body.get("error_code")
+        if code:
+            return int(code)
+        return next((found for value in body.values() if (found := _first_error(value))), 0)
+    if isinstance(body, list):
+        return next((found for value in body if (found := _first_error(value))), 0)
+    return 0
+
+
+def _message_id(headers: Iterable[tuple[str, bytes | None]]) -> str | None:
+    for key, value in headers:
+        if key == MESSAGE_ID_HEADER and value is not None:
+            return bytes(value).decode("utf-8", "replace")
+    return None

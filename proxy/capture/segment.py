@@ -1,0 +1,140 @@
+"""From a journal to a finished Parquet segment, whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from proxy.capture.journal import JournalError, LeftJournal, try_lock
+from proxy.capture.place import Place
+from proxy.capture.rows import gap_row
+from proxy.capture.schema import EXCHANGE, batch_of
+
+log = logging.getLogger("notleader.capture")
+
+JOURNAL_SUFFIX: Final = ".journal"
+_ROW_GROUP_ROWS: Final = 50_000
+_ROW_GROUP_BYTES: Final = 64 << 20
+
+
+def hidden(segment: Path, suffix: str) -> Path:
+    """The file beside a segment that belongs to it; readers of the folder skip names that begin with a dot."""
+    return segment.with_name(f".{segment.name}{suffix}")
+
+
+def finish(journal: Path, place: Place, spool: Path, extra: Iterable[pa.RecordBatch] = ()) -> tuple[str, int]:
+    """Make the segment of a journal appear at its place; its path there, and its rows. Raises OSError, JournalError.
+
+    The journal itself stays: it may go once this has returned.
+    """
+    name = journal.name.removeprefix(".").removesuffix(JOURNAL_SUFFIX)
+    segment = journal.with_name(name)
+    unfinished = hidden(segment, ".tmp")
+    with LeftJournal(journal) as left:
+        try:
+            rows = _write(unfinished, left.schema, _chain(left.batches(), extra))
+            path = segment.relative_to(spool).as_posix()
+            place.put(unfinished, path)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+    return path, rows
+
+
+def _write(file: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+    rows = 0
+    with file.open("wb") as sink:
+        with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+            for group in _row_groups(batches):
+                writer.write_table(pa.Table.from_batches(group))
+                rows += sum(batch.num_rows for batch in group)
+        sink.flush()
+        # The journal goes after this: the segment must be on the disk by then, not on its way there.
+        os.fsync(sink.fileno())
+    return rows
+
+
+def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    group: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        group.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= _ROW_GROUP_ROWS or size >= _ROW_GROUP_BYTES:
+            yield group
+            group, rows, size = [], 0, 0
+    if group:
+        yield group
+
+
+def _chain(first: Iterable[pa.RecordBatch], second: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from first
+    yield from second
+
+
+class Salvaged(NamedTuple):
+    """What became of one journal that was left behind; ``path`` is None where nothing could be saved."""
+
+    journal: Path
+    path: str | None
+    rows: int
+    torn_bytes: int
+    problem: str | None
+
+
+def salvage(place: Place, spool: Path) -> list[Salvaged]:
+    """Finish every segment whose proxy is gone; those of living proxies are left alone."""
+    return [
+        found for journal in sorted(spool.rglob(".*" + JOURNAL_SUFFIX)) if (found := _salvage(journal, place, spool))
+    ]
+
+
+def _salvage(journal: Path, place: Place, spool: Path) -> Salvaged | None:
+    lock = try_lock(journal)
+    if lock is None:
+        return None
+    with lock:
+        torn_bytes = 0
+        try:
+            with LeftJournal(journal) as left:
+                for _ in left.batches():
+                    pass
+                torn_bytes, schema = left.torn_bytes, left.schema
+            said = _gap(schema, torn_bytes)
+            path, rows = finish(journal, place, spool, [said] if said is not None else [])
+        except JournalError as error:
+            # Created in the moment its proxy died: there was nothing in it yet.
+            journal.unlink()
+            return Salvaged(journal, None, 0, torn_bytes, f"nothing was in it: {error}")
+        except OSError as error:
+            return Salvaged(journal, None, 0, torn_bytes, str(error))
+        journal.unlink()
+        with contextlib.suppress(OSError):
+            journal.parent.rmdir()  # an empty folder of a spool; one with segments stays
+        return Salvaged(journal, path, rows, torn_bytes, None)
+
+
+def _gap(schema: Any, torn_bytes: int) -> pa.RecordBatch | None:
+    """The row that says what a kill may have cost; None for a journal of another schema version."""
+    if not schema.equals(EXCHANGE):
+        return None
+    known = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
+    torn = f" ({torn_bytes} bytes of a half-written batch were dropped)" if torn_bytes else ""
+    row = gap_row(
+        known.get("notleader.run_id", ""),
+        known.get("notleader.proxy_id", ""),
+        int(known.get("notleader.seed", "0")),
+        "lost an unknown number of rows: the proxy was killed, and what it recorded in its last second "
+        f"may be missing{torn}",
+        None,
+        None,
+    )
+    return batch_of([row]).replace_schema_metadata(schema.metadata)

@@ -1,0 +1,299 @@
+"""The few facts a capture row needs of Produce and Fetch, read without decoding the rest. Pure.
+
+These two are nearly all of the traffic; a full decode costs ten times as much. The layouts are those of Kafka's
+message definitions, and a test compares every version with what the codecs say.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+_I16: Final = Struct(">h")
+_I32: Final = Struct(">i")
+_UUID_BYTES: Final = 16
+
+Buffer = bytes
+# topic name, topic id (16 bytes), partition index, error code, base offset, leader epoch, records (start, end) or None
+Part = tuple[str | None, bytes | None, int, int | None, int | None, int | None, tuple[int, int] | None]
+
+
+class Skimmed(NamedTuple):
+    """What a body says; ``parts`` in wire order."""
+
+    parts: list[Part]
+    transactional_id: str | None = None
+    acks: int | None = None
+    error_code: int = 0
+    throttle_time_ms: int | None = None
+
+
+class NotSkimmedError(Exception):
+    """The body is not laid out as expected: decode it in full, and let that say what is wrong."""
+
+
+PRODUCE_VERSIONS: Final = range(14)
+FETCH_VERSIONS: Final = range(19)
+
+
+def produce_request(data: Buffer, position: int, version: int) -> Skimmed:
+    """transactional_id, acks, and where the records of each partition are."""
+    flexible = version >= 9
+    transactional_id = None
+    if version >= 3:
+        transactional_id, position = _string(data, position, flexible)
+    (acks,) = _I16.unpack_from(data, position)
+    topics, position = _count(data, position + 6, flexible)
+    parts: list[Part] = []
+    for _ in range(topics):
+        name, topic_id, position = _topic(data, position, flexible, version >= 13)
+        partitions, position = _count(data, position, flexible)
+        for _ in range(partitions):
+            (index,) = _I32.unpack_from(data, position)
+            records, position = _records(data, position + 4, flexible)
+            parts.append((name, topic_id, index, None, None, None, records))
+            if flexible:
+                position = _past_tags(data, position)
+        if flexible:
+            position = _past_tags(data, position)
+    _check(data, position)
+    return Skimmed(parts, transactional_id, acks)
+
+
+def produce_response(data: Buffer, position: int, version: int) -> Skimmed:
+    """error_code and base_offset of each partition, and the throttle time."""
+    flexible = version >= 9
+    topics, position = _count(data, position, flexible)
+    parts: list[Part] = []
+    error = 0
+    head = _produce_head(version)
+    for _ in range(topics):
+        name, topic_id, position = _topic(data, position, flexible, version >= 13)
+        partitions, position = _count(data, position, flexible)
+        for _ in range(partitions):
+            index, code, base_offset = head.unpack_from(data, position)
+            position += head.size
+            if version >= 8:
+                errors, position = _count(data, position, flexible)
+                for _ in range(errors):
+                    position = _past_string(data, position + 4, flexible)
+                    if flexible:
+                        position = _past_tags(data, position)
+                position = _past_string(data, position, flexible)
+            if flexible:
+                position = _past_tags(data, position)
+            error = error or code
+            parts.append((name, topic_id, index, code, base_offset, None, None))
+        if flexible:
+            position = _past_tags(data, position)
+    throttle = None
+    if version >= 1:
+        (throttle,) = _I32.unpack_from(data, position)
+        position += 4
+    _check(data, position)
+    return Skimmed(parts, error_code=error, throttle_time_ms=throttle)
+
+
+def fetch_request(data: Buffer, position: int, version: int) -> Skimmed:
+    """Which partitions are asked for, and in which leader epoch."""
+    flexible = version >= 12
+    position += 12 if version < 15 else 8  # replica_id until version 14, max_wait_ms, min_bytes
+    position += 4 * (version >= 3) + (version >= 4) + 8 * (version >= 7)
+    topics, position = _count(data, position, flexible)
+    parts: list[Part] = []
+    size = 4 + 4 * (version >= 9) + 8 + 4 * (version >= 12) + 8 * (version >= 5) + 4
+    for _ in range(topics):
+        name, topic_id, position = _topic(data, position, flexible, version >= 13)
+        partitions, position = _count(data, position, flexible)
+        for _ in range(partitions):
+            (index,) = _I32.unpack_from(data, position)
+            epoch = _I32.unpack_from(data, position + 4)[0] if version >= 9 else None
+            parts.append((name, topic_id, index, None, None, epoch, None))
+            position += size
+            if flexible:
+                position = _past_tags(data, position)
+        if flexible:
+            position = _past_tags(data, position)
+    _check(data, position)
+    return Skimmed(parts)
+
+
+def fetch_response(data: Buffer, position: int, version: int) -> Skimmed:
+    """error_code and records of each partition, the error of the whole, and the throttle time."""
+    flexible = version >= 12
+    throttle = None
+    error = 0
+    if version >= 1:
+        (throttle,) = _I32.unpack_from(data, position)
+        position += 4
+    if version >= 7:
+        (error,) = _I16.unpack_from(data, position)
+        position += 6
+    topics, position = _count(data, position, flexible)
+    parts: list[Part] = []
+    offsets = 8 + 8 * (version >= 4) + 8 * (version >= 5)
+    for _ in range(topics):
+        name, topic_id, position = _topic(data, position, flexible, version >= 13)
+        partitions, position = _count(data, position, flexible)
+        for _ in range(partitions):
+            (index,) = _I32.unpack_from(data, position)
+            (code,) = _I16.unpack_from(data, position + 4)
+            position += 6 + offsets
+            if version >= 4:
+                aborted, position = _count(data, position, flexible)
+                if flexible:
+                    for _ in range(aborted):
+                        position = _past_tags(data, position + 16)
+                else:
+                    position += 16 * aborted
+            if version >= 11:
+                position += 4
+            records, position = _records(data, position, flexible)
+            if flexible:
+                position = _past_tags(data, position)
+            error = error or code
+            parts.append((name, topic_id, index, code, None, None, records))
+        if flexible:
+            position = _past_tags(data, position)
+    _check(data, position)
+    return Skimmed(parts, error_code=error, throttle_time_ms=throttle)
+
+
+@cache
+def _produce_head(version: int) -> Struct:
+    """index, error_code, base_offset, and past what follows them."""
+    return Struct(">ihq" + "8x" * (version >= 2) + "8x" * (version >= 5))
+
+
+def _check(data: Buffer, position: int) -> None:
+    if position > len(data):
+        raise NotSkimmedError
+
+
+def _varint(data: Buffer, position: int) -> tuple[int, int]:
+    value = data[position]
+    position += 1
+    if value < 0x80:
+        return value, position
+    value &= 0x7F
+    shift = 7
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+        if shift > 28:
+            raise NotSkimmedError
+
+
+def _count(data: Buffer, position: int, flexible: bool) -> tuple[int, int]:
+    """The length of an array, 0 for null."""
+    if flexible:
+        count, position = _varint(data, position)
+        count -= 1
+    else:
+        (count,) = _I32.unpack_from(data, position)
+        position += 4
+    # An element takes a byte at least: a count beyond that is nonsense, not a reason to loop.
+    if count > len(data) - position:
+        raise NotSkimmedError
+    return max(count, 0), position
+
+
+def _string(data: Buffer, position: int, flexible: bool) -> tuple[str | None, int]:
+    if flexible:
+        length, position = _varint(data, position)
+        length -= 1
+    else:
+        (length,) = _I16.unpack_from(data, position)
+        position += 2
+    if length < 0:
+        return None, position
+    end = position + length
+    return str(data[position:end], "utf-8", "surrogateescape"), end
+
+
+def _past_string(data: Buffer, position: int, flexible: bool) -> int:
+    if flexible:
+        length, position = _varint(data, position)
+        length -= 1
+    else:
+        (length,) = _I16.unpack_from(data, position)
+        position += 2
+    return position + max(length, 0)
+
+
+def _topic(data: Buffer, position: int, flexible: bool, by_id: bool) -> tuple[str | None, bytes | None, int]:
+    if by_id:
+        end = position + _UUID_BYTES
+        return None, data[position:end], end
+    name, position = _string(data, position, flexible)
+    return name, None, position
+
+
+def _records(data: Buffer, position: int, flexible: bool) -> tuple[tuple[int, int] | None, int]:
+    if flexible:
+        length, position = _varint(data, position)
+        length -= 1
+    else:
+        (length,) = _I32.unpack_from(data, position)
+        position += 4
+    if length < 0:
+        return None, position
+    return (position, position + length), position + length
+
+
+def _past_tags(data: Buffer, position: int) -> int:
+    if data[position] == 0:
+        return position + 1
+    count, position = _varint(data, position)
+    for _ in range(count):
+        _, position = _varint(data, position)
+        size, position = _varint(data, position)
+        position += size
+        _check(data, position)
+    return position
+
+
+def past_request_header(data: Buffer, flexible: bool) -> int:
+    """Where the body of a request begins: after api key, version, correlation id, client id (and tags)."""
+    (length,) = _I16.unpack_from(data, 8)
+    position = 10 + max(length, 0)
+    return _past_tags(data, position) if flexible else position
+
+
+def past_response_header(data: Buffer, flexible: bool) -> int:
+    """Where the body of an answer begins."""
+    return _past_tags(data, 4) if flexible else 4
+
+
+class _Api(NamedTuple):
+    versions: range
+    flexible_from: int
+    request: Any
+    response: Any
+
+
+_APIS: Final = {
+    0: _Api(PRODUCE_VERSIONS, 9, produce_request, produce_response),
+    1: _Api(FETCH_VERSIONS, 12, fetch_request, fetch_response),
+}
+
+
+def skim(api_key: int, version: int, request: Buffer, response: Buffer | None) -> tuple[Skimmed, Skimmed | None] | None:
+    """Request and answer of an exchange, skimmed; None for other APIs, and for what has to be decoded in full."""
+    api = _APIS.get(api_key)
+    if api is None or version not in api.versions:
+        return None
+    flexible = version >= api.flexible_from
+    try:
+        asked = api.request(request, past_request_header(request, flexible), version)
+        if response is None:
+            return asked, None
+        return asked, api.response(response, past_response_header(response, flexible), version)
+    except (IndexError, NotSkimmedError, struct.error):
+        return None

@@ -1,0 +1,115 @@
+"""The ``notleader`` command: one Typer app, its parts where the things they drive live."""
+
+import importlib.util
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from faults.schema import Problem
+from proxy import __version__
+from proxy.admin.cli import fault_app
+from proxy.capture.cli import capture_app
+from proxy.config import ConfigError, load, read_yaml
+from proxy.lab.cli import demo, incident_app, kafka_app
+from proxy.run_cli import run
+from proxy.wire_cli import app as wire_app
+
+app = typer.Typer(
+    name="notleader",
+    help="A Kafka proxy that injects faults, records the traffic, and says what the faults did to the clients.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+errors = Console(stderr=True)
+
+app.command()(run)
+app.command()(demo)
+app.add_typer(kafka_app, name="kafka")
+app.add_typer(incident_app, name="incident")
+app.add_typer(fault_app, name="fault")
+app.add_typer(capture_app, name="capture")
+app.add_typer(wire_app, name="wire")
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+    add_help_option=False,
+)
+def analyze(context: typer.Context) -> None:
+    """Join captures with what the clients said, by Spark, and say what the faults did."""
+    if importlib.util.find_spec("pyspark") is None:
+        errors.print("notleader analyze needs Spark: pip install 'notleader[spark]'", markup=False)
+        raise typer.Exit(2)
+    from proxy.lab.errors import LabError
+    from proxy.lab.java import find_java
+
+    environment = dict(os.environ)
+    if not {"-h", "--help"} & set(context.args):
+        try:
+            environment["JAVA_HOME"] = str(find_java().home)
+        except LabError as error:
+            errors.print(str(error), markup=False)
+            raise typer.Exit(2) from error
+    sys.stdout.flush()
+    # In place of this process: Spark gets the signals, the terminal and the exit code.
+    os.execve(sys.executable, [sys.executable, "-m", "spark_analysis", "analyze", *context.args], environment)
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(help="A config file of `notleader run`.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Validate a config or incident file: exit 0, or every problem with its path."""
+    try:
+        problems = _problems(read_yaml(file))
+    except ConfigError as error:
+        problems = error.problems
+    if as_json:
+        listed = [{"path": problem.path, "message": problem.message} for problem in problems]
+        print(json.dumps({"file": str(file), "valid": not problems, "problems": listed}))  # noqa: T201
+    else:
+        for problem in problems:
+            errors.print(f"{problem.path}: {problem.message}", markup=False, soft_wrap=True)
+        if not problems:
+            Console().print(f"{file}: valid")
+    raise typer.Exit(1 if problems else 0)
+
+
+def _problems(document: dict[str, Any]) -> list[Problem]:
+    """What is wrong with a config or incident document; clients are what only an incident has."""
+    if "clients" not in document and "runs" not in document:
+        try:
+            load(document, need_kafka=False)
+        except ConfigError as error:
+            return error.problems
+        return []
+    from pydantic import ValidationError
+
+    from proxy.lab.incident import Incident
+
+    problems: list[Problem] = []
+    try:
+        Incident.model_validate(document)
+    except ValidationError as error:
+        problems += [Problem(".".join(str(part) for part in entry["loc"]), entry["msg"]) for entry in error.errors()]
+    try:
+        load({key: document[key] for key in ("faults", "steps") if key in document}, need_kafka=False)
+    except ConfigError as error:
+        problems += error.problems
+    return problems
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        print(__version__)  # noqa: T201
+        raise typer.Exit

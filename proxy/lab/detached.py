@@ -1,0 +1,75 @@
+"""Clusters that `notleader kafka up --detach` left running, so that `down` finds and ends them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import TypedDict
+
+from proxy.lab.kafka import KafkaCluster
+from proxy.lab.paths import cache_folder
+
+
+class ClusterRecord(TypedDict):
+    """What `kafka up --json` prints and the record file holds."""
+
+    bootstrap: str
+    version: str
+    pids: dict[str, int]
+    folder: str
+
+
+def describe(cluster: KafkaCluster) -> ClusterRecord:
+    """A running cluster as `kafka up --json` prints it; process ids by node id."""
+    return {
+        "bootstrap": cluster.bootstrap,
+        "version": cluster.version,
+        "pids": {str(node_id): pid for node_id, pid in cluster.pids.items()},
+        "folder": str(cluster.folder),
+    }
+
+
+def record(cluster: KafkaCluster) -> ClusterRecord:
+    """Let a cluster outlive this process, and write down how to end it."""
+    described = describe(cluster)
+    # Written first: between the two a kill leaves either a watched cluster or a recorded one.
+    (_folder() / f"{cluster.nodes[1].client_port}.json").write_text(json.dumps(described))
+    cluster.release()
+    return described
+
+
+def end(port: int | None = None) -> list[ClusterRecord]:
+    """End the recorded cluster whose first port is `port`, or every one; returns those that still ran."""
+    ended = []
+    for path in sorted(_folder().glob("*.json" if port is None else f"{port}.json")):
+        described: ClusterRecord = json.loads(path.read_text())
+        pids = [pid for pid in described["pids"].values() if _is_broker(pid, described["folder"])]
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+        while any(_is_broker(pid, described["folder"]) for pid in pids):
+            time.sleep(0.02)
+        shutil.rmtree(described["folder"], ignore_errors=True)
+        path.unlink(missing_ok=True)
+        if pids:
+            ended.append(described)
+    return ended
+
+
+def _folder() -> Path:
+    folder = cache_folder() / "running"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def _is_broker(pid: int, folder: str) -> bool:
+    """Whether that process is still the broker with this folder: a process id may have gone to another."""
+    try:
+        return folder.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False

@@ -1,0 +1,141 @@
+"""What an incident file holds: the story, the cluster, the faults in time, the programs that suffer."""
+
+from __future__ import annotations
+
+import importlib.resources
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from proxy.lab.errors import LabError
+
+INCIDENTS = Path(str(importlib.resources.files("faults"))) / "incidents"
+CLIENTS = INCIDENTS / "clients"
+
+
+class IncidentError(LabError):
+    """There is no such incident, or its file is not valid; every problem is named with its path."""
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Cluster(_Model):
+    """The Kafka an incident needs."""
+
+    version: str = Field("4", description="Kafka's version, whole or its beginning.")
+    nodes: int = Field(1, ge=1, le=9, description="How many brokers.")
+    properties: dict[str, str] = Field(default_factory=dict, description="Broker settings on top of the lab's.")
+
+
+class Topic(_Model):
+    """A topic that exists before the first client starts."""
+
+    name: str
+    partitions: int = Field(1, ge=1)
+    replication_factor: int | None = Field(None, ge=1, description="Default: one copy a node, three at most.")
+    config: dict[str, str] = Field(default_factory=dict)
+
+
+class Program(_Model):
+    """One client program: what it is started with, and when it ends."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9._-]+$", description="Also its client id.")
+    program: str = Field(description="File below `clients/`; the first folder is the family.")
+    version: str = Field("", description="One of the family's pinned versions; empty: as it is installed.")
+    role: str = Field(description="What it does in this story, in a few words.")
+    arguments: dict[str, str | int | bool] = Field(default_factory=dict)
+    until: Literal["done", "others"] = Field(
+        "done", description="Ends by itself, or is told to (SIGTERM) when all the others have."
+    )
+
+    def command_line(self, bootstrap: str) -> list[str]:
+        """`name=value` arguments, with the address and the client id that every program takes."""
+        values = {"bootstrap": bootstrap, "client_id": self.name, **self.arguments}
+        texts = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in values.items()}
+        return [f"{name}={text}" for name, text in texts.items()]
+
+
+class Run(_Model):
+    """The story once, with the clients at one version, and what the analysis has to say of them then."""
+
+    name: str = Field(pattern=r"^[a-z0-9-]+$", description="affected, control, newest, …")
+    version: str = Field("", description="Of every client program that has pinned versions.")
+    faults: list[dict[str, Any]] | None = Field(None, description="In place of the incident's, in this run.")
+    steps: list[dict[str, Any]] | None = Field(None, description="In place of the incident's, in this run.")
+    arguments: dict[str, str | int | bool] = Field(default_factory=dict, description="On top of every program's own.")
+    must: list[str] = Field(default_factory=list, description="Checks that have to find something.")
+    never: list[str] = Field(default_factory=list, description="Checks that must not.")
+
+
+class Incident(_Model):
+    """One incident; the clock of `steps` starts when every client has had its first success."""
+
+    name: str = Field(pattern=r"^[a-z0-9-]+$")
+    title: str
+    story: str = Field(description="What happened in the world, in a few sentences.")
+    links: list[str] = Field(default_factory=list, description="Where it was told.")
+    kafka: Cluster = Cluster()
+    topics: list[Topic]
+    proxy: dict[str, Any] = Field(default_factory=dict, description="Settings of `notleader run`.")
+    faults: list[dict[str, Any]] = Field(default_factory=list, description="Rules from the start on.")
+    steps: list[dict[str, Any]] = Field(default_factory=list, description="Rules added and removed in time.")
+    clients: list[Program] = Field(min_length=1)
+    runs: list[Run] = Field(default_factory=lambda: [Run(name="demo")], min_length=1)
+    limit_s: float = Field(60, gt=0, description="When a client still runs then, it is ended.")
+
+    def only(self, client: str | None) -> Incident:
+        """The incident with the runs of `FAMILY[@VERSION]`; a version that no run names is run with no verdict."""
+        if client is None:
+            return self
+        family, _, version = client.partition("@")
+        families = {Path(program.program).parts[0] for program in self.clients}
+        if family not in families:
+            raise IncidentError(f"{self.name} has no client {family!r} (it has: {', '.join(sorted(families))})")
+        if not version:
+            return self
+        runs = [run for run in self.runs if run.version == version]
+        return self.model_copy(update={"runs": runs or [Run(name="asked", version=version)]})
+
+    def programs(self, run: Run) -> list[Program]:
+        """The client programs of one run; their client ids have what tells the run from the others."""
+        if len(self.runs) == 1 and not run.version:
+            return self.clients
+        alike = [other for other in self.runs if other.version == run.version]
+        suffix = "-".join(filter(None, [run.version, run.name if len(alike) > 1 or not run.version else ""]))
+        return [
+            program.model_copy(
+                update={
+                    "name": f"{program.name}-{suffix}",
+                    "version": run.version,
+                    "arguments": program.arguments | run.arguments,
+                }
+            )
+            for program in self.clients
+        ]
+
+
+def incident_names() -> list[str]:
+    """All incidents that come with notleader."""
+    return sorted(path.stem for path in INCIDENTS.glob("*.yaml"))
+
+
+def load_incident(name_or_file: str) -> Incident:
+    """An incident by its name, or from a file of one's own; raises `IncidentError`."""
+    path = Path(name_or_file)
+    if path.suffix not in (".yaml", ".yml"):
+        path = INCIDENTS / f"{name_or_file}.yaml"
+        if not path.exists():
+            raise IncidentError(f"no incident {name_or_file!r} (there are: {', '.join(incident_names())})")
+    try:
+        return Incident.model_validate(yaml.safe_load(path.read_text()))
+    except OSError as error:
+        raise IncidentError(f"{path}: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise IncidentError(f"{path}: not YAML: {error}") from error
+    except ValidationError as error:
+        problems = (f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in error.errors())
+        raise IncidentError(f"{path}: {'; '.join(problems)}") from error

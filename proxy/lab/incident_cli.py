@@ -1,0 +1,81 @@
+"""`notleader incident ls|show|run`: named incidents with the clients that suffered them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from proxy.lab.exits import clear_errors
+from proxy.lab.stages import Stages
+
+incident_app = typer.Typer(no_args_is_help=True, help="Named incidents, with the client that suffered each.")
+
+
+@incident_app.command("ls")
+def incident_ls(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+) -> None:
+    """List the incidents that come with notleader."""
+    from proxy.lab.incident import incident_names, load_incident
+
+    with clear_errors():
+        incidents = [load_incident(name) for name in incident_names()]
+    if as_json:
+        rows = [{"name": i.name, "title": i.title, "runs": [run.model_dump() for run in i.runs]} for i in incidents]
+        typer.echo(json.dumps(rows))
+        return
+    width = max(len(incident.name) for incident in incidents)
+    for incident in incidents:
+        typer.echo(f"{incident.name:{width}}  {incident.title}")
+
+
+@incident_app.command("show")
+def incident_show(
+    name: Annotated[str, typer.Argument(help="An incident's name, or a file with one.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+) -> None:
+    """Tell one incident: what happened, the faults, the clients, and what the verdict has to be."""
+    import yaml
+
+    from proxy.lab.incident import load_incident
+
+    with clear_errors():
+        incident = load_incident(name)
+    document = incident.model_dump(mode="json", exclude_defaults=True)
+    if as_json:
+        typer.echo(json.dumps(document))
+    else:
+        typer.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=110).rstrip())
+
+
+@incident_app.command("run")
+def incident_run(
+    name: Annotated[str, typer.Argument(help="An incident's name, or a file with one.")],
+    client: Annotated[
+        str | None, typer.Option(metavar="FAMILY[@VERSION]", help="Only the runs with this client (and version).")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where the run's folder, named by the time, goes.")] = Path("out"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+) -> None:
+    """Run an incident with the affected client and its controls; exit 1 when one behaves other than it is told.
+
+    Client programs are built once with the machine's own toolchain.
+    """
+    from proxy.lab.demo import new_folder
+    from proxy.lab.incident import load_incident
+    from proxy.lab.incident_run import run_incident
+
+    with clear_errors():
+        incident = load_incident(name).only(client)
+        stages = Stages(quiet=as_json)
+        stages.console.print(f"[bold]{incident.title}[/]\n{incident.story.strip()}\n")
+        done = run_incident(incident, new_folder(out / incident.name), stages)
+    if as_json:
+        typer.echo(json.dumps(done.as_dict()))
+    else:
+        sys.stdout.write(done.told() + "\n")
+    raise typer.Exit(0 if done.as_expected else 1)

@@ -1,0 +1,268 @@
+"""Run an incident: Kafka, the proxy in front of it, the client programs, and the faults in their time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import select
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+
+from proxy.lab.clients import command, dump_stacks
+from proxy.lab.errors import LabError
+from proxy.lab.incident import Incident, Program, Run
+from proxy.lab.kafka import KafkaCluster
+from proxy.lab.node import HOST
+from proxy.lab.process import Child
+from proxy.lab.stages import Stages
+
+_FIRST_SUCCESS_S = 30.0
+_READY_S = 30.0
+_LEAVE_S = 15.0
+_TICK_S = 0.1
+
+
+class RunError(LabError):
+    """A part of the run failed; the text has its last words and the log's path."""
+
+
+@dataclass(slots=True)
+class Client:
+    """A client program at work: its process and what it has said so far, counted by outcome.
+
+    `hung` is set when it had to be ended at the limit; its log then has the stacks of its threads.
+    """
+
+    program: Program
+    child: Child
+    outcomes: Path
+    hung: bool = False
+    said: Counter[str] = field(default_factory=Counter)
+    _read_bytes: int = 0
+
+    def listen(self) -> None:
+        """Count the outcome lines that came since the last time."""
+        with self.outcomes.open("rb") as lines:
+            lines.seek(self._read_bytes)
+            whole, newline, _ = lines.read().rpartition(b"\n")
+        self._read_bytes += len(whole) + len(newline)
+        for line in whole.splitlines():
+            with contextlib.suppress(ValueError):
+                self.said[json.loads(line).get("outcome", "")] += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """One run that is over: its clients and the rules with their hits."""
+
+    run: Run
+    clients: list[Client]
+    rules: list[dict[str, Any]]
+
+    @property
+    def hits(self) -> dict[str, int]:
+        """How often each rule struck."""
+        return {rule["name"]: rule["hits"] for rule in self.rules}
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What an incident left behind: the capture folder of all its runs, and the runs."""
+
+    capture: Path
+    runs: list[Ran]
+
+    @property
+    def outcomes(self) -> list[Path]:
+        """The outcome files of all clients."""
+        return [client.outcomes for ran in self.runs for client in ran.clients]
+
+
+def record(incident: Incident, folder: Path, stages: Stages) -> Recording:
+    """Run `incident`, leave everything below `folder`, and end all processes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("capture", "outcomes", "logs"):
+        (folder / name).mkdir()
+    needs = incident.kafka
+    with contextlib.ExitStack() as stack:
+        kafka = KafkaCluster(needs.version, needs.nodes, properties=needs.properties, auto_create_topics=False)
+        with stages.stage(f"Kafka {kafka.version}") as say:
+            kafka.say = say
+            stack.enter_context(kafka)
+            for topic in incident.topics:
+                kafka.create_topic(
+                    topic.name,
+                    partitions=topic.partitions,
+                    replication_factor=topic.replication_factor,
+                    config=topic.config,
+                )
+            say(f"{needs.nodes} broker{'s' if needs.nodes > 1 else ''} on {kafka.bootstrap}")
+        commands = {
+            program.name: command(program, stages) for run in incident.runs for program in incident.programs(run)
+        }
+        with stages.stage("proxy") as say:
+            proxy = _Proxy(incident, kafka.bootstrap, folder)
+            stack.callback(proxy.child.kill)
+            proxy.wait_until_ready()
+            say(f"in front of it on {proxy.listen}, HTTP API on {proxy.admin}")
+        ran = [_run_once(incident, run, proxy, commands, folder, stages) for run in incident.runs]
+        proxy.stop()
+    return Recording(folder / "capture", ran)
+
+
+def _run_once(
+    incident: Incident, run: Run, proxy: _Proxy, commands: dict[str, list[str]], folder: Path, stages: Stages
+) -> Ran:
+    """One run: the rules anew, the clients, the steps; ends when the clients have or at the limit."""
+    proxy.delete("/v1/faults")
+    if faults := incident.faults if run.faults is None else run.faults:
+        proxy.post("/v1/faults", faults)
+    programs = incident.programs(run)
+    clients: list[Client] = []
+    try:
+        with stages.stage(f"clients, {run.name}" if len(incident.runs) > 1 else "clients") as say:
+            clients.extend(_start(program, commands[program.name], proxy.listen, folder) for program in programs)
+            if steps := incident.steps if run.steps is None else run.steps:
+                _wait_for_first_success(clients)
+                proxy.post("/v1/timelines", {"steps": steps})
+            _let_work(clients, incident.limit_s, say)
+    finally:
+        _end(clients)
+    return Ran(run, clients, proxy.rules())
+
+
+class _Proxy:
+    """`notleader run` as a process of its own, as a user would start it."""
+
+    def __init__(self, incident: Incident, kafka: str, folder: Path) -> None:
+        config = folder / "proxy.yaml"
+        settings = {
+            "kafka": kafka,
+            "listen": f"{HOST}:0",
+            "admin": f"{HOST}:0",
+            "capture": str((folder / "capture").resolve()),
+            **incident.proxy,
+        }
+        config.write_text(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
+        self.listen = self.admin = ""
+        self.child = Child(
+            [sys.executable, "-m", "proxy", "run", "--json", "--config", str(config)],
+            log=folder / "logs" / "proxy.log",
+            stdout="pipe",
+        )
+
+    def wait_until_ready(self) -> None:
+        pipe = self.child.popen.stdout
+        assert pipe is not None
+        readable, _, _ = select.select([pipe], [], [], _READY_S)
+        line = pipe.readline() if readable else b""
+        if not line:
+            raise RunError(f"the proxy did not start: {_last_words(self.child)}")
+        ready = json.loads(line)
+        self.listen, self.admin = ready["listen"], ready["admin"]
+
+    def post(self, path: str, body: Any) -> None:
+        try:
+            httpx.post(f"http://{self.admin}{path}", json=body, timeout=10, trust_env=False).raise_for_status()
+        except httpx.HTTPStatusError as error:
+            raise RunError(f"the proxy refused {path}: {error.response.text}") from error
+        except httpx.HTTPError as error:
+            raise RunError(f"the proxy does not answer: {error}: {_last_words(self.child)}") from error
+
+    def delete(self, path: str) -> None:
+        try:
+            httpx.delete(f"http://{self.admin}{path}", timeout=10, trust_env=False).raise_for_status()
+        except httpx.HTTPError as error:
+            raise RunError(f"the proxy does not answer: {error}: {_last_words(self.child)}") from error
+
+    def rules(self) -> list[dict[str, Any]]:
+        """Every rule with its hits, as the HTTP API tells it."""
+        try:
+            answer = httpx.get(f"http://{self.admin}/v1/faults", timeout=10, trust_env=False)
+            listed: list[dict[str, Any]] = answer.raise_for_status().json()
+        except httpx.HTTPError as error:
+            raise RunError(f"the proxy does not answer: {error}: {_last_words(self.child)}") from error
+        return listed
+
+    def stop(self) -> None:
+        code = self.child.stop(grace_s=20)
+        if code != 0:
+            raise RunError(f"the proxy ended with code {code}: {_last_words(self.child)}")
+
+
+def _start(program: Program, argv: list[str], bootstrap: str, folder: Path) -> Client:
+    outcomes = folder / "outcomes" / f"{program.name}.jsonl"
+    child = Child(
+        [*argv, *program.command_line(bootstrap)],
+        log=folder / "logs" / f"{program.name}.log",
+        stdout=outcomes,
+    )
+    return Client(program, child, outcomes)
+
+
+def _wait_for_first_success(clients: list[Client]) -> None:
+    deadline = time.monotonic() + _FIRST_SUCCESS_S
+    while waiting := [client for client in clients if not client.said["ok"]]:
+        for client in waiting:
+            client.listen()
+            if not client.child.running() and not client.said["ok"]:
+                raise RunError(f"client {client.program.name} ended at once: {_last_words(client.child)}")
+        if time.monotonic() > deadline:
+            names = ", ".join(client.program.name for client in waiting)
+            raise RunError(f"no success in {_FIRST_SUCCESS_S:.0f} s from {names}: {_last_words(waiting[0].child)}")
+        time.sleep(_TICK_S)
+
+
+def _let_work(clients: list[Client], limit_s: float, say: Any) -> None:
+    """Until those that end by themselves have, or the limit; then tell the others to, and wait for them."""
+    deadline = time.monotonic() + limit_s
+    workers = [client for client in clients if client.program.until == "done"]
+    while any(client.child.running() for client in workers) and time.monotonic() < deadline:
+        time.sleep(_TICK_S)
+        _count(clients, say)
+    for client in workers:
+        if client.child.running():
+            client.hung = True
+            dump_stacks(client.program, client.child)
+    _end(workers)
+    others = [client for client in clients if client not in workers]
+    for client in others:
+        client.child.ask_to_stop()
+    for client in others:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            client.child.wait(_LEAVE_S)
+    _end(others)
+    _count(clients, say)
+    for client in workers:
+        code = client.child.popen.returncode
+        if code != 0 and not client.hung:
+            raise RunError(f"client {client.program.name} ended with code {code}: {_last_words(client.child)}")
+
+
+def _count(clients: list[Client], say: Any) -> None:
+    parts = []
+    for client in clients:
+        client.listen()
+        failed = f", {client.said['fail']} failed" if client.said["fail"] else ""
+        hung = ", ended at the limit" if client.hung else ""
+        parts.append(f"{client.program.name} {client.said['ok']} ok{failed}{hung}")
+    say("; ".join(parts))
+
+
+def _end(clients: list[Client]) -> None:
+    for client in clients:
+        if client.child.running():
+            client.child.kill()
+
+
+def _last_words(child: Child) -> str:
+    lines = [line for line in child.log.read_text(errors="replace").splitlines() if line.strip()]
+    return f"{lines[-1].strip() if lines else 'it said nothing'} (log: {child.log})"

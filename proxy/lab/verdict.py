@@ -1,0 +1,39 @@
+"""Hold an incident's runs to what its file says the analysis has to find."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from proxy.lab.incident import Incident, Run
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One run: what it must and must not show, what was found, and the sentences that say so."""
+
+    run: Run
+    found: dict[str, int]
+    evidence: list[str]
+    problems: list[str]
+
+    @property
+    def as_expected(self) -> bool:
+        return not self.problems
+
+
+def judge(incident: Incident, findings: list[dict[str, Any]]) -> list[Judged]:
+    """Every run against the findings of its own clients; a check found something when it counted a case."""
+    return [_judge(incident, run, findings) for run in incident.runs]
+
+
+def _judge(incident: Incident, run: Run, findings: list[dict[str, Any]]) -> Judged:
+    clients = {program.name for program in incident.programs(run)}
+    own = [finding for finding in findings if finding["client"] in clients and finding["count"]]
+    found: dict[str, int] = {}
+    for finding in own:
+        found[finding["check"]] = found.get(finding["check"], 0) + finding["count"]
+    asked = {*run.must, *run.never}
+    problems = [f"{check} was expected and not found" for check in run.must if check not in found]
+    problems += [f"{check} was found ({found[check]}) and should not be" for check in run.never if check in found]
+    return Judged(run, found, [f["sentence"] for f in own if f["check"] in asked], problems)

@@ -1,0 +1,86 @@
+"""What the proxy counts while it runs: plain integers, bumped on the data path, read at scrape time.
+
+PURE: nothing is formatted, locked or labelled here. `proxy.admin.exposition` turns it into Prometheus
+families when somebody asks for `/metrics`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Final
+
+_SLOTS: Final = 64
+
+MAX_RULE_SERIES: Final = 1000
+"""How many distinct (rule, kind, phase) are told apart: rule names come from outside, series cost memory."""
+
+OTHER_RULES: Final = "(other)"
+
+
+class Counters:
+    """Plain integers the session and the transport bump per event; read only when metrics are scraped.
+
+    One proxy has one `Counters`. All of it belongs to the event loop's thread.
+    """
+
+    __slots__ = (
+        "broker_bytes",
+        "client_bytes",
+        "connections_closed",
+        "connections_opened",
+        "errors",
+        "injected",
+        "latency_sum_us",
+        "latency_us",
+        "loop_lag_max_us",
+        "loop_lag_sum_us",
+        "loop_lag_us",
+        "loop_ticks",
+        "unanswered",
+        "wire_errors",
+    )
+
+    def __init__(self) -> None:
+        self.latency_us: defaultdict[int, list[int]] = defaultdict(lambda: [0] * _SLOTS)
+        """api_key → exchanges answered, by `latency_us.bit_length()`."""
+        self.latency_sum_us: defaultdict[int, int] = defaultdict(int)
+        self.unanswered: defaultdict[int, int] = defaultdict(int)
+        """api_key → requests that got no response: acks=0, dropped, or their connection ended first."""
+        self.errors: defaultdict[tuple[int, int], int] = defaultdict(int)
+        """(api_key, error_code) → responses sent to clients with that error."""
+        self.injected: dict[tuple[str, str, str], int] = {}
+        """(rule name, kind, phase) → hits. Bump it through `hit`, which bounds it."""
+        self.connections_opened: defaultdict[str, int] = defaultdict(int)
+        """listener → client connections accepted."""
+        self.connections_closed: defaultdict[str, int] = defaultdict(int)
+        self.wire_errors: defaultdict[str, int] = defaultdict(int)
+        """guilty side ("client", "broker") → connections closed because it did not speak Kafka."""
+        self.client_bytes = 0
+        """Bytes sent to clients."""
+        self.broker_bytes = 0
+        """Bytes sent to brokers."""
+        self.loop_lag_us = 0
+        self.loop_lag_max_us = 0
+        self.loop_lag_sum_us = 0
+        self.loop_ticks = 0
+
+    def answered(self, api_key: int, latency_us: int) -> None:
+        """Count one exchange whose response left for the client `latency_us` after its request came.
+
+        Slot k holds the latencies in [2**(k-1), 2**k) µs: one method call on an int finds it, where a
+        search in a table of bounds costs ten times as much.
+        """
+        if latency_us < 0:
+            latency_us = 0
+        self.latency_us[api_key][latency_us.bit_length()] += 1
+        self.latency_sum_us[api_key] += latency_us
+
+    def hit(self, rule: str, kind: str, phase: str) -> None:
+        """Count one fault that was applied; beyond `MAX_RULE_SERIES` rules the name becomes `(other)`."""
+        key = (rule, kind, phase)
+        count = self.injected.get(key)
+        if count is None:
+            if len(self.injected) >= MAX_RULE_SERIES:
+                key = (OTHER_RULES, kind, phase)
+            count = self.injected.get(key, 0)
+        self.injected[key] = count + 1

@@ -1,0 +1,83 @@
+"""What the proxy changes without being told to: broker addresses and the versions it vouches for."""
+
+from struct import Struct
+from struct import error as StructError
+from typing import Final
+
+from faults.base import Connection
+from proxy.sasl import Handshake
+from proxy.wire.addresses import Advertise, carriers, rewrite_addresses
+from proxy.wire.codec import Body, Codec, known_versions, response_codec
+from proxy.wire.errors import WireError
+from proxy.wire.names import ApiKey
+from proxy.wire.primitives import read_uvarint, skip_tags
+from proxy.wire.view import Request
+
+_SHORT: Final = Struct(">h")
+_FIRST_FLEXIBLE_PRODUCE: Final = 9
+_FIRST_TRANSACTIONAL_PRODUCE: Final = 3
+
+
+def produce_acks(frame: bytes | memoryview, api_version: int) -> int:
+    """``acks`` of a Produce request whose frame (without its length) starts here. Raises WireError."""
+    try:
+        position = 10 + max(_SHORT.unpack_from(frame, 8)[0], 0)
+        if api_version >= _FIRST_FLEXIBLE_PRODUCE:
+            size, position = read_uvarint(frame, skip_tags(frame, position))
+            position += max(size - 1, 0)
+        elif api_version >= _FIRST_TRANSACTIONAL_PRODUCE:
+            position += 2 + max(_SHORT.unpack_from(frame, position)[0], 0)
+        acks: int = _SHORT.unpack_from(frame, position)[0]
+        return acks
+    except (IndexError, StructError) as error:
+        raise WireError("a Produce request that ends before its acks", side="client") from error
+
+
+def note_client(request: Request, connection: Connection, sasl: Handshake) -> None:
+    """Learn from a client's first requests who it is. A body that can't be read teaches nothing."""
+    try:
+        body = request.body
+    except WireError:
+        return
+    api_key = request.header.api_key
+    if api_key == ApiKey.ApiVersions:
+        connection.client_software_name = body.get("client_software_name") or None
+        connection.client_software_version = body.get("client_software_version") or None
+        return
+    connection.uses_sasl = True
+    if api_key == ApiKey.SaslHandshake:
+        sasl.requested(body["mechanism"])
+    elif name := sasl.principal(bytes(body["auth_bytes"])):
+        connection.principal = name
+
+
+def rewrite(codec: Codec, body: Body, advertise: Advertise) -> bool:
+    """Change, in place, what an answer on its way to the client must not say; say whether anything was."""
+    if codec.api_key == ApiKey.ApiVersions:
+        return cap_versions(body)
+    return bool(carriers(codec)) and rewrite_addresses(codec, body, advertise)
+
+
+def cap_versions(body: Body) -> bool:
+    """Lower, in an ApiVersions answer, what this build can't see through; say whether anything was.
+
+    Only APIs that could leak an address or hide ``acks`` are capped; unknown versions of the others
+    pass as they are.
+    """
+    changed = False
+    for entry in body["api_keys"]:
+        try:
+            api_key = ApiKey(entry["api_key"])
+        except ValueError:
+            continue
+        highest = known_versions(api_key).stop - 1
+        if entry["max_version"] > highest >= entry["min_version"] and must_be_known(api_key):
+            entry["max_version"] = highest
+            changed = True
+    return changed
+
+
+def must_be_known(api_key: ApiKey) -> bool:
+    """Whether a version of this API that the codec doesn't know must not pass."""
+    newest = known_versions(api_key).stop - 1
+    return api_key == ApiKey.Produce or bool(carriers(response_codec(api_key, newest)))

@@ -1,0 +1,244 @@
+"""``notleader run``: flags derived from the settings model, one proxy, a clean end."""
+
+import asyncio
+import inspect
+import json
+import logging
+import signal
+import sys
+from datetime import UTC, datetime
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import typer
+import uvloop
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+from rich.console import Console
+from rich.logging import RichHandler
+
+from faults.schema import FaultDocumentError
+from proxy.config import ConfigError, LogFormat, Settings, load
+
+log = logging.getLogger("notleader")
+errors = Console(stderr=True)
+
+_FILE_ONLY = {"faults", "steps"}
+_PLAIN_TYPES = (int, float, bool)
+_WATCH_S = 1.0
+
+
+def _option(name: str, field: FieldInfo) -> inspect.Parameter:
+    """The command line's view of one setting; absent unless the user names it."""
+    plain = next((kind for kind in _PLAIN_TYPES if field.annotation is kind), str)
+    default = ""
+    if field.default not in (PydanticUndefined, None):
+        default = f" [default: {field.default}]"
+    flag = "--" + name.replace("_", "-")
+    if plain is bool:
+        flag += "/--no" + flag[1:]
+    annotation = Annotated[
+        plain | None,  # type: ignore[valid-type]
+        typer.Option(
+            flag,
+            help=f"{field.description or ''}{default}",
+            show_default=False,
+            metavar=_metavar(name, field, plain),
+        ),
+    ]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _metavar(name: str, field: FieldInfo, plain: type) -> str:
+    if plain is bool:
+        return ""
+    if plain is not str:
+        return "N"
+    text = str(field.annotation)
+    if "Endpoint" in text:
+        return "HOST:PORT"
+    if isinstance(field.annotation, type) and issubclass(field.annotation, Enum):
+        return "|".join(member.value for member in field.annotation)
+    if "Path" in text:
+        return "DIR"
+    if name == "capture":
+        return "DIR|URL"
+    return "TEXT" if get_args(field.annotation) == () and "Level" not in text else "VALUE"
+
+
+def run(**options: Any) -> None:
+    """Put the proxy in front of a Kafka cluster and serve until SIGINT or SIGTERM.
+
+    Every flag is also an environment variable (NOTLEADER_KAFKA, NOTLEADER_LISTEN, …) and a key of the
+    --config file, which also takes `faults:` and `steps:`.
+    """
+    as_json, file = options.pop("json"), options.pop("config")
+    verbose = options.pop("verbose")
+    flags = {name: value for name, value in options.items() if value is not None}
+    try:
+        settings = load(flags, file)
+    except ConfigError as error:
+        for problem in error.problems:
+            errors.print(f"notleader run: {problem.path}: {problem.message}", markup=False, soft_wrap=True)
+        raise typer.Exit(2) from error
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO,
+        format="%(message)s",
+        datefmt="[%X]",
+        handlers=[_handler(settings.log_format)],
+        force=True,
+    )
+    raise typer.Exit(uvloop.run(_serve(settings, as_json, flags, file)))
+
+
+run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [
+        *(_option(name, field) for name, field in Settings.model_fields.items() if name not in _FILE_ONLY),
+        inspect.Parameter(
+            "config",
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[
+                Path | None, typer.Option("--config", metavar="FILE", help="YAML file with these settings.")
+            ],
+        ),
+        inspect.Parameter(
+            "json",
+            inspect.Parameter.KEYWORD_ONLY,
+            default=False,
+            annotation=Annotated[bool, typer.Option("--json", help="Print one JSON line when ready.")],
+        ),
+        inspect.Parameter(
+            "verbose",
+            inspect.Parameter.KEYWORD_ONLY,
+            default=False,
+            annotation=Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")],
+        ),
+    ]
+)
+
+
+def _handler(log_format: LogFormat) -> logging.Handler:
+    """Rich on a terminal, plain lines with time and level anywhere else; JSON lines where asked for."""
+    if log_format is LogFormat.TEXT and sys.stderr.isatty():
+        return RichHandler(console=errors, show_path=False)
+    handler = logging.StreamHandler()
+    if log_format is LogFormat.JSON:
+        handler.setFormatter(JsonLines())
+    else:
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    return handler
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per record: `time` (RFC 3339, UTC), `level`, `logger`, `message`, and any `error`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def reload_config(proxy: Any, flags: dict[str, Any], file: Path | None) -> None:
+    """Read the config file again and take over what can change while running: whole, or not at all."""
+    try:
+        differing = proxy.reload(load(flags, file))
+    except (ConfigError, FaultDocumentError) as error:
+        for problem in error.problems:
+            log.error("the configuration stays as it was: %s: %s", problem.path, problem.message)
+        return
+    log.info("configuration read again: %d fault rules", len(proxy.plan.rules()))
+    if differing:
+        log.warning("changing %s needs a restart", ", ".join(differing))
+
+
+async def _watch(proxy: Any, flags: dict[str, Any], file: Path | None) -> None:
+    """Reload when the config file or a certificate changes."""
+    changed_ns = _changed_ns(file)
+    while True:
+        await asyncio.sleep(_WATCH_S)
+        proxy.tls.reload()
+        if file is not None and _changed_ns(file) != changed_ns:
+            changed_ns = _changed_ns(file)
+            reload_config(proxy, flags, file)
+
+
+def _changed_ns(file: Path | None) -> int:
+    try:
+        return file.stat().st_mtime_ns if file is not None else 0
+    except OSError:
+        return 0
+
+
+async def _serve(settings: Settings, as_json: bool, flags: dict[str, Any], file: Path | None) -> int:
+    from proxy.admin.serve import AdminServer
+    from proxy.server import CaptureError, Proxy
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    proxy = Proxy(settings)
+    admin = None
+    try:
+        await proxy.start()
+        if settings.admin is not None:
+            admin = AdminServer(proxy, settings.admin.host, settings.admin.port, settings.admin_token)
+            try:
+                await admin.start()
+            except (OSError, ValueError) as error:
+                raise OSError(f"the HTTP API can't listen on {settings.admin}: {_text(error)}") from error
+    except (OSError, CaptureError) as error:
+        errors.print(f"notleader run: {_text(error)}", markup=False, soft_wrap=True)
+        await proxy.stop()
+        return 1
+    _say_ready(proxy, admin, as_json)
+    loop.add_signal_handler(signal.SIGHUP, reload_config, proxy, flags, file)
+    watching = loop.create_task(_watch(proxy, flags, file))
+    try:
+        await stop.wait()
+    finally:
+        log.info("stopping")
+        watching.cancel()
+        if admin is not None:
+            await admin.stop()
+        await proxy.stop()
+    _say_unused(proxy)
+    return 0
+
+
+def _say_ready(proxy: Any, admin: Any, as_json: bool) -> None:
+    brokers = {str(entry.node_id): str(entry.listen) for entry in proxy.brokers()}
+    listen = str(proxy.listen)
+    address = None if admin is None else admin.address
+    if as_json:
+        ready = {"event": "ready", "listen": listen, "admin": address, "brokers": brokers}
+        print(json.dumps(ready), flush=True)  # noqa: T201
+        return
+    settings = proxy.settings
+    log.info("listening on %s for %s", listen, ", ".join(str(endpoint) for endpoint in settings.kafka))
+    for node_id, broker in brokers.items():
+        log.info("  broker %s: %s", node_id, broker)
+    log.info("seed %d, %d fault rules", settings.seed, len(proxy.plan.rules()))
+    if address is not None:
+        log.info("HTTP API on http://%s", address)
+    if settings.capture is not None:
+        log.info("recording to %s (level %s)", settings.capture, settings.capture_level.value)
+
+
+def _say_unused(proxy: Any) -> None:
+    """A rule that was never hit is most likely a mistake: say so."""
+    for rule in proxy.plan.rules():
+        if not rule.hits:
+            log.warning("fault %s (%s) was never hit", rule.name, rule.fault.kind)
+
+
+def _text(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or str(error)

@@ -1,0 +1,64 @@
+"""Who a client says it is, as far as SASL shows it; never what it proves it with.
+
+With SaslHandshake v0 the tokens travel as bare length-prefixed frames between requests (KIP-43), with v1
+inside SaslAuthenticate (KIP-152). Only the name is read here; tokens are neither kept nor logged.
+"""
+
+import base64
+import json
+from struct import Struct
+
+from proxy.wire.codec import is_known
+
+_HEAD = Struct(">hhih")
+
+
+class Handshake:
+    """Where one connection stands in its SASL exchange."""
+
+    __slots__ = ("mechanism", "raw", "raw_answers")
+
+    def __init__(self) -> None:
+        self.mechanism = ""
+        self.raw = False  # bare tokens come from the client
+        self.raw_answers = False  # and from the broker, whose last one may come after the client's first request
+
+    def requested(self, mechanism: str) -> None:
+        """The client chose this mechanism."""
+        self.mechanism = mechanism
+
+    def accepted(self, api_version: int, error_code: int) -> None:
+        """The broker answered the handshake; after a version 0 bare tokens follow."""
+        self.raw = self.raw_answers = api_version == 0 and error_code == 0
+
+    def is_token(self, frame: bytes | memoryview) -> bool:
+        """Whether this client frame is still a bare token; the first real request ends the exchange."""
+        if len(frame) >= _HEAD.size:
+            api_key, api_version, _, client_id_bytes = _HEAD.unpack_from(frame)
+            if is_known(api_key, api_version) and -1 <= client_id_bytes <= len(frame) - _HEAD.size:
+                self.raw = False
+        return self.raw
+
+    def principal(self, token: bytes) -> str | None:
+        """The name in a client's token, None where the token names nobody (a later round, GSSAPI)."""
+        return principal(self.mechanism, token)
+
+
+def principal(mechanism: str, token: bytes) -> str | None:
+    """The user name in a SASL client token (RFC 4616, RFC 5802, RFC 7628), None where there is none."""
+    try:
+        if mechanism == "PLAIN":
+            parts = token.split(b"\0")
+            return parts[1].decode() if len(parts) == 3 else None
+        if mechanism.startswith("SCRAM-"):
+            for attribute in token.split(b","):
+                if attribute.startswith(b"n="):
+                    return attribute[2:].decode().replace("=2C", ",").replace("=3D", "=")
+            return None
+        if mechanism == "OAUTHBEARER":
+            claims = token.split(b"auth=Bearer ", 1)[1].split(b"\x01", 1)[0].split(b".")[1]
+            name = json.loads(base64.urlsafe_b64decode(claims + b"=" * (-len(claims) % 4))).get("sub")
+            return name if isinstance(name, str) else None
+    except (ValueError, IndexError, AttributeError):
+        return None
+    return None

@@ -1,0 +1,511 @@
+"""One proxy: its listeners, what its connections share, and how it starts and stops."""
+
+import asyncio
+import contextlib
+import logging
+import uuid
+from collections.abc import Generator, Iterable
+from random import Random
+from typing import Any, Self
+
+from faults.actions import Close, Reset
+from faults.base import Connection
+from faults.plan import Hit, Plan, Rule
+from faults.schema import parse_fault_document
+from faults.standing import LinkState
+from faults.timeline import Timeline
+from proxy import __version__
+from proxy.capture.place import open_place
+from proxy.capture.rows import Level, Rows
+from proxy.capture.writer import Accepts, CaptureError, CaptureWriter, Limits
+from proxy.config import Endpoint, Settings, load
+from proxy.directory import WILDCARDS, BrokerEndpoint, Directory, Listener
+from proxy.discovery import fetch_brokers
+from proxy.handling import Handling
+from proxy.inflight import ConnectionEvent, Exchange
+from proxy.metrics import Counters
+from proxy.session import Session
+from proxy.tls import Tls
+from proxy.transport import Clock, Link
+from proxy.wire.errors import WireError
+from proxy.wire.names import ApiKey
+
+log = logging.getLogger("notleader")
+
+_DRAIN_S = 2.0
+_HAND_OVER_S = 0.02
+_HAND_OVER_ROWS = 1000
+
+
+class Proxy:
+    """A fault-injecting proxy in front of one cluster.
+
+    ``await start()`` listens, ``await stop()`` closes everything and finishes the capture. Raises OSError
+    (a port is taken) and CaptureError (the folder can't be written) from ``start``.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.run_id = uuid.uuid4().hex[:12]
+        self.clock = Clock()
+        self.counters = Counters()
+        self.plan = Plan(seed=settings.seed, faults=settings.parsed_faults())
+        self.plan.on_refusal = self._refused
+        self.timeline: Timeline | None = settings.parsed_timeline()
+        self.capture: CaptureWriter | None = None
+        self.ready = False
+        self.tls = Tls(settings)
+        self._table = Handling(None)
+        self._directory = Directory(settings.listen, settings.broker_ports, self._serve)
+        self._links: dict[int, Link] = {}
+        self._accepted = 0
+        self._records: list[Exchange | ConnectionEvent] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._struck: set[str] = set()
+        self._standing_timer: asyncio.TimerHandle | None = None
+        self._random = Random(f"{settings.seed}:transport")
+
+    # ---- embedded in a program or a test --------------------------------------------------------
+
+    @classmethod
+    def in_front_of(cls, kafka: str, *, faults: Iterable[dict[str, Any]] = (), **settings: Any) -> Self:
+        """A proxy for ``async with``, on free ports of loopback and without an HTTP API unless told otherwise.
+
+        `kafka` is HOST:PORT[,HOST:PORT…]; `faults` and `settings` are what a config file would say. Raises
+        ConfigError with every problem.
+        """
+        quiet = {"listen": "127.0.0.1:0", "admin": None}
+        return cls(load({"kafka": kafka, "faults": list(faults), **quiet, **settings}))
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients take as bootstrap server: HOST:PORT."""
+        return str(self.listen)
+
+    def add_fault(self, **fault: Any) -> Rule:
+        """Put one fault, given as in a config file, in force at once; the rule that counts its hits.
+
+        Raises FaultDocumentError with every problem, ValueError when the name is taken.
+        """
+        rule = self.plan.add(parse_fault_document(fault), self.now_us())
+        self.plan_changed()
+        return rule
+
+    def remove_fault(self, name: str) -> None:
+        """Take a rule out, and let go what it holds. KeyError when there is none."""
+        self.plan.remove(name)
+        self.plan_changed()
+
+    async def wait_for_hits(self, name: str, hits: int = 1, *, timeout_s: float = 10) -> None:
+        """Return once the rule was hit that often. Raises TimeoutError, and KeyError when there is no such rule."""
+        async with asyncio.timeout(timeout_s):
+            while self.plan.get(name).hits < hits:
+                await asyncio.sleep(0.005)
+
+    # ---- start and stop -------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Listen for bootstrapping clients and, where the cluster answers now, for each broker."""
+        if self.settings.capture is not None:
+            await self.start_capture(self.settings.capture, self.settings.capture_level)
+        try:
+            self._directory.open_bootstrap(self.settings.listen.port)
+            if not await self._learn_brokers(strict=True):
+                self._spawn(self._keep_learning())
+        except BaseException:
+            await self.stop()
+            raise
+        self._spawn(self._run_timeline())
+        self._apply_standing()
+
+    async def stop(self) -> None:
+        """Stop listening, close the connections, finish the capture. Harmless when called twice."""
+        if self._standing_timer is not None:
+            self._standing_timer.cancel()
+        self._directory.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for link in list(self._links.values()):
+            link.session.gone(self.clock.now_us(), "the proxy stopped")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_DRAIN_S):
+                while self._links:
+                    await asyncio.sleep(0.01)
+        await self.stop_capture()
+
+    @property
+    def listen(self) -> Endpoint:
+        """Where clients bootstrap, with the port that was really bound."""
+        return Endpoint(self.settings.listen.host, self._directory.listeners[None].port)
+
+    async def _learn_brokers(self, *, strict: bool = False) -> bool:
+        """Ask the bootstrap addresses in turn who the brokers are; say whether one answered."""
+        reasons = []
+        for bootstrap in self.settings.kafka:
+            try:
+                body = await fetch_brokers(
+                    bootstrap, self.settings.connect_timeout_ms / 1000, self.tls.dialing(bootstrap.host)
+                )
+            except (OSError, WireError) as error:
+                reasons.append(f"{bootstrap}: {_reason(error)}")
+                continue
+            self.plan.cluster.observe_metadata(body)
+            for broker in sorted(body["brokers"], key=lambda entry: int(entry["node_id"])):
+                self._directory.endpoint(broker["node_id"], broker["host"], broker["port"], strict=strict)
+            self.ready = True
+            return True
+        log.warning("no Kafka broker answers yet (%s); still trying", "; ".join(reasons))
+        return False
+
+    async def _keep_learning(self) -> None:
+        pause_s = 0.5
+        while not self.ready:
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, 10)
+            with contextlib.suppress(OSError):
+                await self._learn_brokers()
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a background task ended: %s", error, exc_info=error)
+
+    # ---- listeners ------------------------------------------------------------------------------
+
+    def _serve(self, listener: Listener) -> None:
+        """Accept on a socket that is listening already."""
+        self._spawn(listener.serve(lambda: self._new_link(listener), self.tls.listen))
+        asyncio.get_running_loop().call_soon(self._apply_to_listener, listener)
+
+    def _new_link(self, listener: Listener) -> Link:
+        self._accepted += 1
+        connection = Connection(
+            connection_id=self._accepted,
+            nth=self._accepted,
+            listener=listener.name,
+            node_id=listener.node_id,
+            client_addr="",
+        )
+        return Link(self, connection)
+
+    def advertised(self, link: Link, node_id: int, host: str, port: int) -> tuple[str, int]:
+        """The address under which this client reaches that broker through the proxy."""
+        entry = self._directory.endpoint(node_id, host, port)
+        name = self.settings.advertise
+        if name is None:
+            name = self.settings.listen.host
+            if name in WILDCARDS:
+                # The address that brought the client here is one that works for it.
+                name = link.local_host
+        return name, entry.listen_port
+
+    # ---- what the links need (transport.Hub) ----------------------------------------------------
+
+    def new_session(self, connection: Connection, link: Link) -> Session:
+        return Session(
+            connection,
+            self.plan,
+            self._table,
+            link,
+            lambda node_id, host, port: self.advertised(link, node_id, host, port),
+            max_frame_bytes=self.settings.max_frame_bytes,
+        )
+
+    async def dial(self, connection: Connection, protocol: asyncio.Protocol) -> None:
+        """Connect to the broker of this connection's listener. Raises OSError."""
+        if connection.node_id is None:
+            await self._dial_any(self.settings.kafka, protocol)
+        else:
+            await self.dial_node(connection.node_id, protocol)
+
+    async def dial_node(self, node_id: int, protocol: asyncio.Protocol) -> None:
+        """Connect to one broker of the cluster. Raises OSError."""
+        entry = self._directory.brokers.get(node_id)
+        if entry is None:
+            raise ConnectionError(f"no broker {node_id} is known")
+        await self._dial_any([Endpoint(entry.host, entry.port)], protocol)
+
+    async def _dial_any(self, targets: list[Endpoint], protocol: asyncio.Protocol) -> None:
+        loop = asyncio.get_running_loop()
+        errors = []
+        for target in targets:
+            try:
+                async with asyncio.timeout(self.settings.connect_timeout_ms / 1000):
+                    await loop.create_connection(
+                        lambda: protocol, target.host, target.port, **self.tls.dialing(target.host)
+                    )
+                    return
+            except OSError as error:
+                errors.append(f"{target}: {_reason(error)}")
+        raise ConnectionError("; ".join(errors))
+
+    def standing(self, connection: Connection) -> LinkState:
+        """What the standing rules make of this connection now."""
+        return self.plan.link(connection, self.now_us())
+
+    def uniform(self, low: float, high: float) -> float:
+        """A random number of the transport's own stream."""
+        return self._random.uniform(low, high)
+
+    def opened(self, link: Link) -> None:
+        self._links[link.connection.connection_id] = link
+        self.counters.connections_opened[link.connection.listener] += 1
+
+    def closed(self, link: Link) -> None:
+        if self._links.pop(link.connection.connection_id, None) is not None:
+            self.counters.connections_closed[link.connection.listener] += 1
+
+    def on_connect(self, connection: Connection, now_us: int) -> tuple[str, tuple[Hit, ...]]:
+        """What the plan does with a new connection: "open", "close" or "reset"."""
+        decision = self.plan.on_connect(connection, now_us)
+        verdict = "open"
+        for action in decision.actions:
+            if isinstance(action, Close):
+                verdict = "close"
+            elif isinstance(action, Reset):
+                verdict = "reset"
+        return verdict, decision.hits
+
+    def brokers_seen(self, node_ids: set[int]) -> None:
+        self.ready = True
+        self._directory.seen(node_ids)
+
+    def wire_error(self, connection: Connection, error: WireError) -> None:
+        self.counters.wire_errors[error.side or "client"] += 1
+        log.warning(
+            "connection %d (%s, %s): the %s broke the protocol: %s",
+            connection.connection_id,
+            connection.client_addr,
+            connection.listener,
+            error.side,
+            error.reason,
+        )
+
+    def record(self, entry: Exchange | ConnectionEvent) -> None:
+        """Count a finished exchange or event, and keep it for the capture."""
+        counters = self.counters
+        for hit in entry.hits:
+            counters.hit(hit.rule_name, hit.kind, hit.phase)
+            if hit.rule_name not in self._struck:
+                self._struck.add(hit.rule_name)
+                log.info("fault %s (%s) struck for the first time: %s", hit.rule_name, hit.kind, describe(entry))
+        if isinstance(entry, Exchange):
+            if entry.forwarded_at_us:
+                counters.broker_bytes += entry.request_bytes
+            counters.client_bytes += entry.response_bytes
+            if entry.response_at_us:
+                counters.answered(entry.api_key, entry.response_at_us - entry.request_at_us)
+            else:
+                counters.unanswered[entry.api_key] += 1
+        if self.capture is not None:
+            if not self._records:
+                # Waking the thread costs as much as a request, and while it works it holds the interpreter.
+                asyncio.get_running_loop().call_later(_HAND_OVER_S, self._hand_over)
+            self._records.append(entry)
+            if len(self._records) >= _HAND_OVER_ROWS:
+                self._hand_over()
+
+    def _refused(self, rule: Rule, reason: str) -> None:
+        """A rule can't be applied to what it means: say so, rather than do nothing."""
+        detail = f"fault {rule.name} ({rule.fault.kind}) can't be applied: {reason}"
+        log.warning("%s", detail)
+        self.record(ConnectionEvent("fault", None, self.now_us(), detail))
+
+    def _hand_over(self) -> None:
+        records, self._records = self._records, []
+        if self.capture is not None and records:
+            self.capture.write(records)
+
+    # ---- controls -------------------------------------------------------------------------------
+
+    def brokers(self) -> list[BrokerEndpoint]:
+        """The brokers known so far, by node id."""
+        return [entry for _, entry in sorted(self._directory.brokers.items())]
+
+    def connections(self) -> list[dict[str, Any]]:
+        """The open client connections, oldest first."""
+        return [link.describe() for _, link in sorted(self._links.items())]
+
+    def close_connection(self, connection_id: int, reset: bool = False) -> bool:
+        """End one client connection, with RST when ``reset``; False when there is none of that id."""
+        link = self._links.get(connection_id)
+        if link is None:
+            return False
+        link.session.gone(self.clock.now_us(), "closed by request", reset=reset)
+        return True
+
+    def now_us(self) -> int:
+        """The clock of every decision and every capture row, in µs since the epoch."""
+        return self.clock.now_us()
+
+    def plan_changed(self) -> None:
+        """Let everything that waits on the plan look again. Call it after each change."""
+        self._apply_standing()
+        for link in list(self._links.values()):
+            link.poke()
+
+    @contextlib.contextmanager
+    def subscribe(self, accepts: Accepts | None = None) -> Generator[asyncio.Queue[dict[str, Any]]]:
+        """A bounded queue that gets every capture row that ``accepts`` holds for while the context is open."""
+        if self.capture is None:
+            self._start_rows(None, self.settings.capture_level)
+        assert self.capture is not None
+        with self.capture.subscribe(accepts) as live:
+            yield live
+
+    async def start_capture(self, directory: str | None, level: str | None) -> None:
+        """Begin recording. Raises CaptureError (folder), ValueError (unknown level)."""
+        target = directory or self.settings.capture
+        if target is None:
+            raise ValueError("no capture folder is configured: name one")
+        chosen = self.settings.capture_level if level is None else Level(level)
+        if self.capture is not None:
+            await self.stop_capture()
+        self._start_rows(target, chosen)
+
+    def _start_rows(self, directory: str | None, level: Level) -> None:
+        settings = self.settings
+        rows = Rows(self.run_id, self.settings.proxy_id, self.settings.seed, level, self.plan.cluster.topic_name)
+        capture = CaptureWriter(
+            rows,
+            None if directory is None else open_place(directory),
+            metadata={
+                "notleader.version": __version__,
+                "notleader.run_id": self.run_id,
+                "notleader.proxy_id": settings.proxy_id,
+                "notleader.seed": str(settings.seed),
+                "notleader.level": level.value,
+                "notleader.kafka": ",".join(str(endpoint) for endpoint in settings.kafka),
+            },
+            limits=Limits(
+                rotate_s=settings.capture_rotate_s,
+                rotate_bytes=settings.capture_rotate_bytes,
+                keep_s=settings.capture_keep_s,
+                keep_bytes=settings.capture_keep_bytes,
+            ),
+            spool=settings.capture_spool,
+            max_pending_bytes=settings.capture_queue_bytes,
+        )
+        capture.start()
+        self.capture = capture
+        self._table.record_at(level)
+
+    async def stop_capture(self) -> None:
+        """Flush and end the recording; nothing where there is none."""
+        self._hand_over()
+        capture, self.capture = self.capture, None
+        self._table.record_at(None)
+        if capture is not None:
+            await asyncio.to_thread(capture.stop)
+
+    def reload(self, settings: Settings) -> list[str]:
+        """Take over the rules and the timeline of new settings, and certificates that changed on disk.
+
+        Rules that stayed the same keep their counters, rules that were added over HTTP stay. Returns the names
+        of settings that differ and need a restart. Raises FaultDocumentError before anything is changed.
+        """
+        faults, timeline = settings.parsed_faults(), settings.parsed_timeline()
+        before = {fault.name: fault for fault in self.settings.parsed_faults() if fault.name}
+        wanted = {fault.name: fault for fault in faults if fault.name}
+        in_force = {rule.name for rule in self.plan.rules()}
+        for name in (before.keys() - wanted.keys()) & in_force:
+            self.plan.remove(name)
+        for name, fault in wanted.items():
+            if name not in in_force or fault != before.get(name):
+                self.plan.replace(name, fault, self.now_us())
+        if settings.steps != self.settings.steps:
+            self.timeline = None
+            if timeline is not None:
+                self.start_timeline(timeline)
+        fixed = set(Settings.model_fields) - {"faults", "steps", "seed", "proxy_id"}
+        differing = sorted(name for name in fixed if getattr(settings, name) != getattr(self.settings, name))
+        self.settings = self.settings.model_copy(update={"faults": settings.faults, "steps": settings.steps})
+        self.tls.reload()
+        self.plan_changed()
+        return differing
+
+    # ---- standing faults ------------------------------------------------------------------------
+
+    def _apply_standing(self) -> None:
+        """Make listeners and connections what the standing rules say, now and when that changes by itself."""
+        now_us = self.now_us()
+        for listener in list(self._directory.listeners.values()):
+            self._apply_to_listener(listener)
+        for link in list(self._links.values()):
+            link.stand(self.plan.link(link.connection, now_us))
+        if self._standing_timer is not None:
+            self._standing_timer.cancel()
+            self._standing_timer = None
+        next_us = self.plan.next_change_us(now_us)
+        if next_us is not None:
+            delay_s = max(next_us - now_us, 0) / 1_000_000 + 0.001
+            self._standing_timer = asyncio.get_running_loop().call_later(delay_s, self._apply_standing)
+
+    def _apply_to_listener(self, listener: Listener) -> None:
+        state = self.plan.listener(listener.name, listener.node_id, self.now_us())
+        if state.hits:
+            names = ", ".join(hit.rule_name for hit in state.hits)
+            detail = f"listener {listener.name} is {state.fate}: {names}"
+            self.record(ConnectionEvent("fault", None, self.now_us(), detail, state.hits))
+        if state.fate != listener.fate:
+            log.info("listener %s (port %d) is %s", listener.name, listener.port, state.fate)
+            listener.fate = state.fate
+            listener.update()
+
+    # ---- the timeline ---------------------------------------------------------------------------
+
+    def start_timeline(self, timeline: Timeline) -> None:
+        """Run these steps from now on, in place of an earlier timeline."""
+        self.timeline = timeline
+        self._spawn(self._run_timeline())
+
+    async def _run_timeline(self) -> None:
+        timeline = self.timeline
+        if timeline is None:
+            return
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        while self.timeline is timeline and not timeline.finished:
+            elapsed_ms = (loop.time() - started) * 1000
+            if timeline.run_due(self.plan, elapsed_ms, self.clock.now_us()):
+                self.plan_changed()
+            wake_ms = timeline.next_wake_ms(elapsed_ms)
+            # Steps that wait for hits are looked at often: a hit does not wake anybody.
+            pause_s = 0.02 if wake_ms is None else min(max((wake_ms - elapsed_ms) / 1000, 0.001), 0.02)
+            await asyncio.sleep(pause_s)
+
+
+def describe(entry: Exchange | ConnectionEvent) -> str:
+    """An exchange or event in a few words, for the log."""
+    if isinstance(entry, ConnectionEvent):
+        return f"{entry.event} {entry.detail}"
+    try:
+        api = ApiKey(entry.api_key).name
+    except ValueError:
+        api = str(entry.api_key)
+    where = f"connection {entry.connection.connection_id}, {entry.connection.listener}"
+    return f"{api} v{entry.api_version} of {entry.client_id or 'an unnamed client'} ({where}), {entry.outcome}"
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__
+
+
+__all__ = ["CaptureError", "Proxy"]

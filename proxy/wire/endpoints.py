@@ -1,0 +1,169 @@
+"""Whether a Produce or Fetch answer carries `node_endpoints` (KIP-951), told without decoding it.
+
+The field is a tagged one at the very end of the body, and all but absent: a broker adds it only beside
+NOT_LEADER_OR_FOLLOWER. Walking over the rest costs a microsecond, decoding it twenty.
+"""
+
+from __future__ import annotations
+
+from struct import error as StructError
+from typing import Final
+
+from proxy.wire.enums import ApiKey
+from proxy.wire.primitives import Buffer
+
+FIRST_WITH_ENDPOINTS: Final[dict[int, int]] = {ApiKey.Produce: 10, ApiKey.Fetch: 16}
+_PRODUCE_BY_ID: Final = 13
+_PARTITION: Final = 30  # of both answers: five fixed fields up to log_start_offset
+
+
+def surely_absent(api_key: int, api_version: int, frame: Buffer, start: int, stop: int) -> bool:
+    """Whether the answer in `frame[start:stop]` (from its correlation id on) has no tagged fields at its end.
+
+    False also means: not simple enough to say.
+    """
+    try:
+        if frame[stop - 1] or frame[start + 4]:
+            return False
+        if api_key == ApiKey.Produce:
+            return _produce_ends(api_version, frame, start + 5) + 4 == stop - 1
+        walk = FetchWalk()
+        walk.feed(frame, start + 4, stop)
+        return walk.ended and walk.tags_at == stop - 1
+    except (IndexError, StructError):
+        return False
+
+
+def _produce_ends(api_version: int, frame: Buffer, position: int) -> int:
+    """Where the topics of a Produce answer end; IndexError where they hold more than offsets."""
+    topics, position = _uvarint(frame, position)
+    for _ in range(topics - 1):
+        if api_version >= _PRODUCE_BY_ID:
+            position += 16
+        else:
+            size, position = _uvarint(frame, position)
+            position += size - 1
+        partitions, position = _uvarint(frame, position)
+        for _ in range(partitions - 1):
+            # No record errors, no message, no tagged fields.
+            if frame[position + _PARTITION : position + _PARTITION + 3] != b"\x01\x00\x00":
+                raise IndexError
+            position += _PARTITION + 3
+        if frame[position]:
+            raise IndexError
+        position += 1
+    return position
+
+
+def _uvarint(data: Buffer, position: int) -> tuple[int, int]:
+    value = data[position]
+    position += 1
+    if value < 0x80:
+        return value, position
+    value &= 0x7F
+    shift = 7
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+
+
+class FetchWalk:
+    """Walks over a Fetch answer (version 16 and later) as it passes, chunk by chunk; records are never touched."""
+
+    __slots__ = ("_partitions", "_rest", "_skip", "_started", "_topics", "ended", "hide_at", "tags_at")
+
+    def __init__(self) -> None:
+        self.ended = False
+        self.tags_at = -1  # in the chunk that was fed last
+        self.hide_at = -1  # position in that chunk of the tag number of node_endpoints
+        self._started = False
+        self._topics = 0
+        self._partitions = -1
+        self._skip = 0
+        self._rest = b""
+
+    def feed(self, chunk: Buffer, start: int, stop: int) -> None:
+        """Take `chunk[start:stop]`; the first one starts behind the correlation id."""
+        self.hide_at = -1
+        if self.ended:
+            return
+        if self._skip:
+            step = min(self._skip, stop - start)
+            self._skip -= step
+            start += step
+            if self._skip:
+                return
+        shift = 0
+        data = chunk
+        if self._rest:
+            shift = len(self._rest) - start
+            data = self._rest + bytes(chunk[start:stop])
+            self._rest = b""
+            start, stop = 0, len(data)
+        at = start
+        try:
+            if not self._started:
+                if data[at]:
+                    raise ValueError  # a tagged field in the header: nobody sends one
+                self._topics, next_at = _uvarint(data, at + 11)
+                self._topics -= 1
+                self._started = True
+                at = next_at
+            while True:
+                if self._partitions > 0:
+                    next_at = at + _PARTITION
+                    aborted, next_at = _uvarint(data, next_at)
+                    for _ in range(aborted - 1):
+                        next_at = _tags(data, next_at + 16)
+                    size, next_at = _uvarint(data, next_at + 4)
+                    if size > 1:
+                        next_at += size - 1
+                    if next_at > stop:
+                        self._skip = next_at - stop
+                        at = stop
+                        self._partitions = -self._partitions - 1
+                        return
+                    next_at = _tags(data, next_at)
+                    if next_at > stop:
+                        raise IndexError
+                    self._partitions -= 1
+                elif self._partitions < -1:  # behind the records of a partition: its tagged fields
+                    next_at = _tags(data, at)
+                    if next_at > stop:
+                        raise IndexError
+                    self._partitions = -self._partitions - 2
+                elif self._partitions == 0:  # behind the last partition of a topic
+                    next_at = _tags(data, at)
+                    if next_at > stop:
+                        raise IndexError
+                    self._partitions = -1
+                    self._topics -= 1
+                elif self._topics:
+                    self._partitions, next_at = _uvarint(data, at + 16)
+                    self._partitions -= 1
+                else:
+                    if data[at]:
+                        tag = data[at + 1]
+                        if tag == 0:
+                            self.hide_at = at + 1 - shift
+                    self.tags_at = at - shift
+                    self.ended = True
+                    at = stop
+                    return
+                at = next_at
+        except IndexError:
+            self._rest = bytes(data[at:stop])
+
+
+def _tags(data: Buffer, position: int) -> int:
+    count = data[position]
+    position += 1
+    for _ in range(count):
+        _, position = _uvarint(data, position)
+        size, position = _uvarint(data, position)
+        position += size
+    return position

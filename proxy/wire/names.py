@@ -1,0 +1,72 @@
+"""API keys and error codes by name, as people write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from enum import IntEnum
+from typing import TypeVar
+
+from proxy.wire.enums import RETRIABLE_CODES, ApiKey, ErrorCode
+
+__all__ = ["RETRIABLE_CODES", "ApiKey", "ErrorCode", "parse_api_key", "parse_error_code"]
+
+_E = TypeVar("_E", bound=IntEnum)
+
+# Names of older Kafka releases, of the protocol guide's early pages and of librdkafka.
+_OLD_API_NAMES = {
+    "ListClientMetricsResources": ApiKey.ListConfigResources,
+    "GroupCoordinator": ApiKey.FindCoordinator,
+    "ConsumerMetadata": ApiKey.FindCoordinator,
+    "Offset": ApiKey.ListOffsets,
+    "Offsets": ApiKey.ListOffsets,
+}
+_OLD_ERROR_NAMES = {
+    "UNKNOWN": ErrorCode.UNKNOWN_SERVER_ERROR,
+    "INVALID_MESSAGE": ErrorCode.CORRUPT_MESSAGE,
+    "UNKNOWN_TOPIC_OR_PART": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    "INVALID_MESSAGE_SIZE": ErrorCode.INVALID_FETCH_SIZE,
+    "INVALID_MSG_SIZE": ErrorCode.INVALID_FETCH_SIZE,
+    "NOT_LEADER_FOR_PARTITION": ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    "MESSAGE_SIZE_TOO_LARGE": ErrorCode.MESSAGE_TOO_LARGE,
+    "MSG_SIZE_TOO_LARGE": ErrorCode.MESSAGE_TOO_LARGE,
+    "STALE_CTRL_EPOCH": ErrorCode.STALE_CONTROLLER_EPOCH,
+    "GROUP_LOAD_IN_PROGRESS": ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    "GROUP_COORDINATOR_NOT_AVAILABLE": ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    "CONSUMER_COORDINATOR_NOT_AVAILABLE": ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    "NOT_COORDINATOR_FOR_GROUP": ErrorCode.NOT_COORDINATOR,
+    "NOT_COORDINATOR_FOR_CONSUMER": ErrorCode.NOT_COORDINATOR,
+    "INVALID_TOPIC": ErrorCode.INVALID_TOPIC_EXCEPTION,
+    "TOPIC_EXCEPTION": ErrorCode.INVALID_TOPIC_EXCEPTION,
+    "OUT_OF_ORDER_SEQUENCE": ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+}
+
+
+def _plain(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())
+
+
+def _parse(value: str | int, enum: type[_E], old: Mapping[str, _E], what: str) -> _E:
+    if isinstance(value, str) and not value.strip().lstrip("-").isdecimal():
+        by_name = {_plain(name): member for name, member in old.items()}
+        by_name |= {_plain(member.name): member for member in enum}
+        found = by_name.get(_plain(value))
+        if found is not None:
+            return found
+        close = get_close_matches(_plain(value), by_name, n=1, cutoff=0.5)
+        hint = f"; did you mean {by_name[close[0]].name}?" if close else ""
+        raise ValueError(f"{value!r} is no {what}{hint}")
+    try:
+        return enum(int(value))
+    except ValueError:
+        raise ValueError(f"{value} is no {what}") from None
+
+
+def parse_api_key(value: str | int) -> ApiKey:
+    """The API that a name or number means, in any case, old names too; ValueError with the nearest name."""
+    return _parse(value, ApiKey, _OLD_API_NAMES, "API key")
+
+
+def parse_error_code(value: str | int) -> ErrorCode:
+    """The error code that a name or number means, old names too; ValueError with the nearest name."""
+    return _parse(value, ErrorCode, _OLD_ERROR_NAMES, "error code")

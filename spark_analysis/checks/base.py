@@ -1,0 +1,139 @@
+"""What a check is: one question, asked of the tables, answered by cases; a new file in this folder is a new check."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_analysis.options import Options
+from spark_analysis.profile import CaptureProfile, OutcomeProfile
+from spark_analysis.schemas import CASE
+from spark_analysis.transforms.fault_windows import FaultWindow
+
+REGISTRY: dict[str, Check] = {}
+
+
+class Group(NamedTuple):
+    """Cases that differ only in time and message, summed up; times in µs."""
+
+    check: str
+    verdict: str
+    client: str | None
+    topic: str | None
+    partition: int | None
+    rule: str | None
+    kind: str | None
+    trouble: str | None
+    cases: int
+    messages: int
+    first_at_us: int | None
+    last_at_us: int | None
+    slowest_us: int | None
+    median_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Everything a check may look at; the frames are lazy."""
+
+    exchanges: DataFrame
+    operations: DataFrame
+    delivered: DataFrame
+    attempts: DataFrame
+    history: DataFrame
+    capture: CaptureProfile
+    outcomes: OutcomeProfile
+    windows: tuple[FaultWindow, ...] = ()
+
+    @property
+    def end_us(self) -> int:
+        """When the last thing that anybody recorded happened."""
+        return max(self.capture.last_at_us or 0, self.outcomes.last_at_us or 0)
+
+    def end_of_scope(self, options: Options) -> Column:
+        """When the recording ended that a row's `scope` belongs to."""
+        if not options.by_run or not self.capture.runs:
+            return F.lit(self.end_us)
+        ends = [F.lit(value) for run, _, last in self.capture.runs for value in (run, last)]
+        return F.coalesce(F.create_map(*ends)[F.coalesce("scope", F.lit(""))], F.lit(self.end_us))
+
+
+class Check:
+    """One question about what happened to the clients.
+
+    `needs` names what must be there for an answer: `sends`, `consumer`, `commits`, `capture`, `faults`; without it
+    the answer is `unknown`. With it and without cases the answer is `valid`.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    needs: ClassVar[tuple[str, ...]] = ()
+    order: ClassVar[int] = 50
+
+    def __init_subclass__(cls) -> None:
+        name = cls.__dict__.get("name")
+        if name is None:
+            return
+        if not inspect.getdoc(cls) or cls.__doc__ is None:
+            raise TypeError(f"check {name} has no docstring: say the question it answers")
+        if name in REGISTRY:
+            raise TypeError(f"two checks are named {name}")
+        REGISTRY[name] = cls()
+
+    def possible(self, tables: Tables, options: Options) -> bool:
+        """False when the first counts already show that there are no cases; saves a pass over the data."""
+        return True
+
+    def cases(self, tables: Tables, options: Options) -> DataFrame:
+        """CASE rows: everything this check noticed."""
+        raise NotImplementedError
+
+    def sentence(self, group: Group) -> str:
+        """What happened, in one sentence an engineer acts on."""
+        raise NotImplementedError
+
+    def all_clear(self, tables: Tables) -> str:
+        """The sentence when there was enough to look at and nothing was noticed."""
+        raise NotImplementedError
+
+
+class HistoryCheck(Check):
+    """A check that needs one history row at a time: all of these are asked in one pass."""
+
+    def case_of_row(self, options: Options, end_us: Column) -> Column:
+        """A CASE struct, or null when this row is none; built with `case`."""
+        raise NotImplementedError
+
+
+def case(check: str, verdict: Column | str, **given: Column) -> Column:
+    """A CASE struct from a history row; what is not given comes from the row."""
+    columns: dict[str, Column] = {
+        "check": F.lit(check),
+        "verdict": F.lit(verdict) if isinstance(verdict, str) else verdict,
+        "rule": joined("fault_names"),
+        "kind": joined("fault_kinds"),
+        "at_us": F.coalesce("called_at_us", "completed_at_us"),
+        "duration_us": F.col("latency_us"),
+        "note": F.lit(None),
+        "exchanges": F.slice("attempts", 1, 10),
+        **given,
+    }
+    return F.struct(*[columns.get(f.name, F.col(f.name)).cast(f.dataType).alias(f.name) for f in CASE.fields])
+
+
+def as_cases(rows: DataFrame, check: str, verdict: Column | str, **given: Column) -> DataFrame:
+    """CASE rows from `rows`, which has the columns that `case` takes from a history row, or gives them."""
+    return rows.select(case(check, verdict, **given).alias("c")).select("c.*")
+
+
+def joined(names: str) -> Column:
+    """A list column as one word, null when empty."""
+    return F.when(F.size(names) > 0, F.array_join(names, ", "))
+
+
+def is_send() -> Column:
+    return F.col("operation") == "send"

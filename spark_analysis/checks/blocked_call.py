@@ -1,0 +1,35 @@
+"""Did a call that should return at once hold its caller?"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from spark_analysis.checks.base import Group, HistoryCheck, Tables, case
+from spark_analysis.checks.phrases import because, by_client, count, duration, place
+from spark_analysis.options import Options
+
+
+class BlockedCall(HistoryCheck):
+    """Calls that returned later than the bound; one that returned together with its success was a synchronous one."""
+
+    name = "blocked_call"
+    title = "Blocked calls"
+    needs = ("operations",)
+    order = 20
+
+    def case_of_row(self, options: Options, end_us: Column) -> Column:
+        synchronous = (F.col("outcome") == "ok") & (F.col("returned_at_us") >= F.col("completed_at_us"))
+        return F.when(
+            (F.col("operation") != "poll")
+            & (F.col("blocked_us") >= options.blocked_ms * 1000)
+            & ~F.coalesce(synchronous, F.lit(False)),
+            case(self.name, "invalid", duration_us=F.col("blocked_us"), note=F.col("error")),
+        )
+
+    def sentence(self, group: Group) -> str:
+        calls = f"{count(group.cases, 'call')} for {place(group)}{by_client(group)}"
+        return f"{calls} blocked for up to {duration(group.slowest_us)} before returning{because(group)}"
+
+    def all_clear(self, tables: Tables) -> str:
+        return "no call blocked beyond the bound"

@@ -1,0 +1,57 @@
+"""Is a record in the log more than once?"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_analysis.checks.base import Check, Group, Tables, as_cases, is_send
+from spark_analysis.checks.phrases import because, by_client, count, place
+from spark_analysis.options import Options
+
+_APPENDED_AT = (
+    "size(array_distinct(transform(filter(attempts, a -> a.error_code = 0 and a.base_offset >= 0"
+    " and a.match_kind in ('message_id', 'sequence')), a -> a.base_offset)))"
+)
+
+
+class Duplicate(Check):
+    """Messages at more than one offset of a topic, by what consumers got or else by the broker's own answers."""
+
+    name = "duplicate"
+    title = "Duplicated"
+    needs = ("sends",)
+    order = 12
+
+    def cases(self, tables: Tables, options: Options) -> DataFrame:
+        copies = F.col("landed_count") - F.size(F.array_distinct(F.col("landed.topic"))) + 1
+        appended = F.expr(_APPENDED_AT)
+        found = tables.history.filter(
+            is_send()
+            & F.col("message_id").isNotNull()
+            & ((copies > 1) | ((F.col("landed_count") == 0) & (appended > 1)))
+        ).withColumns({"copies": F.greatest(copies, appended)})
+        # A message that the application itself sent twice is one message here.
+        wanted = [F.col(name) for name in found.columns if name not in ("scope", "message_id")]
+        rows = (
+            found.groupBy("scope", "message_id")
+            .agg(F.max_by(F.struct(*wanted), F.col("attempt_count")).alias("r"), F.count("*").alias("calls"))
+            .select("scope", "message_id", "calls", "r.*")
+        )
+        note = F.concat(
+            F.col("copies"),
+            F.lit(" copies, offsets "),
+            F.array_join(F.slice(F.transform("landed", lambda p: p["offset"].cast("string")), 1, 5), ", "),
+            F.when(
+                F.col("calls") > 1, F.concat(F.lit("; sent by the application "), F.col("calls"), F.lit(" times"))
+            ).otherwise(F.lit("")),
+        )
+        return as_cases(rows, self.name, "invalid", note=note)
+
+    def sentence(self, group: Group) -> str:
+        verb = "is" if group.cases == 1 else "are"
+        what = f"{count(group.cases, 'message')} sent to {place(group)}{by_client(group)}"
+        return f"{what} {verb} in the log more than once{because(group)}"
+
+    def all_clear(self, tables: Tables) -> str:
+        return "no message is in the log twice"

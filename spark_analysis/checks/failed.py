@@ -1,0 +1,29 @@
+"""Which sends did the client give up on?"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from spark_analysis.checks.base import Group, HistoryCheck, Tables, case
+from spark_analysis.checks.phrases import because, by_client, count, duration, place
+from spark_analysis.options import Options
+
+
+class Failed(HistoryCheck):
+    """Operations that the client reported as failed: bad news, honestly told, so no negative verdict by itself."""
+
+    name = "failed"
+    title = "Failed"
+    needs = ("operations",)
+    order = 40
+
+    def case_of_row(self, options: Options, end_us: Column) -> Column:
+        return F.when(F.col("outcome").isin("fail", "info"), case(self.name, "valid", note=F.col("error")))
+
+    def sentence(self, group: Group) -> str:
+        what = f"{count(group.cases, 'operation')} on {place(group)}{by_client(group)}"
+        return f"{what} failed and said so, the slowest after {duration(group.slowest_us)}{because(group)}"
+
+    def all_clear(self, tables: Tables) -> str:
+        return "no operation failed"

@@ -1,0 +1,40 @@
+"""Did every send get an answer?"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from spark_analysis.checks.base import Group, HistoryCheck, Tables, case
+from spark_analysis.checks.phrases import because, by_client, count, duration, place
+from spark_analysis.options import Options
+
+
+class Hang(HistoryCheck):
+    """Operations that neither succeeded nor failed while the client lived."""
+
+    name = "hang"
+    title = "Never answered"
+    needs = ("operations",)
+    order = 10
+
+    def case_of_row(self, options: Options, end_us: Column) -> Column:
+        waited = F.greatest(end_us - F.col("called_at_us"), F.lit(0))
+        old = F.coalesce(waited >= options.hang_ms * 1000, F.lit(True))
+        verdict = F.when(old, "invalid").otherwise("unknown")
+        return F.when(
+            F.col("outcome") == "pending",
+            case(self.name, verdict, duration_us=waited, note=F.col("operation")),
+        )
+
+    def sentence(self, group: Group) -> str:
+        what = f"{count(group.cases, 'operation')} on {place(group)}{by_client(group)}"
+        if group.verdict == "unknown":
+            return f"{what} had no outcome yet when the recording ended, {duration(group.slowest_us)} after the call"
+        return (
+            f"{what} never completed; the longest had waited {duration(group.slowest_us)} when the recording ended"
+            f"{because(group)}"
+        )
+
+    def all_clear(self, tables: Tables) -> str:
+        return f"every one of {count(tables.outcomes.sends, 'send')} got an outcome"

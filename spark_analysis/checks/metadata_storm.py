@@ -1,0 +1,34 @@
+"""Did a client ask for metadata over and over?"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_analysis.checks.base import Check, Group, Tables
+from spark_analysis.checks.phrases import by_rule, count
+from spark_analysis.checks.wire_cases import of_api, storm
+from spark_analysis.options import Options
+
+
+class MetadataStorm(Check):
+    """Seconds in which one client sent `--storm-per-s` Metadata or FindCoordinator requests, or more."""
+
+    name = "metadata_storm"
+    title = "Metadata storm"
+    needs = ("capture",)
+    order = 51
+
+    def possible(self, tables: Tables, options: Options) -> bool:
+        return tables.capture.metadata >= options.storm_per_s
+
+    def cases(self, tables: Tables, options: Options) -> DataFrame:
+        asked = of_api(tables.exchanges, "Metadata", "FindCoordinator")
+        return storm(asked, F.col("client_id"), self.name, options.storm_per_s)
+
+    def sentence(self, group: Group) -> str:
+        seconds = count(group.cases, "second")
+        return f"{group.client or 'a client'} asked for metadata without a pause in {seconds}{by_rule(group)}"
+
+    def all_clear(self, tables: Tables) -> str:
+        return "no client asked for metadata without a pause"

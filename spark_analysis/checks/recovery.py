@@ -1,0 +1,87 @@
+"""How long after the last hit of a fault did sends to the same place succeed again?"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_analysis.checks.base import Check, Group, Tables, as_cases, is_send
+from spark_analysis.checks.phrases import by_client, by_rule, duration, place
+from spark_analysis.options import Options
+
+
+class Recovery(Check):
+    """Time from a rule's last hit on a client's sends to a partition until the next acknowledged send there."""
+
+    name = "recovery"
+    title = "Recovery"
+    needs = ("sends", "faults")
+    order = 70
+
+    def cases(self, tables: Tables, options: Options) -> DataFrame:
+        sends = tables.history.filter(is_send())
+        touched = sends.filter(F.size("fault_names") > 0).select(
+            "scope",
+            "client",
+            "topic",
+            "partition",
+            F.explode(F.filter("attempts", lambda a: F.size(a["fault_names"]) > 0)).alias("a"),
+        )
+        struck = touched.select(
+            "scope",
+            "client",
+            "topic",
+            "partition",
+            "a",
+            F.explode(F.arrays_zip("a.fault_names", "a.fault_kinds")).alias("f"),
+        )
+        hit_end = F.coalesce("a.response_at_us", "a.request_at_us")
+        place_ = ("scope", "client", "topic", "partition")
+        struck = struck.groupBy(
+            *place_, F.col("f.fault_names").alias("rule"), F.col("f.fault_kinds").alias("kind")
+        ).agg(
+            F.min("a.request_at_us").alias("first_us"),
+            F.max(hit_end).alias("last_us"),
+            F.slice(F.array_sort(F.collect_set("a")), 1, 10).alias("attempts"),
+        )
+        good = sends.filter(F.col("outcome") == "ok").select(
+            *[F.col(name).alias(f"g_{name}") for name in place_], F.col("completed_at_us").alias("again_us")
+        )
+        same = [F.col(name).eqNullSafe(F.col(f"g_{name}")) for name in place_]
+        rows = (
+            good.join(F.broadcast(struck), [*same, F.col("again_us") >= F.col("last_us")], "right")
+            .groupBy(*place_, "rule", "kind", "first_us", "last_us", "attempts")
+            .agg(F.min("again_us").alias("again_us"))
+        )
+        again = F.col("again_us").isNotNull()
+        return as_cases(
+            rows,
+            self.name,
+            F.when(again, "valid").otherwise("unknown"),
+            rule=F.col("rule"),
+            kind=F.col("kind"),
+            trouble=F.lit(None),
+            at_us=F.col("last_us"),
+            duration_us=F.col("again_us") - F.col("last_us"),
+            message_id=F.lit(None),
+            operation_id=F.lit(None),
+            note=F.when(
+                again,
+                F.concat(
+                    F.lit("outage of "),
+                    F.round((F.col("again_us") - F.col("first_us")) / 1000).cast("long"),
+                    F.lit(" ms from the first hit"),
+                ),
+            ),
+        )
+
+    def sentence(self, group: Group) -> str:
+        where = f"{place(group)}{by_client(group)}"
+        if group.verdict == "unknown":
+            return f"no send to {where} was acknowledged after the last hit{by_rule(group)}, so recovery is not known"
+        return (
+            f"sends to {where} were acknowledged again {duration(group.slowest_us)} after the last hit{by_rule(group)}"
+        )
+
+    def all_clear(self, tables: Tables) -> str:
+        return "no send was touched by a fault, so there was nothing to recover from"

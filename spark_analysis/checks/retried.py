@@ -1,0 +1,35 @@
+"""Which sends took more than one attempt?"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from spark_analysis.checks.base import Group, HistoryCheck, Tables, case, is_send
+from spark_analysis.checks.phrases import duration, met, sends
+from spark_analysis.options import Options
+
+
+class Retried(HistoryCheck):
+    """Acknowledged sends that went over the wire more than once: what retries are for."""
+
+    name = "retried"
+    title = "Retried"
+    needs = ("sends", "capture")
+    order = 60
+
+    def case_of_row(self, options: Options, end_us: Column) -> Column:
+        again = is_send() & (F.col("outcome") == "ok") & (F.col("attempt_count") > 1)
+        note = F.concat(F.col("attempt_count").cast("string"), F.lit(" attempts"))
+        return F.when(again, case(self.name, "valid", note=note))
+
+    def sentence(self, group: Group) -> str:
+        if group.trouble is None and not group.rule:
+            return f"{sends(group)} went out more than once without an error; slowest took {duration(group.slowest_us)}"
+        verb = "was" if group.cases == 1 else "were"
+        return (
+            f"{sends(group)} {met(group)} and {verb} acknowledged on retry; slowest took {duration(group.slowest_us)}"
+        )
+
+    def all_clear(self, tables: Tables) -> str:
+        return "no send needed a second attempt"

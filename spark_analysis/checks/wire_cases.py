@@ -1,0 +1,58 @@
+"""Cases that come from exchanges rather than from operations."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_analysis.checks.base import as_cases, joined
+from spark_analysis.transforms.attempts import wire
+
+
+def sample(exchanges: DataFrame, **given: Column) -> DataFrame:
+    """`exchanges` with `seen`, the WIRE evidence of each row."""
+    nothing = {name: F.lit(None) for name in ("match_kind", "attempt_id", "topic", "partition_index", "base_offset")}
+    return exchanges.withColumn("seen", wire(**{**nothing, **given}))
+
+
+def first_seen() -> Column:
+    """An aggregate: up to ten of the group's exchanges, the earliest first."""
+    return F.array_sort(F.min_by("seen", "request_at_us", 10))
+
+
+def storm(exchanges: DataFrame, who: Column, check: str, per_s: int, verdict: str = "invalid") -> DataFrame:
+    """A case for each second in which `who` did this `per_s` times or more; `duration_us` is null."""
+    second = F.floor(F.col("request_at_us") / 1_000_000)
+    rows = (
+        sample(exchanges)
+        .groupBy(who.alias("client"), second.alias("second"))
+        .agg(
+            F.count("*").alias("times"),
+            F.min("request_at_us").alias("at_us"),
+            first_seen().alias("exchanges"),
+            F.array_distinct(F.flatten(F.collect_set("fault_names"))).alias("fault_names"),
+            F.array_distinct(F.flatten(F.collect_set("fault_kinds"))).alias("fault_kinds"),
+        )
+        .filter(F.col("times") >= per_s)
+    )
+    return from_exchanges(
+        rows,
+        check,
+        verdict,
+        at_us=F.col("at_us"),
+        rule=joined("fault_names"),
+        kind=joined("fault_kinds"),
+        note=F.concat(F.col("times"), F.lit(" in one second")),
+        exchanges=F.col("exchanges"),
+        client=F.col("client"),
+    )
+
+
+def from_exchanges(rows: DataFrame, check: str, verdict: Column | str, **given: Column) -> DataFrame:
+    """CASE rows with nothing of an operation in them but what is `given`."""
+    nothing = ("topic", "partition", "rule", "kind", "trouble", "duration_us", "message_id", "operation_id", "note")
+    return as_cases(rows, check, verdict, **{**{name: F.lit(None) for name in nothing}, **given})
+
+
+def of_api(exchanges: DataFrame, *names: str) -> DataFrame:
+    return exchanges.filter((F.col("event") == "exchange") & F.col("api_name").isin(*names))

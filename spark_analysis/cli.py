@@ -1,0 +1,171 @@
+"""The command line: arguments in, exit code out (0 valid, 1 negative verdict, 2 wrong use)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from spark_analysis.io import InputError, check_paths, size_bytes
+from spark_analysis.options import Options
+
+_DESCRIPTION = """\
+Say what the faults did to the clients.
+
+Reads captures of the proxy and what the clients said of their own operations, joins the two with Spark,
+and writes below OUT: report.html (one file, works offline), report.md, junit.xml, findings.json,
+and as Parquet findings/, history/ (one row per client operation with its attempts on the wire) and operations/."""
+
+_EPILOG = """\
+exit codes: 0 nothing wrong (or not enough to judge), 1 a negative verdict, 2 wrong use or unreadable input
+
+examples:
+  notleader analyze --capture out/capture --outcomes out/*.jsonl --out out/analysis
+  notleader analyze --capture a --capture b --outcomes producer.log consumer.log --out o --late-ms 3000 --json
+  notleader analyze --capture s3a://bucket/capture --outcomes s3a://bucket/said --out s3a://bucket/o --master spark://host:7077
+"""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m spark_analysis", description="Analyse captures of notleader.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    analyze = commands.add_parser(
+        "analyze",
+        prog="notleader analyze" if os.environ.get("NOTLEADER_CLI") else None,
+        help="captures + outcomes → findings and a report",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = analyze.add_argument
+    add("--capture", nargs="+", action="extend", required=True, metavar="DIR", help="capture folder, one or more")
+    add(
+        "--outcomes",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FILE",
+        help="JSON lines of recorders, or of Kafka's verifiable producer and consumer; files or folders",
+    )
+    add("--out", required=True, metavar="DIR", help="where to write; overwritten")
+    add("--master", metavar="URL", help="Spark master (default local[2]; under spark-submit, its own)")
+    add("--json", action="store_true", help="print one JSON document and nothing else")
+    add("--run", nargs="+", action="extend", default=[], metavar="ID", help="only these runs")
+    add("--date", nargs="+", action="extend", default=[], metavar="YYYY-MM-DD", help="only these days")
+    add("--by-run", action="store_true", help="each run had a cluster of its own: don't compare offsets across runs")
+    limits = analyze.add_argument_group("bounds")
+    default = Options()
+    for name, unit, value, text in (
+        ("blocked", "MS", default.blocked_ms, "a call that holds its caller this long is a negative verdict"),
+        ("slow", "MS", default.slow_ms, "without a bound, sends this slow are mentioned"),
+        ("hang", "MS", default.hang_ms, "a pending operation younger than this is not judged"),
+        ("stuck", "MS", default.stuck_ms, "time a client has to work again after a fault's last hit"),
+        ("skew", "MS", default.skew_ms, "how far the clocks of clients and proxies may differ"),
+        ("storm", "N", default.storm_per_s, "requests of one kind per second and client that make a storm"),
+    ):
+        flag = f"--{name}-ms" if unit == "MS" else f"--{name}-per-s"
+        limits.add_argument(flag, type=int, metavar=unit, default=value, help=f"{text} (default %(default)s)")
+    late = "a send that takes longer is a negative verdict (default: none but the recorder's own budget_ms)"
+    limits.add_argument("--late-ms", type=int, metavar="MS", help=late)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; problems with the input are one line on stderr and exit code 2."""
+    given = _parser().parse_args(arguments)
+    try:
+        return _analyze(given)
+    except InputError as error:
+        print(f"notleader analyze: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _analyze(given: argparse.Namespace) -> int:
+    check_paths(given.capture, given.outcomes)
+    out = _usable_out(given.out)
+    options = Options(
+        blocked_ms=given.blocked_ms,
+        late_ms=given.late_ms,
+        slow_ms=given.slow_ms,
+        hang_ms=given.hang_ms,
+        stuck_ms=given.stuck_ms,
+        skew_ms=given.skew_ms,
+        storm_per_s=given.storm_per_s,
+        by_run=given.by_run,
+    )
+    progress = _Progress(not given.json and sys.stderr.isatty())
+    progress("starting Spark")
+    # Late, so that wrong use is told without waiting for Spark to load.
+    from pyspark.errors import PySparkException
+
+    from spark_analysis.jobs.analyze import analyze
+    from spark_analysis.report.files import write_report
+    from spark_analysis.report.summary import summary
+    from spark_analysis.schemas import SchemaError
+    from spark_analysis.session import NoJavaError, build_session
+
+    try:
+        log_file = Path(out) / "spark.log" if "://" not in out else None
+        size = size_bytes([*given.capture, *given.outcomes])
+        spark = build_session(given.master, input_bytes=size, log_file=log_file)
+        try:
+            analysis = analyze(
+                spark, given.capture, given.outcomes, out, options,
+                runs=given.run, dates=given.date, progress=progress,
+            )  # fmt: skip
+            progress("writing the report")
+            report = write_report(spark, analysis, out)
+        finally:
+            spark.stop()
+    except (SchemaError, NoJavaError) as error:
+        raise InputError(str(error)) from error
+    except PySparkException as error:
+        raise InputError(f"Spark: {_cause(error)}") from error
+    progress.done()
+    if given.json:
+        print(json.dumps({**analysis.as_dict(), "report": report}))  # noqa: T201
+    else:
+        print(summary(analysis))  # noqa: T201
+        print(f"\nreport: {report}")  # noqa: T201
+    return 1 if analysis.verdict == "invalid" else 0
+
+
+def _usable_out(out: str) -> str:
+    """`out` made absolute and created when it is local; InputError when it can't be."""
+    if "://" in out:
+        return out.rstrip("/")
+    folder = Path(out).absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot write to {out}: {error.strerror}") from error
+    return str(folder)
+
+
+def _cause(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+class _Progress:
+    """One line on a terminal that says what is going on, and since when; silent elsewhere."""
+
+    def __init__(self, shown: bool) -> None:
+        self._shown = shown
+        self._started = time.monotonic()
+
+    def __call__(self, what: str) -> None:
+        if self._shown:
+            seconds = time.monotonic() - self._started
+            sys.stderr.write(f"\r\x1b[K{what} … ({seconds:.0f} s)")
+            sys.stderr.flush()
+
+    def done(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")

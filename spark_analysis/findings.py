@@ -1,0 +1,159 @@
+"""Cases become findings: alike ones summed up by Spark, each told in one sentence with a few pieces of evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from spark_analysis.checks import Check, Group, HistoryCheck, Tables, all_checks
+from spark_analysis.options import Options
+from spark_analysis.schemas import CASE, EVIDENCE, conform
+
+EVIDENCE_PER_FINDING = 5
+# More groups than this per check (thousands of partitions) read better as one line than as a thousand.
+GROUPS_PER_CHECK = 40
+
+_KEYS = ("check", "verdict", "client", "topic", "partition", "rule", "kind", "trouble")
+_MISSING = {
+    "operations": "no operation was told of in the outcomes",
+    "sends": "no send was told of in the outcomes",
+    "consumer": "no consumer said what it read",
+    "commits": "no commit was told of in the outcomes",
+    "capture": "there are no captured exchanges",
+    "faults": "no captured exchange was touched by a fault",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One answer of one check. `count` is 0 for an all-clear or when there was nothing to judge."""
+
+    check: str
+    title: str
+    verdict: str
+    sentence: str
+    group: Group | None
+    evidence: tuple[dict[str, Any], ...]
+
+    @property
+    def count(self) -> int:
+        return self.group.cases if self.group else 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The finding as JSON-ready values, keyed as FINDING's columns."""
+        group = self.group
+        return {
+            "check": self.check,
+            "verdict": self.verdict,
+            "sentence": self.sentence,
+            "count": self.count,
+            **{name: getattr(group, name, None) for name in _KEYS[2:]},
+            "first_at_us": group.first_at_us if group else None,
+            "last_at_us": group.last_at_us if group else None,
+            "slowest_us": group.slowest_us if group else None,
+            "evidence": list(self.evidence),
+        }
+
+
+def find(tables: Tables, options: Options, checks: list[Check] | None = None) -> list[Finding]:
+    """Ask every check; its findings in the order in which a report tells them, at least one per check."""
+    asked = checks if checks is not None else all_checks()
+    missing = {check.name: _missing(check, tables) for check in asked}
+    able = [check for check in asked if missing[check.name] is None and check.possible(tables, options)]
+    rows = grouped(cases(tables, options, able)).collect() if able else []
+    by_check: dict[str, list[Row]] = {}
+    for row in rows:
+        by_check.setdefault(row.check, []).append(row)
+    findings: list[Finding] = []
+    for check in asked:
+        why = missing[check.name]
+        if why is not None:
+            findings.append(Finding(check.name, check.title, "unknown", _told(f"not judged: {why}"), None, ()))
+        elif check.name in by_check:
+            findings += [_finding(check, row) for row in _fewer(by_check[check.name])]
+        else:
+            findings.append(Finding(check.name, check.title, "valid", _told(check.all_clear(tables)), None, ()))
+    return findings
+
+
+def cases(tables: Tables, options: Options, checks: list[Check]) -> DataFrame:
+    """Every CASE of `checks`; those that ask one history row at a time share one pass over it."""
+    frames = [check.cases(tables, options) for check in checks if not isinstance(check, HistoryCheck)]
+    by_row: list[Column] = [
+        check.case_of_row(options, tables.end_of_scope(options)) for check in checks if isinstance(check, HistoryCheck)
+    ]
+    if by_row:
+        noticed = F.filter(F.array(*by_row), lambda c: c.isNotNull())
+        frames.append(tables.history.select(F.explode(noticed).alias("c")).select("c.*"))
+    return conform(reduce(DataFrame.unionByName, frames), CASE, "checks")
+
+
+def grouped(found: DataFrame) -> DataFrame:
+    """One row per kind of case, with its slowest few as evidence; memory is bounded by that few."""
+    evidence = F.struct(*[F.col(field.name) for field in EVIDENCE.fields])
+    return found.groupBy(*_KEYS).agg(
+        F.count("*").alias("cases"),
+        F.approx_count_distinct("message_id").alias("messages"),
+        F.min("at_us").alias("first_at_us"),
+        F.max("at_us").alias("last_at_us"),
+        F.max("duration_us").alias("slowest_us"),
+        F.percentile_approx("duration_us", 0.5).alias("median_us"),
+        F.max_by(evidence, F.coalesce("duration_us", F.lit(0)), EVIDENCE_PER_FINDING).alias("evidence"),
+    )
+
+
+def verdict(findings: list[Finding]) -> str:
+    """`invalid` when any finding is; else `valid` when at least one check was judged; else `unknown`."""
+    verdicts = {finding.verdict for finding in findings}
+    return "invalid" if "invalid" in verdicts else "valid" if "valid" in verdicts else "unknown"
+
+
+def _missing(check: Check, tables: Tables) -> str | None:
+    there = {
+        "operations": tables.outcomes.lines > tables.outcomes.bad_lines,
+        "sends": tables.outcomes.sends > 0,
+        "consumer": tables.outcomes.polled > 0,
+        "commits": tables.outcomes.commits > 0,
+        "capture": tables.capture.exchanges > 0,
+        "faults": tables.capture.faulted > 0,
+    }
+    return next((_MISSING[need] for need in check.needs if not there[need]), None)
+
+
+def _finding(check: Check, row: Row) -> Finding:
+    group = Group(*(row[name] for name in Group._fields))
+    evidence = tuple(entry.asDict(recursive=True) for entry in row.evidence or ())
+    return Finding(check.name, check.title, group.verdict, _told(check.sentence(group)), group, evidence)
+
+
+def _told(sentence: str) -> str:
+    """A sentence as it is printed."""
+    return sentence[:1].upper() + sentence[1:] + "."
+
+
+def _fewer(rows: list[Row]) -> list[Row]:
+    """The rows with the most cases first; beyond GROUPS_PER_CHECK the rest is summed up by verdict and rule."""
+    worst = {"invalid": 0, "unknown": 1, "valid": 2}
+    ordered = sorted(rows, key=lambda r: (worst[r.verdict], -r.cases, r.topic or "", r.partition or 0))
+    kept, rest = ordered[:GROUPS_PER_CHECK], ordered[GROUPS_PER_CHECK:]
+    merged: dict[tuple[Any, ...], Row] = {}
+    for row in rest:
+        key = (row.verdict, row.rule, row.kind, row.trouble)
+        merged[key] = _merge(merged[key], row) if key in merged else row
+    return kept + list(merged.values())
+
+
+def _merge(left: Row, right: Row) -> Row:
+    values = left.asDict()
+    for name in ("client", "topic", "partition"):
+        values[name] = left[name] if left[name] == right[name] else None
+    for name in ("cases", "messages"):
+        values[name] = left[name] + right[name]
+    for name, pick in (("first_at_us", min), ("last_at_us", max), ("slowest_us", max), ("median_us", max)):
+        known = [value for value in (left[name], right[name]) if value is not None]
+        values[name] = pick(known) if known else None
+    return Row(**values)

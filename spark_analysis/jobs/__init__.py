@@ -1,0 +1,1 @@
+"""Whole runs: read, transform, check, write."""

@@ -1,0 +1,194 @@
+"""One analysis from folders to findings: the same on a laptop and on a cluster."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_analysis import io
+from spark_analysis.checks import Tables
+from spark_analysis.findings import Finding, find, verdict
+from spark_analysis.options import Options
+from spark_analysis.outcomes import BadLine, bad_lines, good, read_outcomes
+from spark_analysis.profile import CaptureProfile, OutcomeProfile, profile_capture, profile_outcomes
+from spark_analysis.schemas import FINDING, OPERATION
+from spark_analysis.transforms import timeline
+from spark_analysis.transforms.attempts import produce_attempts, with_topics
+from spark_analysis.transforms.fault_windows import fault_windows
+from spark_analysis.transforms.history import build_history, run_of
+from spark_analysis.transforms.landed import deliveries, fetched
+from spark_analysis.transforms.meanwhile import with_meanwhile
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What the report draws, as plain rows (dicts); times in µs, UTC."""
+
+    first_us: int
+    last_us: int
+    bin_us: int
+    operations_bin_us: int
+    traffic: list[dict[str, Any]]
+    faults: list[dict[str, Any]]
+    outcomes: list[dict[str, Any]]
+    clients: list[dict[str, Any]]
+    spread: list[dict[str, Any]]
+    matched: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """The result of one run; `seconds` is the wall-clock time of the Spark part."""
+
+    verdict: str
+    findings: list[Finding]
+    capture: CaptureProfile
+    outcomes: OutcomeProfile
+    bad_lines: list[BadLine]
+    drawn: Drawn
+    out: Path | str
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON document of `--json` and of findings.json."""
+        capture, said = self.capture, self.outcomes
+        return {
+            "verdict": self.verdict,
+            "findings": [finding.as_dict() for finding in self.findings],
+            "capture": {
+                "exchanges": capture.exchanges,
+                "faulted": capture.faulted,
+                "gaps": capture.gaps,
+                "runs": [run for run, _, _ in capture.runs],
+                "produce_batches": capture.produce_batches,
+                "unmatched_batches": max(capture.produce_batches - self.drawn.matched.get("attempts", 0), 0),
+            },
+            "outcomes": {
+                "lines": said.lines,
+                "bad_lines": said.bad_lines,
+                "sends": said.sends,
+                "ok": said.ok,
+                "fail": said.failed,
+                "info": said.info,
+                "pending": said.pending,
+                "polled": said.polled,
+                "matched": {kind: rows for kind, rows in self.drawn.matched.items() if kind != "attempts"},
+            },
+            "set_aside": [line._asdict() for line in self.bad_lines],
+            "out": str(self.out),
+            "seconds": round(self.seconds, 1),
+        }
+
+
+def analyze(
+    spark: SparkSession,
+    captures: Sequence[str],
+    outcome_files: Sequence[str],
+    out: str,
+    options: Options,
+    *,
+    runs: Sequence[str] = (),
+    dates: Sequence[str] = (),
+    progress: Progress = lambda _: None,
+) -> Analysis:
+    """Read, join, check and write `history`, `operations` and `findings` as Parquet below `out`.
+
+    InputError when there is nothing to analyse, SchemaError when the capture isn't one.
+    """
+    started = time.monotonic()
+    progress("reading the capture")
+    with ThreadPoolExecutor(1) as pool:
+        # Two small jobs; each alone leaves a core idle.
+        said_of = read_outcomes(spark, outcome_files)
+        reading = pool.submit(said_of.write.mode("overwrite").parquet, f"{out}/operations")
+        raw = io.read_captures(spark, captures, runs=runs, dates=dates)
+        capture = profile_capture(raw)
+        reading.result()
+    told = spark.read.schema(OPERATION).parquet(f"{out}/operations")
+    said = profile_outcomes(told)
+    if not capture.rows:
+        raise io.InputError("the capture holds no rows" + (" for that run or date" if runs or dates else ""))
+    set_aside = bad_lines(spark, outcome_files) if said.bad_lines else []
+
+    progress(f"matching {said.sends:,} sends with {capture.exchanges:,} exchanges")
+    tables = build_tables(raw, good(told), capture, said, options)
+    with ThreadPoolExecutor(1) as pool:
+        striking = pool.submit(fault_windows, tables.exchanges) if capture.faulted else None
+        tables.history.write.mode("overwrite").parquet(f"{out}/history")
+        windows = tuple(striking.result()) if striking else ()
+    history = spark.read.schema(tables.history.schema).parquet(f"{out}/history")
+    told_of = with_meanwhile(history, windows, tables.end_us, options.slow_ms * 1000)
+    tables = replace(tables, history=told_of, windows=windows)
+
+    progress("checking")
+    with ThreadPoolExecutor(2) as pool:
+        drawing = pool.submit(draw, tables)
+        findings = find(tables, options)
+        drawn = drawing.result()
+    write_findings(spark, findings, out)
+    return Analysis(verdict(findings), findings, capture, said, set_aside, drawn, out, time.monotonic() - started)
+
+
+def build_tables(
+    raw: DataFrame, operations: DataFrame, capture: CaptureProfile, said: OutcomeProfile, options: Options
+) -> Tables:
+    """All tables of one analysis, lazily; `history` is to be written and read back before checks use it."""
+    named = with_topics(raw) if capture.unnamed_topics else raw
+    exchange_scope = F.col("run_id") if options.by_run else F.lit("")
+    operation_scope = run_of(capture.runs) if options.by_run else F.lit("")
+    exchanges = named.withColumn("scope", exchange_scope)
+    scoped = operations.withColumn("scope", operation_scope)
+    attempts = produce_attempts(named)
+    if options.by_run:
+        attempts = attempts.withColumn("scope", F.col("run_id"))
+    else:
+        attempts = attempts.withColumn("scope", F.lit(""))
+    delivered = deliveries(scoped, F.col("scope"))
+    fetch = fetched(exchanges, F.col("scope")) if capture.fetches_with_ids else None
+    history = build_history(scoped, attempts, delivered, fetch, capture, said, options)
+    return Tables(exchanges, scoped, delivered, attempts, history, capture, said)
+
+
+def draw(tables: Tables) -> Drawn:
+    """Everything the report draws; each list has at most some thousand rows."""
+    known = [tables.capture.first_at_us, tables.outcomes.first_at_us]
+    first = min((at for at in known if at is not None), default=0)
+    last = max(tables.end_us, first + 1)
+    width = timeline.bin_width_us(first, last)
+    coarse = timeline.bin_width_us(first, last, timeline.MOST_BINS // 4)
+    kinds = _rows(timeline.matched(tables.history))
+    return Drawn(
+        first_us=first,
+        last_us=last,
+        bin_us=width,
+        operations_bin_us=coarse,
+        traffic=_rows(timeline.traffic(tables.exchanges, first, width)),
+        faults=_rows(timeline.fault_hits(tables.exchanges, first, width)) if tables.capture.faulted else [],
+        outcomes=_rows(timeline.outcomes_over_time(tables.history, first, coarse)),
+        clients=_rows(timeline.clients(tables.history)),
+        spread=_rows(timeline.latency_spread(tables.history)),
+        matched={row["match_kind"]: row["rows"] for row in kinds},
+    )
+
+
+def _rows(frame: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict(recursive=True) for row in frame.limit(20_000).collect()]
+
+
+def write_findings(spark: SparkSession, findings: list[Finding], out: str) -> None:
+    """FINDING rows as Parquet below `out`/findings."""
+    lines = [json.dumps(finding.as_dict()) for finding in findings]
+    # JSON as text through the JVM: no Python worker has to start for a few dozen rows.
+    rows = spark.createDataFrame([(line,) for line in lines], "value string")
+    parsed = rows.select(F.from_json("value", FINDING).alias("f")).select("f.*")
+    parsed.coalesce(1).write.mode("overwrite").parquet(f"{out}/findings")

@@ -1,0 +1,27 @@
+"""The bounds a user may move, in one value that every check receives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Thresholds of one analysis; all times in ms."""
+
+    blocked_ms: int = 1000
+    """A call that holds its caller this long or longer is blocked."""
+    late_ms: int | None = None
+    """A bound on called → completed; passing it is a negative verdict. None: slow sends are reported only."""
+    slow_ms: int = 1000
+    """From here on a send is mentioned as slow when no bound was given."""
+    hang_ms: int = 0
+    """A pending operation younger than this when the recording ends is not judged."""
+    stuck_ms: int = 1000
+    """How long after a fault's last hit failures are still the fault's, before the client counts as stuck."""
+    skew_ms: int = 1000
+    """How far the clocks of clients and proxies may differ."""
+    storm_per_s: int = 100
+    """Requests of one kind (metadata, reconnects, retries) in one second, from one client, that make a storm."""
+    by_run: bool = False
+    """Treat each run as a cluster of its own: the same topic and offset in two runs are then not the same place."""

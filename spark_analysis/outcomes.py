@@ -1,0 +1,269 @@
+"""Reads what the clients said: our recorders' JSON lines and Kafka's verifiable producer and consumer lines.
+
+A line that is neither is set aside with its file and line number; it never stops the reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from spark_analysis.io import InputError
+from spark_analysis.schemas import OPERATION, OUTCOME, conform
+
+_RANGE = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("count", LongType()),
+        StructField("minOffset", LongType()),
+        StructField("maxOffset", LongType()),
+    ]
+)
+_COMMITTED = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+    ]
+)
+# Both formats at once: a field that the other format also has means the same in both.
+_LINE = StructType(
+    [
+        *OUTCOME.fields,
+        StructField("name", StringType()),
+        StructField("timestamp", LongType()),
+        StructField("time_ms", LongType()),
+        StructField("key", StringType()),
+        StructField("value", StringType()),
+        StructField("exception", StringType()),
+        StructField("message", StringType()),
+        StructField("success", BooleanType()),
+        StructField("partitions", ArrayType(_RANGE)),
+        StructField("offsets", ArrayType(_COMMITTED)),
+        StructField("_corrupt", StringType()),
+    ]
+)
+
+OUTCOMES = ("ok", "fail", "info", "pending")
+# What the verifiable clients print that is not an operation.
+_NOT_OPERATIONS = (
+    "startup_complete",
+    "shutdown_complete",
+    "tool_data",
+    "partitions_assigned",
+    "partitions_revoked",
+    "partitions_lost",
+)
+
+
+class BadLine(NamedTuple):
+    """A line that was set aside: 1-based line number, what is wrong, and its beginning."""
+
+    file: str
+    line: int
+    reason: str
+    text: str
+
+
+def _lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
+    try:
+        text = spark.read.text(list(files))
+    except AnalysisException as error:
+        raise InputError(f"outcomes: {str(error).strip().splitlines()[0]}") from error
+    return text.select(
+        "value",
+        F.col("_metadata.file_path").alias("file"),
+        F.col("_metadata.file_block_start").alias("block"),
+        # Rows of one file block are consecutive in one task, so this is the line's place in its block.
+        F.monotonically_increasing_id().alias("row"),
+    )
+
+
+def read_outcomes(spark: SparkSession, files: Sequence[str]) -> DataFrame:
+    """One OPERATION row per operation said, and one per bad line (`bad_reason` not null, all else null).
+
+    Of an operation that was told twice (pending, then done) the last word counts.
+    """
+    if not files:
+        return spark.createDataFrame([], OPERATION)
+    lines = _lines(spark, files).filter(F.trim("value") != "")
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
+    parsed = lines.select(
+        F.from_json("value", _LINE, options).alias("said"), F.element_at(F.split("file", "/"), -1).alias("source")
+    ).select("said.*", "source")
+    told = parsed.withColumn("bad_reason", _bad_reason()).filter(
+        F.col("bad_reason").isNotNull() | ~F.coalesce(F.col("name"), F.lit("")).isin(*_NOT_OPERATIONS)
+    )
+    rows = told.select(
+        F.explode(F.when(F.col("bad_reason").isNotNull(), F.array(_bad())).otherwise(_said())).alias("r")
+    )
+    rows = rows.select("r.*").withColumn("operation_id", _identity())
+    # Bad lines have no identity: each stays a row of its own.
+    one = F.coalesce("operation_id", F.monotonically_increasing_id())
+    settled = F.when(F.col("outcome") == "pending", 0).otherwise(1)
+    last_word = rows.groupBy(one).agg(F.max_by(F.struct(*rows.columns), settled).alias("r")).select("r.*")
+    return conform(last_word, OPERATION, "outcomes")
+
+
+def good(operations: DataFrame) -> DataFrame:
+    """The operations without the bad lines."""
+    return operations.filter(F.col("bad_reason").isNull())
+
+
+def bad_lines(spark: SparkSession, files: Sequence[str], limit: int = 20) -> list[BadLine]:
+    """The first `limit` bad lines of `files`, in order, with their line numbers."""
+    lines = _lines(spark, files)
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
+    bad = (
+        lines.filter(F.trim("value") != "")
+        .withColumn("said", F.from_json("value", _LINE, options))
+        .select("file", "block", "row", F.substring("value", 1, 200).alias("text"), "said.*")
+        .withColumn("reason", _bad_reason())
+        .filter(F.col("reason").isNotNull())
+        .select("file", "block", "row", "text", "reason")
+        .orderBy("file", "block", "row")
+        .limit(limit)
+        .collect()
+    )
+    # A file is read in blocks by many tasks; a line's number needs the lines of the blocks before it.
+    blocks = lines.groupBy("file", "block").agg(F.count("*").alias("lines"), F.min("row").alias("first")).collect()
+    numbered = []
+    for line in bad:
+        before = sum(b.lines for b in blocks if b.file == line.file and b.block < line.block)
+        first = next(b.first for b in blocks if b.file == line.file and b.block == line.block)
+        name = line.file.removeprefix("file://")
+        numbered.append(BadLine(name, before + line.row - first + 1, line.reason, line.text))
+    return numbered
+
+
+def _bad_reason() -> Column:
+    name, operation, outcome = F.col("name"), F.col("operation"), F.lower("outcome")
+    known = ("producer_send_success", "producer_send_error", "records_consumed", "record_data", "offsets_committed")
+    return (
+        F.when(F.col("_corrupt").isNotNull(), F.lit("not a JSON object with fields of the right types"))
+        .when(operation.isNull() & name.isNull(), F.lit("neither `operation` nor `name`"))
+        .when(operation.isNull() & ~name.isin(*known, *_NOT_OPERATIONS), F.concat(F.lit("unknown name "), name))
+        .when(operation.isNotNull() & outcome.isNull(), F.lit("`outcome` is missing"))
+        .when(
+            operation.isNotNull() & ~outcome.isin(*OUTCOMES),
+            F.concat(F.lit("unknown outcome "), F.col("outcome")),
+        )
+    )
+
+
+def _row(**given: Column) -> Column:
+    """One OPERATION (without its id) as a struct; what is not given is null."""
+    columns = [
+        given.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name)
+        for field in OPERATION.fields
+        if field.name != "operation_id"
+    ]
+    return F.struct(*columns)
+
+
+def _bad() -> Column:
+    return _row(source=F.col("source"), bad_reason=F.col("bad_reason"))
+
+
+def _said() -> Column:
+    """The operations that one good line tells of: one, except for Kafka's lines about many partitions."""
+    name, source = F.col("name"), F.col("source")
+    at_us = F.coalesce(F.col("timestamp"), F.col("time_ms")) * F.lit(1000)
+    client = F.coalesce(F.col("client"), F.regexp_replace(source, r"\.[^.]*$", ""))
+    offset = F.when(F.col("offset") >= 0, F.col("offset"))
+    ours = _row(
+        **{
+            field.name: F.col(field.name)
+            for field in OUTCOME.fields
+            if field.name not in ("client", "operation", "offset", "outcome")
+        },
+        client=client,
+        # Words other recorders use for the same thing.
+        operation=F.when(F.lower("operation").isin("receive", "consume", "record"), F.lit("poll"))
+        .when(F.lower("operation").isin("produce", "publish"), F.lit("send"))
+        .otherwise(F.lower("operation")),
+        offset=offset,
+        last_offset=offset,
+        record_count=F.when(offset.isNotNull(), F.lit(1)),
+        outcome=F.lower("outcome"),
+        source=source,
+    )
+    common = {"client": client, "completed_at_us": at_us, "source": source}
+    sent = {"operation": F.lit("send"), "message_id": F.col("value"), "topic": F.col("topic")}
+    success = _row(
+        **common, **sent, partition=F.col("partition"), offset=offset, last_offset=offset, outcome=F.lit("ok")
+    )
+    failure = _row(
+        **common,
+        **sent,
+        outcome=F.lit("fail"),
+        error=F.concat_ws(": ", F.regexp_replace("exception", "^class ", ""), F.col("message")),
+    )
+    record = _row(
+        **common,
+        operation=F.lit("poll"),
+        message_id=F.col("value"),
+        topic=F.col("topic"),
+        partition=F.col("partition"),
+        offset=F.col("offset"),
+        last_offset=F.col("offset"),
+        record_count=F.lit(1),
+        outcome=F.lit("ok"),
+    )
+    consumed = F.transform(
+        F.filter("partitions", lambda p: p["minOffset"].isNotNull() & (p["minOffset"] >= 0)),
+        lambda p: _row(
+            **common,
+            operation=F.lit("poll"),
+            topic=p["topic"],
+            partition=p["partition"],
+            offset=p["minOffset"],
+            last_offset=p["maxOffset"],
+            record_count=p["count"],
+            outcome=F.lit("ok"),
+        ),
+    )
+    committed = F.transform(
+        "offsets",
+        lambda o: _row(
+            **common,
+            operation=F.lit("commit"),
+            topic=o["topic"],
+            partition=o["partition"],
+            offset=o["offset"],
+            last_offset=o["offset"],
+            outcome=F.when(F.col("success"), "ok").otherwise("fail"),
+            error=F.col("error"),
+        ),
+    )
+    return (
+        F.when(F.col("operation").isNotNull(), F.array(ours))
+        .when(name == "producer_send_success", F.array(success))
+        .when(name == "producer_send_error", F.array(failure))
+        .when(name == "record_data", F.array(record))
+        .when(name == "records_consumed", consumed)
+        .when(name == "offsets_committed", committed)
+    )
+
+
+def _identity() -> Column:
+    """The same operation said twice has the same id: who, what, which message, where and when it was called."""
+    # A send that pends has no place yet: message and call time tell it apart. Anything else needs place and end.
+    told_apart = F.col("called_at_us").isNotNull() & F.col("message_id").isNotNull() & (F.col("operation") == "send")
+    place = [F.when(~told_apart, F.col(name)) for name in ("topic", "partition", "offset", "completed_at_us")]
+    known = F.xxhash64("client", "thread", "operation", "message_id", "called_at_us", *place)
+    return F.when(F.col("bad_reason").isNull(), known)

@@ -1,0 +1,140 @@
+"""A first look over the input, in one pass each: how much there is, from when until when, and what it can answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureProfile:
+    """What the captures hold; times in µs since the epoch, UTC."""
+
+    rows: int
+    exchanges: int
+    faulted: int
+    produce_batches: int
+    batches_with_ids: int
+    batches_with_keys: int
+    fetches_with_ids: int
+    unnamed_topics: int
+    gaps: int
+    connects: int
+    metadata: int
+    failed: int
+    not_leader: int
+    out_of_range: int
+    throttled: int
+    first_at_us: int | None
+    last_at_us: int | None
+    runs: tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeProfile:
+    """What the clients said, counted."""
+
+    lines: int
+    bad_lines: int
+    sends: int
+    ok: int
+    failed: int
+    info: int
+    pending: int
+    unnamed_sends: int
+    polled: int
+    polls_without_ids: int
+    consumers: int
+    commits: int
+    first_at_us: int | None
+    last_at_us: int | None
+
+
+def profile_capture(exchanges: DataFrame) -> CaptureProfile:
+    """Count the captures' rows by what later transforms need to know of them."""
+    exchange = F.col("event") == "exchange"
+    produce = exchange & (F.col("api_name") == "Produce")
+    batches = F.coalesce(F.col("partitions"), F.array().cast(exchanges.schema["partitions"].dataType))
+    unnamed = F.size(F.filter(batches, lambda p: p["topic"].isNull() & p["topic_id"].isNotNull()))
+    with_ids = F.size(F.filter(batches, lambda p: F.size(p["message_ids"]) > 0))
+    with_keys = F.size(F.filter(batches, lambda p: F.size(p["key_hashes"]) > 0))
+    fetch = exchange & (F.col("api_name") == "Fetch")
+    by_run = exchanges.groupBy("run_id").agg(
+        F.count("*").alias("rows"),
+        F.count_if(exchange).alias("exchanges"),
+        F.count_if(F.size("fault_names") > 0).alias("faulted"),
+        _total(F.when(produce, F.size(batches))).alias("produce_batches"),
+        _total(F.when(produce, with_ids)).alias("batches_with_ids"),
+        _total(F.when(produce, with_keys)).alias("batches_with_keys"),
+        _total(F.when(fetch, with_ids)).alias("fetches_with_ids"),
+        _total(unnamed).alias("unnamed_topics"),
+        F.count_if(F.col("event") == "gap").alias("gaps"),
+        F.count_if(F.col("event") == "connect").alias("connects"),
+        F.count_if(F.col("api_name").isin("Metadata", "FindCoordinator")).alias("metadata"),
+        F.count_if(F.col("error_code") != 0).alias("failed"),
+        F.count_if(_answered(batches, 6)).alias("not_leader"),
+        F.count_if(_answered(batches, 1)).alias("out_of_range"),
+        F.count_if(F.col("throttle_time_ms") > 0).alias("throttled"),
+        F.min("request_at_us").alias("first_at_us"),
+        F.max(F.greatest("request_at_us", "response_at_us")).alias("last_at_us"),
+    )
+    runs = by_run.collect()
+    return CaptureProfile(
+        **{name: sum(run[name] for run in runs) for name in _COUNTS},
+        first_at_us=min((run.first_at_us for run in runs if run.first_at_us is not None), default=None),
+        last_at_us=max((run.last_at_us for run in runs if run.last_at_us is not None), default=None),
+        runs=tuple((run.run_id or "", run.first_at_us or 0, run.last_at_us or 0) for run in runs),
+    )
+
+
+_COUNTS = (
+    "rows",
+    "exchanges",
+    "faulted",
+    "produce_batches",
+    "batches_with_ids",
+    "batches_with_keys",
+    "fetches_with_ids",
+    "unnamed_topics",
+    "gaps",
+    "connects",
+    "metadata",
+    "failed",
+    "not_leader",
+    "out_of_range",
+    "throttled",
+)
+
+
+def _answered(batches: Column, code: int) -> Column:
+    """The exchange as a whole or one of its partitions has this error code."""
+    of_partition = F.exists(batches, lambda p: F.coalesce(p["error_code"], F.lit(0)) == code)
+    return F.coalesce(F.col("error_code") == code, F.lit(False)) | of_partition
+
+
+def _total(column: Column) -> Column:
+    return F.coalesce(F.sum(column), F.lit(0))
+
+
+def profile_outcomes(operations: DataFrame) -> OutcomeProfile:
+    """Count what was said, bad lines included; `operations` is what `read_outcomes` gives."""
+    is_good = F.col("bad_reason").isNull()
+    send = is_good & (F.col("operation") == "send")
+    record = is_good & (F.col("operation") == "poll") & F.col("offset").isNotNull()
+    times = [F.col(name) for name in ("called_at_us", "returned_at_us", "completed_at_us")]
+    row: Row = operations.agg(
+        F.count("*").alias("lines"),
+        F.count_if(~is_good).alias("bad_lines"),
+        F.count_if(send).alias("sends"),
+        *[F.count_if(send & (F.col("outcome") == w)).alias(w) for w in ("ok", "fail", "info", "pending")],
+        F.count_if(send & F.col("message_id").isNull()).alias("unnamed_sends"),
+        _total(F.when(record, F.coalesce("record_count", F.lit(1)))).alias("polled"),
+        F.count_if(record & F.col("message_id").isNull()).alias("polls_without_ids"),
+        F.count_distinct(F.when(record, F.col("client"))).alias("consumers"),
+        F.count_if(is_good & (F.col("operation") == "commit")).alias("commits"),
+        F.min(F.least(*times)).alias("first_at_us"),
+        F.max(F.greatest(*times)).alias("last_at_us"),
+    ).first()
+    return OutcomeProfile(*row)

@@ -1,0 +1,266 @@
+"""Plotly figures as plain dicts. Colours are names of CSS variables (`var:--…`), so that the page's theme decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spark_analysis.findings import Finding
+from spark_analysis.jobs.analyze import Drawn
+from spark_analysis.transforms.timeline import MOST_SERIES
+
+MOST_RULES = 12
+_SERIES = [f"var:--series-{number}" for number in range(1, 9)]
+_OUTCOME_COLOURS = {
+    "ok": "var:--good",
+    "fail": "var:--warn",
+    "info": "var:--faint",
+    "pending": "var:--bad",
+}
+_OUTCOME_WORDS = {"ok": "ok", "fail": "failed", "info": "uncertain", "pending": "never answered"}
+
+Figure = dict[str, Any]
+
+
+def timeline(drawn: Drawn) -> Figure:
+    """Faults, exchange latency and operations over one time axis; a button switches latency between API and broker."""
+    faults, rules = _fault_traces(drawn)
+    by_api = _latency_traces(drawn, "api_name", "{}")
+    by_node = _latency_traces(drawn, "node_id", "broker {}")
+    for trace in by_node:
+        trace["visible"] = False
+    outcomes = _outcome_traces(drawn)
+    fixed = len(faults)
+    rows = max(len(rules), 1)
+    top = min(0.06 * rows + 0.04, 0.3) if rules else 0.0
+    shown_by_api = [True] * (fixed + len(by_api)) + [False] * len(by_node) + [True] * len(outcomes)
+    shown_by_node = [True] * fixed + [False] * len(by_api) + [True] * (len(by_node) + len(outcomes))
+    layout: dict[str, Any] = {
+        "height": 560 + 24 * len(rules),
+        "margin": {"l": max(70, 20 + 7 * max(map(len, rules), default=0)), "r": 16, "t": 44, "b": 40},
+        "barmode": "stack",
+        "bargap": 0.08,
+        "hovermode": "closest",
+        "legend": {"orientation": "h", "y": -0.08, "yanchor": "top"},
+        "xaxis": {
+            "type": "date",
+            "range": [_ms(drawn.first_us), _ms(drawn.last_us + drawn.bin_us)],
+            "anchor": "y3",
+            "hoverformat": "%H:%M:%S.%L",
+        },
+        "yaxis3": {"domain": [0, 0.22], "title": {"text": "operations"}, "rangemode": "tozero"},
+        "yaxis2": {
+            "domain": [0.28, 1 - top - (0.04 if rules else 0)],
+            "title": {"text": "slowest exchange"},
+            "type": "log",
+            **_duration_ticks(),
+        },
+        "yaxis": {"domain": [1 - top, 1] if rules else [0.999, 1], "visible": bool(rules), "autorange": "reversed"},
+    }
+    if by_node:
+        layout["updatemenus"] = [
+            {
+                "type": "buttons",
+                "direction": "right",
+                "x": 1,
+                "xanchor": "right",
+                "y": 1.02,
+                "yanchor": "bottom",
+                "pad": {"t": 0, "b": 2},
+                "showactive": False,
+                "buttons": [
+                    {"label": "by API", "method": "restyle", "args": ["visible", shown_by_api]},
+                    {"label": "by broker", "method": "restyle", "args": ["visible", shown_by_node]},
+                ],
+            }
+        ]
+    return {"data": [*faults, *by_api, *by_node, *outcomes], "layout": layout}
+
+
+def _fault_traces(drawn: Drawn) -> tuple[list[dict[str, Any]], list[str]]:
+    rules: dict[str, list[dict[str, Any]]] = {}
+    for row in sorted(drawn.faults, key=lambda row: row["first_us"]):
+        rules.setdefault(_plain(_short(f"{row['rule']} ({row['kind']})")), []).append(row)
+    traces = []
+    for rule, rows in list(rules.items())[:MOST_RULES]:
+        x: list[float | None] = []
+        for row in rows:
+            x += [_ms(row["first_us"]), _ms(max(row["until_us"], row["first_us"])), None]
+        shared = {"type": "scatter", "yaxis": "y", "showlegend": False}
+        traces.append(
+            {**shared, "x": x, "y": [rule] * len(x), "mode": "lines", "hoverinfo": "skip",
+             "line": {"width": 9, "color": "var:--fault-soft"}}
+        )  # fmt: skip
+        traces.append(
+            {
+                **shared,
+                "x": [_ms(row["first_us"]) for row in rows],
+                "y": [rule] * len(rows),
+                "mode": "markers",
+                "marker": {"symbol": "diamond", "size": 9, "color": "var:--fault"},
+                "text": [f"{row['hits']} x {row['api_name']}" for row in rows],
+                "hovertemplate": "%{x|%H:%M:%S.%L}<br>%{text}<extra>" + rule + "</extra>",
+            }
+        )
+    return traces, list(rules)[:MOST_RULES]
+
+
+def _latency_traces(drawn: Drawn, by: str, label: str) -> list[dict[str, Any]]:
+    totals: dict[Any, int] = {}
+    bins: dict[Any, dict[int, dict[str, Any]]] = {}
+    for row in drawn.traffic:
+        if row["max_us"] is None or (by == "node_id" and row["node_id"] is None):
+            continue
+        name = row[by]
+        totals[name] = totals.get(name, 0) + row["count"]
+        merged = bins.setdefault(name, {}).setdefault(
+            row["bin_us"], {"count": 0, "errors": 0, "faulted": 0, "p50_us": 0, "p99_us": 0, "max_us": 0}
+        )
+        for column in ("count", "errors", "faulted"):
+            merged[column] += row[column]
+        for column in ("p50_us", "p99_us", "max_us"):
+            merged[column] = max(merged[column], row[column])
+    traces = []
+    names = sorted(totals, key=lambda name: -totals[name])[:MOST_SERIES]
+    for number, name in enumerate(names):
+        points = sorted(bins[name].items())
+        colour = _SERIES[number % len(_SERIES)]
+        traces.append(
+            {
+                "type": "scatter",
+                "yaxis": "y2",
+                "mode": "lines+markers",
+                "name": label.format(name),
+                "x": [_ms(at) for at, _ in points],
+                "y": [max(values["max_us"], 1) / 1000 for _, values in points],
+                "line": {"width": 1.5, "color": colour},
+                "marker": {
+                    "size": [9 if values["errors"] or values["faulted"] else 3 for _, values in points],
+                    "line": {"width": 0},
+                    "symbol": ["x" if v["errors"] else "diamond" if v["faulted"] else "circle" for _, v in points],
+                    "color": colour,
+                },
+                "text": [_told(values) for _, values in points],
+                "hovertemplate": "%{x|%H:%M:%S.%L}<br>%{text}<extra>" + _plain(label.format(name)) + "</extra>",
+            }
+        )
+    return traces
+
+
+def _told(values: dict[str, Any]) -> str:
+    slowest, p99 = values["max_us"] / 1000, values["p99_us"] / 1000
+    text = f"slowest {slowest:,.1f} ms, p99 {p99:,.1f} ms<br>{values['count']:,} exchanges"
+    if values["errors"]:
+        text += f", {values['errors']:,} with an error"
+    if values["faulted"]:
+        text += f", {values['faulted']:,} faulted"
+    return text
+
+
+def _outcome_traces(drawn: Drawn) -> list[dict[str, Any]]:
+    traces = []
+    for outcome, word in _OUTCOME_WORDS.items():
+        rows = sorted((row for row in drawn.outcomes if row["outcome"] == outcome), key=lambda row: row["bin_us"])
+        if rows:
+            traces.append(
+                {
+                    "type": "bar",
+                    "yaxis": "y3",
+                    "name": word,
+                    "x": [_ms(row["bin_us"] + drawn.operations_bin_us / 2) for row in rows],
+                    "y": [row["count"] for row in rows],
+                    "width": drawn.operations_bin_us / 1000 * 0.92,
+                    "marker": {"color": _OUTCOME_COLOURS[outcome], "line": {"width": 0}},
+                    "hovertemplate": "%{x|%H:%M:%S.%L}<br>%{y} " + word + "<extra></extra>",
+                }
+            )
+    return traces
+
+
+def spread(drawn: Drawn) -> Figure:
+    """How long operations took, by client, those that a fault touched apart."""
+    series: dict[tuple[str, bool], dict[int, int]] = {}
+    for row in drawn.spread:
+        series.setdefault((row["client"] or "client", row["faulted"]), {})[row["step"]] = row["count"]
+    names = sorted({client for client, _ in series})
+    traces = []
+    for (client, faulted), steps in sorted(series.items()):
+        colour = _SERIES[names.index(client) % len(_SERIES)]
+        marker: dict[str, Any] = {"color": colour, "line": {"width": 0}}
+        if faulted:
+            marker["pattern"] = {"shape": "/", "size": 5, "solidity": 0.5}
+        traces.append(
+            {
+                "type": "bar",
+                "name": f"{client}, faulted" if faulted else client,
+                "x": [step / 10 - 3 for step in sorted(steps)],
+                "y": [steps[step] for step in sorted(steps)],
+                "width": 0.09,
+                "marker": marker,
+                "customdata": [10 ** (step / 10) / 1000 for step in sorted(steps)],
+                "hovertemplate": "from %{customdata:.3~s} ms: %{y}<extra>%{fullData.name}</extra>",
+            }
+        )
+    ticks = _duration_ticks()
+    layout = {
+        "height": 320,
+        "margin": {"l": 60, "r": 16, "t": 16, "b": 48},
+        "barmode": "stack",
+        "legend": {"orientation": "h", "y": -0.2, "yanchor": "top"},
+        "xaxis": {
+            "title": {"text": "called until completed"},
+            "tickvals": list(range(-3, 7)),
+            "ticktext": ticks["ticktext"],
+            "zeroline": False,
+        },
+        "yaxis": {"title": {"text": "operations (log)"}, "type": "log", "dtick": 1},
+    }
+    return {"data": traces, "layout": layout}
+
+
+def recovery(findings: list[Finding]) -> Figure | None:
+    """Time to recover by place and rule, or None when nothing had to recover."""
+    rows = [
+        f.group for f in findings if f.check == "recovery" and f.verdict == "valid" and f.group and f.group.slowest_us
+    ]
+    if not rows:
+        return None
+    rows = sorted(rows, key=lambda group: group.slowest_us or 0)[-20:]
+    labels = [f"{g.topic or '?'}-{'?' if g.partition is None else g.partition} after {g.rule}" for g in rows]
+    return {
+        "data": [
+            {
+                "type": "bar",
+                "orientation": "h",
+                "x": [(group.slowest_us or 0) / 1000 for group in rows],
+                "y": labels,
+                "marker": {"color": "var:--series-1", "line": {"width": 0}},
+                "hovertemplate": "%{x:,.0f} ms<extra></extra>",
+            }
+        ],
+        "layout": {
+            "height": 110 + 30 * len(rows),
+            "margin": {"l": 220, "r": 16, "t": 16, "b": 44},
+            "showlegend": False,
+            "xaxis": {"title": {"text": "ms from the last hit to the next acknowledged send"}, "rangemode": "tozero"},
+            "yaxis": {"automargin": True},
+        },
+    }
+
+
+def _duration_ticks() -> dict[str, Any]:
+    """Ticks of a log axis of ms, in words."""
+    words = ["1 µs", "10 µs", "100 µs", "1 ms", "10 ms", "100 ms", "1 s", "10 s", "100 s", "17 min"]
+    return {"tickvals": [10.0**power for power in range(-3, 7)], "ticktext": words}
+
+
+def _ms(microseconds: float) -> float:
+    return microseconds / 1000
+
+
+def _short(text: str, most: int = 36) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _plain(text: str) -> str:
+    """Plotly reads a little HTML in hover texts; a rule's name must not be any."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("%{", "% {")

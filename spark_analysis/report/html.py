@@ -1,0 +1,218 @@
+"""One self-contained HTML file: nothing is fetched, everything is escaped."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from spark_analysis.checks.phrases import count, duration
+from spark_analysis.findings import Finding
+from spark_analysis.jobs.analyze import Analysis
+from spark_analysis.kafka_names import error_name
+from spark_analysis.report import figures
+from spark_analysis.report.summary import basis, headline, mark, noteworthy
+
+_NOTHING = "\u2013"
+_ASSETS = files("spark_analysis.report") / "assets"
+_WORDS = {"✗": "negative", "?": "not decided", "•": "noted", "✓": "clear"}
+_CLASSES = {"✗": "bad", "?": "unknown", "•": "noted", "✓": "good"}
+
+
+def render(analysis: Analysis) -> str:
+    """The report as one HTML document."""
+    drawn = {"timeline": figures.timeline(analysis.drawn)}
+    if analysis.drawn.spread:
+        drawn["spread"] = figures.spread(analysis.drawn)
+    recovery = figures.recovery(analysis.findings)
+    if recovery:
+        drawn["recovery"] = recovery
+    page = _asset("page.html")
+    parts = {
+        "title": escape(headline(analysis)),
+        "verdict": analysis.verdict,
+        "headline": escape(headline(analysis)),
+        "basis": escape(basis(analysis)),
+        "when": escape(_when(analysis)),
+        "findings": _findings(analysis.findings),
+        "figures": "\n".join(_figure(name) for name in drawn),
+        "clients": _clients(analysis),
+        "notes": _notes(analysis),
+        "style": _asset("style.css"),
+        "plotly": _asset("plotly-basic.min.js"),
+        "script": _asset("report.js"),
+        # In a script element `</` and `<!--` mean something to HTML, whatever the JSON means by them.
+        "data": json.dumps(drawn, separators=(",", ":")).replace("<", "\\u003c"),
+    }
+    # One pass: what a marker brings in is never searched for markers again.
+    return re.sub(r"\{\{(\w+)\}\}", lambda marker: parts[marker[1]], page)
+
+
+def _asset(name: str) -> str:
+    return (_ASSETS / name).read_text(encoding="utf-8")
+
+
+def _when(analysis: Analysis) -> str:
+    drawn = analysis.drawn
+    runs = ", ".join(run for run, _, _ in analysis.capture.runs[:3])
+    span = f"{_clock(drawn.first_us)} to {_clock(drawn.last_us)} UTC, {duration(drawn.last_us - drawn.first_us)}"
+    return f"{span}; run {runs}" if runs else span
+
+
+def _clock(microseconds: int) -> str:
+    return f"{datetime.fromtimestamp(microseconds / 1e6, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def _time(microseconds: int | None) -> str:
+    if microseconds is None:
+        return _NOTHING
+    return f"{datetime.fromtimestamp(microseconds / 1e6, UTC):%H:%M:%S.%f}"[:-3]
+
+
+def _findings(findings: list[Finding]) -> str:
+    """What happened, unfolded from the worst on; what was asked without finding anything, folded away."""
+    shown = "\n".join(_finding(f) for f in noteworthy(findings)) or '<p class="none">Nothing happened.</p>'
+    quiet = sorted((f for f in findings if not f.count), key=lambda f: f.verdict == "valid")
+    if not quiet:
+        return shown
+    clear = sum(f.verdict == "valid" for f in quiet)
+    head = f"{count(clear, 'question')} answered with nothing found"
+    if clear < len(quiet):
+        head += f", {len(quiet) - clear} not judged"
+    rows = "\n".join(_finding(f) for f in quiet)
+    return f'{shown}\n<details class="quiet"><summary>{head}</summary>{rows}</details>'
+
+
+def _finding(finding: Finding) -> str:
+    sign = mark(finding)
+    head = (
+        f'<span class="mark {_CLASSES[sign]}" title="{_WORDS[sign]}">{sign}</span>'
+        f'<span class="check">{escape(finding.title)}</span>'
+        f'<span class="sentence">{escape(finding.sentence)}</span>'
+    )
+    if not finding.evidence:
+        return f'<div class="finding plain {_CLASSES[sign]}">{head}</div>'
+    opened = " open" if finding.verdict == "invalid" else ""
+    shown = "".join(_evidence(entry) for entry in finding.evidence)
+    more = ""
+    if finding.count > len(finding.evidence):
+        kept = f"The slowest {len(finding.evidence)} of {finding.count:,}; all of them are in history/."
+        more = f'<p class="more">{kept}</p>'
+    return f'<details class="finding {_CLASSES[sign]}"{opened}><summary>{head}</summary>{shown}{more}</details>'
+
+
+_WIRE_HEADS = (
+    "request at", "took", "API", "broker", "connection / exchange", "outcome", "error", "base offset", "fault", "match",
+)  # fmt: skip
+
+
+def _evidence(entry: dict[str, Any]) -> str:
+    facts = [f"at {_time(entry['at_us'])}"]
+    if entry["message_id"] is not None:
+        facts.insert(0, f"message <code>{escape(str(entry['message_id']))}</code>")
+    if entry["duration_us"] is not None:
+        facts.append(duration(entry["duration_us"]))
+    if entry["note"]:
+        facts.append(escape(entry["note"]))
+    rows = "".join(_exchange(row) for row in entry["exchanges"] or ())
+    heads = "".join(f"<th>{name}</th>" for name in _WIRE_HEADS)
+    table = (
+        f'<div class="scroll"><table class="wire"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+        if rows
+        else '<p class="none">nothing of it on the wire</p>'
+    )
+    return f'<div class="evidence"><p>{" · ".join(facts)}</p>{table}</div>'
+
+
+def _exchange(row: dict[str, Any]) -> str:
+    code = row["error_code"]
+    took = (
+        duration(row["response_at_us"] - row["request_at_us"])
+        if row["response_at_us"] is not None and row["request_at_us"] is not None
+        else _NOTHING
+    )
+    names = zip(row["fault_names"] or (), row["fault_kinds"] or (), strict=False)
+    fault = ", ".join(f"{name} ({kind})" for name, kind in names)
+    if fault and row["fault_phase"]:
+        fault += f", {row['fault_phase']}"
+    offset = row["base_offset"]
+    cells = [
+        _time(row["request_at_us"]),
+        took,
+        row["api_name"] or _NOTHING,
+        _NOTHING if row["node_id"] is None else str(row["node_id"]),
+        f"{row['connection_id']} / {row['exchange_seq']}",
+        row["outcome"] or _NOTHING,
+        error_name(code) if code else "",
+        "" if offset is None or offset < 0 else str(offset),
+        fault,
+        row["match_kind"] or "",
+    ]
+    marked = ' class="hit"' if fault else ""
+    return f"<tr{marked}>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+
+
+_FIGURES = {
+    "timeline": ("Faults over traffic", "Diamonds: a fault struck. Crosses: answered with an error. Drag to zoom."),
+    "spread": ("How long operations took", "Hatched: a fault touched one of their attempts."),
+    "recovery": ("Recovery", "From a rule's last hit on a partition to the next acknowledged send there."),
+}
+
+
+def _figure(name: str) -> str:
+    title, caption = _FIGURES[name]
+    return (
+        f'<section class="figure"><h2>{title}</h2><p class="caption">{caption}</p>'
+        f'<div id="figure-{name}" class="plot"></div></section>'
+    )
+
+
+def _clients(analysis: Analysis) -> str:
+    rows = []
+    for row in sorted(analysis.drawn.clients, key=lambda r: (r["client"] or "", r["operation"] or "")):
+        median, p99 = (row["quantiles"] or [None, None])[:2]
+        cells = [
+            f"{row['client'] or _NOTHING} {row['client_version'] or ''}".strip(),
+            row["operation"] or _NOTHING,
+            *(
+                f"{row[name]:,}"
+                for name in ("count", "ok", "fail", "info", "pending", "retried", "faulted", "unmatched")
+            ),
+            *(
+                _NOTHING if value is None else duration(value)
+                for value in (median, p99, row["max_us"], row["max_blocked_us"])
+            ),
+        ]
+        rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
+    if not rows:
+        return '<p class="none">No client said anything: give --outcomes.</p>'
+    heads = (
+        "client", "operation", "count", "ok", "failed", "uncertain", "never answered", "retried", "faulted",
+        "not on the wire", "median", "p99", "slowest", "longest call",
+    )  # fmt: skip
+    head = "".join(f"<th>{name}</th>" for name in heads)
+    return (
+        f'<div class="scroll"><table class="clients"><thead><tr>{head}</tr></thead><tbody>'
+        f"{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _notes(analysis: Analysis) -> str:
+    document = analysis.as_dict()
+    matched = ", ".join(
+        f"{rows:,} by {kind}" for kind, rows in document["outcomes"]["matched"].items() if kind != "none"
+    )
+    none = document["outcomes"]["matched"].get("none", 0)
+    notes = [
+        f"Operations matched with the wire: {matched or 'none'}; {none:,} not matched.",
+        f"Produce batches captured: {document['capture']['produce_batches']:,};"
+        f" {document['capture']['unmatched_batches']:,} belong to no operation that was told of.",
+        "An operation matched by time is a guess, by key hash likely; the other kinds are sure.",
+    ]
+    if document["capture"]["gaps"]:
+        notes.append(f"The capture says that it lost rows at {document['capture']['gaps']:,} places.")
+    notes += [f"Set aside {line.file}:{line.line}: {line.reason}: {line.text}" for line in analysis.bad_lines]
+    return "".join(f"<li>{escape(note)}</li>" for note in notes)

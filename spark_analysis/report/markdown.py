@@ -1,0 +1,25 @@
+"""The findings as Markdown, for CI logs and job summaries."""
+
+from __future__ import annotations
+
+from spark_analysis.jobs.analyze import Analysis
+from spark_analysis.report.summary import basis, headline, mark, noteworthy
+
+_SIGNS = {"✗": "❌", "?": "❔", "•": "\u2139\ufe0f", "✓": "✅"}
+
+
+def render(analysis: Analysis) -> str:
+    """A heading, what was looked at, one table row per finding."""
+    lines = [f"## notleader: {headline(analysis)}", "", basis(analysis), "", "| | check | finding |", "|---|---|---|"]
+    told = noteworthy(analysis.findings)
+    quiet = [f for f in analysis.findings if not f.count]
+    lines += [f"| {_SIGNS[mark(f)]} | {_cell(f.title)} | {_cell(f.sentence)} |" for f in [*told, *quiet]]
+    if analysis.bad_lines:
+        lines += ["", *(f"- set aside `{bad.file}:{bad.line}`: {bad.reason}" for bad in analysis.bad_lines)]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    """Text that stays in its table cell and is not taken for markup."""
+    escaped = text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+    return escaped.replace("\n", " ").replace("*", "\\*").replace("_", "\\_").replace("`", "\\`")

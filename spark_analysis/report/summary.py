@@ -1,0 +1,73 @@
+"""The verdict in about a dozen lines of a terminal."""
+
+from __future__ import annotations
+
+from spark_analysis.checks.phrases import count
+from spark_analysis.findings import Finding
+from spark_analysis.jobs.analyze import Analysis
+
+MOST_LINES = 11
+MOST_OF_A_CHECK = 2
+MARKS = {"invalid": "✗", "unknown": "?", "valid": "✓"}
+
+
+def noteworthy(findings: list[Finding]) -> list[Finding]:
+    """What happened, worst first; answers without a case behind them are left out."""
+    rank = {"invalid": 0, "valid": 1, "unknown": 2}
+    return sorted((f for f in findings if f.count), key=lambda f: rank[f.verdict])
+
+
+def _few_of_each(told: list[Finding]) -> list[Finding]:
+    """All negative ones that fit, and of the others the first few of each check."""
+    seen: dict[str, int] = {}
+    shown = []
+    for finding in told:
+        seen[finding.check] = seen.get(finding.check, 0) + 1
+        if finding.verdict == "invalid" or seen[finding.check] <= MOST_OF_A_CHECK:
+            shown.append(finding)
+    return shown[:MOST_LINES]
+
+
+def mark(finding: Finding) -> str:
+    """✗ for a negative verdict, ? for undecided, • for something that happened and is no verdict, ✓ for all clear."""
+    return "•" if finding.verdict == "valid" and finding.count else MARKS[finding.verdict]
+
+
+def headline(analysis: Analysis) -> str:
+    """The verdict and what it rests on, in one line."""
+    wrong = sorted({f.title.lower() for f in analysis.findings if f.verdict == "invalid"})
+    word = {"invalid": "NEGATIVE", "valid": "OK", "unknown": "UNKNOWN"}[analysis.verdict]
+    tail = f": {', '.join(wrong)}" if wrong else ""
+    return f"verdict {word}{tail}"
+
+
+def basis(analysis: Analysis) -> str:
+    """What was looked at, in one line."""
+    capture, said = analysis.capture, analysis.outcomes
+    return (
+        f"{count(capture.exchanges, 'exchange')} captured, {capture.faulted:,} touched by faults;"
+        f" {count(said.sends, 'send')}: {said.ok:,} ok, {said.failed:,} failed, {said.info:,} uncertain,"
+        f" {said.pending:,} never answered; {count(said.polled, 'record')} read"
+    )
+
+
+def summary(analysis: Analysis) -> str:
+    """The lines for the terminal; the report's path is the caller's to add."""
+    told = noteworthy(analysis.findings)
+    lines = [headline(analysis), basis(analysis), ""]
+    shown = _few_of_each(told)
+    lines += [f"{mark(f)} {f.title}: {f.sentence}" for f in shown]
+    if len(told) > len(shown):
+        lines.append(f"  … and {count(len(told) - len(shown), 'more finding')} in the report")
+    clear = [f.title.lower() for f in analysis.findings if f.verdict == "valid" and not f.count]
+    if clear:
+        lines.append(f"✓ {count(len(clear), 'question')} answered with nothing found")
+    silent = [f.title.lower() for f in analysis.findings if f.verdict == "unknown" and not f.count]
+    if silent:
+        lines.append(f"? Not judged: {', '.join(silent)}")
+    lines += [f"! {line.file}:{line.line} set aside: {line.reason}" for line in analysis.bad_lines[:3]]
+    if analysis.outcomes.bad_lines > 3:
+        lines.append(f"! {analysis.outcomes.bad_lines:,} lines set aside in all")
+    if analysis.capture.gaps:
+        lines.append(f"! the capture has {count(analysis.capture.gaps, 'gap')}: rows are missing from it")
+    return "\n".join(lines)

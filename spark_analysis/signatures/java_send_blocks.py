@@ -1,0 +1,38 @@
+"""Does this look like an asynchronous send that waits for metadata?"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from spark_analysis.checks.base import Group, HistoryCheck, Tables, case, is_send
+from spark_analysis.checks.phrases import by_client, count, duration
+from spark_analysis.options import Options
+
+
+class JavaSendBlocks(HistoryCheck):
+    """A call held for `--blocked-ms` whose error speaks of metadata and that never reached the wire.
+
+    Java's send() waits up to max.block.ms for metadata before it returns its future.
+    """
+
+    name = "looks_like_java_send_blocks"
+    title = "Looks like java-send-blocks"
+    needs = ("sends",)
+    order = 8
+
+    def case_of_row(self, options: Options, end_us: Column) -> Column:
+        found = (
+            is_send()
+            & (F.col("blocked_us") >= options.blocked_ms * 1000)
+            & (F.col("attempt_count") == 0)
+            & F.lower("error").contains("metadata")
+        )
+        return F.when(found, case(self.name, "invalid", duration_us=F.col("blocked_us"), note=F.col("error")))
+
+    def sentence(self, group: Group) -> str:
+        calls = f"{count(group.cases, 'send')} to {group.topic or 'a topic'}{by_client(group)}"
+        return f"{calls} held the caller for up to {duration(group.slowest_us)} for metadata"
+
+    def all_clear(self, tables: Tables) -> str:
+        return "no send held its caller for metadata"

@@ -1,0 +1,73 @@
+"""Does this look like a metadata refresh that stalls a send now and then?"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_analysis.checks.base import Check, Group, Tables, as_cases, is_send
+from spark_analysis.checks.phrases import by_client, count, duration
+from spark_analysis.options import Options
+
+_TIMES_LONGER = 10
+
+
+class ScalaRefreshStall(Check):
+    """Twice or more a send waited a second or longer before it went on the wire, once, and was answered quickly there.
+
+    The old Scala producer refreshes metadata in the sending thread: a dead bootstrap broker costs its whole timeout.
+    """
+
+    name = "looks_like_scala_refresh_stall"
+    title = "Looks like scala-refresh-stall"
+    needs = ("sends", "capture")
+    order = 9
+
+    def cases(self, tables: Tables, options: Options) -> DataFrame:
+        first = F.get("attempts", F.lit(0))
+        answered = tables.history.filter(
+            is_send() & (F.col("outcome") == "ok") & (F.col("attempt_count") == 1) & F.col("called_at_us").isNotNull()
+        ).withColumns(
+            {
+                "waited": first["request_at_us"] - F.col("called_at_us"),
+                "answered": first["response_at_us"] - first["request_at_us"],
+            }
+        )
+        stalled = (
+            (F.col("waited") >= options.slow_ms * 1000)
+            & (F.col("waited") > F.col("answered") * _TIMES_LONGER)
+            # It is the caller who waits: a record that waits in a buffer is another story.
+            & (F.col("blocked_us") >= F.col("waited"))
+        )
+        shown = F.struct("message_id", "operation_id", "fault_names", "fault_kinds", "attempts", "called_at_us")
+        rows = (
+            answered.groupBy("scope", "client", "topic")
+            .agg(
+                F.count("*").alias("sends"),
+                F.count_if(stalled).alias("stalled"),
+                F.max_by(shown, F.when(stalled, F.col("waited"))).alias("s"),
+                F.max(F.when(stalled, F.col("waited"))).alias("slowest"),
+            )
+            # Many slow ones are a queue, not a refresh.
+            .filter((F.col("stalled") >= 2) & (F.col("stalled") * 2 < F.col("sends")))
+            .select("*", "s.*")
+        )
+        return as_cases(
+            rows,
+            self.name,
+            "invalid",
+            partition=F.lit(None),
+            trouble=F.lit(None),
+            at_us=F.col("called_at_us"),
+            duration_us=F.col("slowest"),
+            note=F.format_string("%d of %d sends waited before they went out", "stalled", "sends"),
+        )
+
+    def sentence(self, group: Group) -> str:
+        return (
+            f"now and then a send to {count(group.cases, 'topic')}{by_client(group)}"
+            f" waited up to {duration(group.slowest_us)} before it went out, and was answered at once"
+        )
+
+    def all_clear(self, tables: Tables) -> str:
+        return "no send waited long before it went on the wire"

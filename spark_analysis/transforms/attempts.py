@@ -1,0 +1,72 @@
+"""What went over the wire, one row per partition of one Produce request."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_analysis.schemas import ATTEMPT, WIRE, conform
+
+
+def topic_names(exchanges: DataFrame) -> DataFrame:
+    """`topic_id` → `topic`, from every exchange that shows both (Produce 13 and Fetch 13 carry ids alone)."""
+    entries = exchanges.select(F.explode("partitions").alias("p")).select("p.topic_id", "p.topic")
+    return entries.filter(F.col("topic_id").isNotNull() & F.col("topic").isNotNull()).distinct()
+
+
+def with_topics(exchanges: DataFrame) -> DataFrame:
+    """`exchanges` with the topic names filled in where only an id was captured and the name is known elsewhere."""
+    pairs = topic_names(exchanges).agg(F.map_from_entries(F.collect_set(F.struct("topic_id", "topic"))).alias("topics"))
+    named = F.transform(
+        "partitions",
+        lambda p: p.withField("topic", F.coalesce(p["topic"], F.col("topics")[p["topic_id"]], p["topic_id"])),
+    )
+    return exchanges.crossJoin(F.broadcast(pairs)).withColumn("partitions", named).drop("topics")
+
+
+def produce_attempts(exchanges: DataFrame) -> DataFrame:
+    """One ATTEMPT row per partition of each Produce request; the partition's own error code counts, if it has one."""
+    produce = exchanges.filter((F.col("event") == "exchange") & (F.col("api_name") == "Produce"))
+    rows = produce.withColumn("p", F.explode("partitions")).select(
+        F.xxhash64(
+            "run_id", "proxy_id", "connection_id", "exchange_seq", "p.topic", "p.partition_index", "p.base_sequence"
+        ).alias("attempt_id"),
+        *_same("run_id", "proxy_id", "connection_id", "exchange_seq", "node_id", "client_id"),
+        *[F.col(f"p.{name}").alias(name) for name in _OF_PARTITION],
+        F.coalesce("p.error_code", "error_code").alias("error_code"),
+        *_same("outcome", "acks", "request_at_us", "forwarded_at_us", "response_at_us"),
+        F.coalesce("fault_names", F.array().cast("array<string>")).alias("fault_names"),
+        F.coalesce("fault_kinds", F.array().cast("array<string>")).alias("fault_kinds"),
+        *_same("fault_phase", "transactional_id"),
+    )
+    return conform(rows, ATTEMPT, "attempts")
+
+
+_OF_PARTITION = (
+    "topic",
+    "partition_index",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+    "record_count",
+    "base_offset",
+    "message_ids",
+    "key_hashes",
+)
+
+
+def _same(*names: str) -> list[Column]:
+    return [F.col(name) for name in names]
+
+
+def wire(**given: Column) -> Column:
+    """The WIRE struct of an attempt or exchange row, as evidence; `given` columns replace the row's own."""
+    columns = [given.get(f.name, F.col(f.name)).cast(f.dataType).alias(f.name) for f in WIRE.fields]
+    return F.struct(*columns)
+
+
+def trouble(outcome: Column, error_code: Column) -> Column:
+    """What an attempt met, as `error:<code>` or `outcome:<word>`, null when it was answered without an error."""
+    return F.when(
+        error_code.isNotNull() & (error_code != 0), F.concat(F.lit("error:"), error_code.cast("string"))
+    ).when(~outcome.isin("answered", "injected", "altered"), F.concat(F.lit("outcome:"), outcome))

@@ -1,0 +1,287 @@
+"""One row per client operation: what was said of it, its attempts on the wire, their faults, where it landed."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_analysis.options import Options
+from spark_analysis.profile import CaptureProfile, OutcomeProfile
+from spark_analysis.schemas import HISTORY, WIRE, conform
+from spark_analysis.transforms.attempts import trouble, wire
+from spark_analysis.transforms.intervals import join_offsets, overlaps_buckets
+from spark_analysis.transforms.landed import places, places_by_offset
+
+# From sure to guessed. The first three name one batch; a key may repeat; a time only says "then".
+MATCH_KINDS = ("message_id", "sequence", "offset", "key_hash", "time")
+_SURE = 3
+_BUCKET_US = 10_000_000
+
+
+def run_of(runs: tuple[tuple[str, int, int], ...]) -> Column:
+    """The run an operation belongs to: its own word, else the run whose time holds it or lies nearest."""
+    at = F.coalesce("called_at_us", "completed_at_us", "returned_at_us", F.lit(0))
+    distances = [
+        F.struct(F.greatest(F.lit(first) - at, at - F.lit(last), F.lit(0)).alias("distance"), F.lit(run).alias("run"))
+        for run, first, last in runs
+    ]
+    return F.coalesce("run_id", F.array_min(F.array(*distances))["run"]) if runs else F.col("run_id")
+
+
+def build_history(
+    operations: DataFrame,
+    attempts: DataFrame,
+    delivered: DataFrame,
+    fetch: DataFrame | None,
+    capture: CaptureProfile,
+    outcomes: OutcomeProfile,
+    options: Options,
+) -> DataFrame:
+    """The HISTORY of `operations` (one row each, `scope` filled); an operation without attempts keeps its row."""
+    said = operations.filter((F.col("operation") != "poll") | F.col("offset").isNull())
+    sends = said.filter(F.col("operation") == "send").select(*_SEND)
+    links = _links(sends, attempts, capture, outcomes, options)
+    named = places(delivered, fetch).withColumnsRenamed({"scope": "p_scope", "message_id": "p_message_id"})
+    rows = said.join(links, "operation_id", "left").join(
+        named,
+        (F.col("message_id") == F.col("p_message_id")) & F.col("scope").eqNullSafe(F.col("p_scope")),
+        "left",
+    )
+    if outcomes.polled and (outcomes.polls_without_ids or outcomes.unnamed_sends):
+        by_offset = places_by_offset(sends, delivered)
+        landed = F.coalesce("landed", "landed_here")
+        rows = rows.join(by_offset, "operation_id", "left").withColumn("landed", landed)
+    sure = 0 < capture.produce_batches == capture.batches_with_ids
+    return _shape(rows, sure)
+
+
+_SEND = (
+    "operation_id",
+    "scope",
+    "client_id",
+    "message_id",
+    "topic",
+    "partition",
+    "offset",
+    "key_hash",
+    "outcome",
+    "called_at_us",
+    "completed_at_us",
+)
+
+
+def _links(
+    sends: DataFrame,
+    attempts: DataFrame,
+    capture: CaptureProfile,
+    outcomes: OutcomeProfile,
+    options: Options,
+) -> DataFrame:
+    """`operation_id` → its attempts in order of time, how they were matched, and whether they were transactional."""
+    every_batch_has_ids = 0 < capture.produce_batches == capture.batches_with_ids
+    found: list[DataFrame] = []
+    if capture.batches_with_ids:
+        found.append(_by_message_id(sends, attempts))
+    if not every_batch_has_ids or outcomes.unnamed_sends:
+        # With ids on every batch, a send that has an id and no match was never on the wire: no guessing.
+        rest = sends.filter(F.col("message_id").isNull()) if every_batch_has_ids else sends
+        by_offset = _by_offset(rest, attempts, options.skew_ms * 1000)
+        found += [by_offset, _by_sequence(by_offset, attempts)]
+        if capture.batches_with_keys:
+            found.append(_by_key(rest, attempts, options.skew_ms * 1000))
+        if capture.faulted:
+            found.append(_by_time(rest, attempts, options))
+    columns = ("operation_id", "attempt_id", "rank", "wire", "transactional")
+    every = reduce(DataFrame.unionByName, [links.select(*columns) for links in found])
+    if len(found) > 1:
+        best = F.min_by(F.struct("wire", "transactional"), "rank").alias("b")
+        every = every.groupBy("operation_id", "attempt_id").agg(F.min("rank").alias("rank"), best).select("*", "b.*")
+    entry = F.struct(F.col("wire.request_at_us"), F.col("attempt_id"), F.col("rank"), F.col("wire"))
+    return (
+        every.groupBy("operation_id")
+        .agg(
+            F.array_sort(F.collect_list(entry)).alias("entries"),
+            F.min("rank").alias("best"),
+            F.max("transactional").alias("transactional"),
+        )
+        # A guess beside something sure is noise.
+        .withColumn("entries", F.expr(f"filter(entries, e -> e.rank <= greatest(best, {_SURE}))"))
+    )
+
+
+def _linked(rows: DataFrame, rank: int) -> DataFrame:
+    kind = F.lit(MATCH_KINDS[rank - 1])
+    return rows.withColumns(
+        {
+            "rank": F.lit(rank),
+            "wire": wire(match_kind=kind, api_name=F.lit("Produce")),
+            "transactional": F.col("transactional_id").isNotNull(),
+        }
+    )
+
+
+def _attempts_as(attempts: DataFrame) -> DataFrame:
+    """`attempts` with the names that a send also has moved out of the way."""
+    return attempts.withColumnsRenamed(
+        {"scope": "a_scope", "topic": "a_topic", "client_id": "a_client_id", "message_id": "a_message_id"}
+    ).withColumnsRenamed({"outcome": "wire_outcome"})
+
+
+def _back(rows: DataFrame) -> DataFrame:
+    return rows.withColumns({"outcome": F.col("wire_outcome"), "topic": F.col("a_topic")})
+
+
+def _by_message_id(sends: DataFrame, attempts: DataFrame) -> DataFrame:
+    """Links by the id in the record's header; an id sent several times goes with the call it falls to in time."""
+    key = F.xxhash64("scope", "message_id")
+    same = "OVER (PARTITION BY _key, message_id ORDER BY coalesce(called_at_us, completed_at_us))"
+    named = (
+        sends.filter(F.col("message_id").isNotNull())
+        .withColumn("_key", key)
+        .withColumn("_next_called", F.expr(f"lead(coalesce(called_at_us, completed_at_us)) {same}"))
+        .withColumn("_last_done", F.expr(f"lag(coalesce(completed_at_us, called_at_us)) {same}"))
+    )
+    carried = attempts.withColumn("message_id", F.explode("message_ids")).withColumn("_key", key)
+    # The border between two calls is one moment, or an attempt near it would belong to both.
+    begun, ended = F.coalesce("called_at_us", "_last_done"), F.coalesce("completed_at_us", "_next_called")
+    border = F.when(F.col("called_at_us").isNotNull(), F.col("_next_called")).otherwise(ended)
+    after = F.col("_last_done").isNull() | (F.col("request_at_us") >= begun)
+    before = F.col("_next_called").isNull() | (F.col("request_at_us") < border)
+    rows = named.join(
+        _attempts_as(carried).withColumnRenamed("_key", "_a_key"),
+        (F.col("_key") == F.col("_a_key"))
+        & (F.col("message_id") == F.col("a_message_id"))
+        & F.col("scope").eqNullSafe(F.col("a_scope"))
+        & after
+        & before,
+    )
+    # A batch names an id once; a proxy that repeats it must not make two attempts of one.
+    return _linked(_back(rows), 1).dropDuplicates(["operation_id", "attempt_id"])
+
+
+def _in_time(skew_us: int) -> Column:
+    """The attempt left between the call and its end, as far as both are known."""
+    begun = F.col("request_at_us") >= F.coalesce(F.col("called_at_us") - skew_us, F.lit(0))
+    ended = F.col("request_at_us") <= F.coalesce(F.col("completed_at_us") + skew_us, F.col("request_at_us"))
+    return begun & ended
+
+
+def _by_offset(sends: DataFrame, attempts: DataFrame, skew_us: int) -> DataFrame:
+    """Links by the offset that the client was told and the answer that told it."""
+    answered = (
+        _attempts_as(attempts)
+        .filter((F.col("base_offset") >= 0) & (F.coalesce("error_code", F.lit(0)) == 0))
+        .withColumns(
+            {
+                "i_scope": F.col("a_scope"),
+                "i_topic": F.col("a_topic"),
+                "i_partition": F.col("partition_index"),
+                "first_offset": F.col("base_offset"),
+                "last_offset": F.col("base_offset") + F.greatest(F.coalesce("record_count", F.lit(1)), F.lit(1)) - 1,
+            }
+        )
+    )
+    rows = join_offsets(sends.filter(F.col("offset").isNotNull()), answered).filter(_in_time(skew_us))
+    return _linked(_back(rows), 3)
+
+
+def _by_sequence(linked: DataFrame, attempts: DataFrame) -> DataFrame:
+    """Links to the other attempts of the same batch: an idempotent producer repeats id, epoch and sequence."""
+    batch = ("scope", "topic", "partition_index", "producer_id", "producer_epoch", "base_sequence")
+    of_send = (
+        linked.filter((F.col("producer_id") >= 0) & (F.col("base_sequence") >= 0))
+        .select("operation_id", "called_at_us", "completed_at_us", *batch)
+        .distinct()
+        .withColumn("_key", F.xxhash64(*batch))
+    )
+    renamed = attempts.withColumn("_a_key", F.xxhash64(*batch)).withColumnsRenamed({n: f"b_{n}" for n in batch})
+    same = reduce(lambda a, b: a & b, [F.col(n).eqNullSafe(F.col(f"b_{n}")) for n in batch])
+    rows = of_send.join(renamed, (F.col("_key") == F.col("_a_key")) & same)
+    return _linked(rows, 2)
+
+
+def _by_key(sends: DataFrame, attempts: DataFrame, skew_us: int) -> DataFrame:
+    """Links by the record's key and the time of the call; several sends of one key at once stay together."""
+    keyed = _attempts_as(attempts.withColumn("a_key_hash", F.explode("key_hashes")))
+    rows = sends.filter(F.col("key_hash").isNotNull()).join(
+        keyed,
+        (F.col("key_hash") == F.col("a_key_hash"))
+        & F.col("topic").eqNullSafe(F.col("a_topic"))
+        & F.col("scope").eqNullSafe(F.col("a_scope"))
+        & _same_client()
+        & _in_time(skew_us),
+    )
+    return _linked(_back(rows), 4).dropDuplicates(["operation_id", "attempt_id"])
+
+
+def _same_client() -> Column:
+    return F.col("client_id").isNull() | F.col("a_client_id").isNull() | (F.col("client_id") == F.col("a_client_id"))
+
+
+def _by_time(sends: DataFrame, attempts: DataFrame, options: Options) -> DataFrame:
+    """Links a send that went wrong or slow to the faulted attempts of its topic at its time: a guess."""
+    slow = F.col("completed_at_us") - F.col("called_at_us") >= options.slow_ms * 1000
+    suspects = sends.filter(
+        ((F.col("outcome") != "ok") | slow) & F.col("topic").isNotNull() & F.col("called_at_us").isNotNull()
+    )
+    # An end that never came is open: what came long after the call explains nothing.
+    until = F.coalesce("completed_at_us", F.col("called_at_us") + 60 * _BUCKET_US)
+    buckets = overlaps_buckets(F.col("called_at_us"), until, _BUCKET_US)
+    faulted = (
+        _attempts_as(attempts)
+        .filter(F.size("fault_names") > 0)
+        .withColumn("_a_bucket", (F.col("request_at_us") / _BUCKET_US).cast("long"))
+    )
+    rows = suspects.withColumn("_bucket", F.explode(buckets)).join(
+        faulted,
+        (F.col("_bucket") == F.col("_a_bucket"))
+        & (F.col("topic") == F.col("a_topic"))
+        & F.col("scope").eqNullSafe(F.col("a_scope"))
+        & (F.col("partition").isNull() | (F.col("partition") == F.col("partition_index")))
+        & _same_client()
+        & _in_time(0),
+    )
+    return _linked(_back(rows), 5)
+
+
+def _shape(rows: DataFrame, every_batch_has_ids: bool) -> DataFrame:
+    empty_wire = F.array().cast(HISTORY["attempts"].dataType)
+    with_attempts = rows.withColumns(
+        {
+            "attempts": F.coalesce(F.transform("entries", lambda e: e["wire"].cast(WIRE)), empty_wire),
+            "landed": F.coalesce("landed", F.array().cast(HISTORY["landed"].dataType)),
+        }
+    )
+    weakest = F.array_max(F.transform("entries", lambda e: e["rank"]))
+    first = F.coalesce("called_at_us", F.get("attempts", F.lit(0))["request_at_us"])
+    troubles = F.filter(
+        F.transform("attempts", lambda a: trouble(a["outcome"], a["error_code"])), lambda t: t.isNotNull()
+    )
+    unsent = (
+        F.lit(every_batch_has_ids)
+        & (F.col("operation") == "send")
+        & F.col("message_id").isNotNull()
+        & (F.size("attempts") == 0)
+    )
+    shaped = with_attempts.withColumns(
+        {
+            "blocked_us": F.col("returned_at_us") - F.col("called_at_us"),
+            "latency_us": F.col("completed_at_us") - first,
+            "match_kind": F.when(F.size("attempts") == 0, F.lit("none")).otherwise(
+                F.element_at(F.array(*[F.lit(kind) for kind in MATCH_KINDS]), weakest)
+            ),
+            # A send that never completed doesn't know its place; the wire does.
+            "topic": F.coalesce("topic", F.get("attempts", F.lit(0))["topic"]),
+            "partition": F.coalesce("partition", F.get("attempts", F.lit(0))["partition_index"]),
+            "attempt_count": F.size("attempts"),
+            "transactional": F.coalesce("transactional", F.lit(False)),
+            "fault_names": F.array_distinct(F.flatten(F.col("attempts.fault_names"))),
+            "fault_kinds": F.array_distinct(F.flatten(F.col("attempts.fault_kinds"))),
+            "trouble": F.coalesce(F.get(troubles, F.lit(0)), F.when(unsent, F.lit("unsent"))),
+            "landed_count": F.size("landed"),
+            "attempts": F.slice("attempts", 1, 100),
+        }
+    )
+    return conform(shaped, HISTORY, "history")

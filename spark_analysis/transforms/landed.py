@@ -1,0 +1,96 @@
+"""Where records really landed, as far as consumers and captured Fetch answers show it."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_analysis.schemas import LANDED
+from spark_analysis.transforms.intervals import join_offsets
+
+
+def deliveries(operations: DataFrame, scope: Column) -> DataFrame:
+    """One row per run of offsets that a consumer said it got: scope, client, place, ids, `at_us`, `polled_at_us`."""
+    polls = operations.filter((F.col("operation") == "poll") & F.col("offset").isNotNull())
+    return polls.select(
+        scope.alias("scope"),
+        "operation_id",
+        "client",
+        "client_id",
+        "group_id",
+        "topic",
+        "partition",
+        F.col("offset").alias("first_offset"),
+        F.coalesce("last_offset", "offset").alias("last_offset"),
+        F.coalesce("record_count", F.lit(1)).alias("record_count"),
+        "message_id",
+        F.coalesce("completed_at_us", "returned_at_us", "called_at_us").alias("at_us"),
+    )
+
+
+def fetched(exchanges: DataFrame, scope: Column) -> DataFrame:
+    """One row per message id in a Fetch answer that the proxy did not touch, at its offset in a gapless batch."""
+    fetches = exchanges.filter(
+        (F.col("event") == "exchange") & (F.col("api_name") == "Fetch") & (F.col("outcome") == "answered")
+    )
+    parts = fetches.select(scope.alias("scope"), F.explode("partitions").alias("p")).filter(
+        (F.coalesce("p.error_code", F.lit(0)) == 0) & (F.col("p.base_offset") >= 0) & (F.size("p.message_ids") > 0)
+    )
+    ids = parts.select("scope", "p", F.posexplode("p.message_ids").alias("i", "message_id"))
+    return ids.filter(F.col("message_id").isNotNull()).select(
+        "scope",
+        F.col("p.topic").alias("topic"),
+        F.col("p.partition_index").alias("partition"),
+        (F.col("p.base_offset") + F.col("i")).alias("offset"),
+        "message_id",
+    )
+
+
+def places(delivered: DataFrame, fetch: DataFrame | None) -> DataFrame:
+    """One row per message id and scope: `landed`, every distinct place it was seen at (at most 100 of them)."""
+    rows = delivered.filter((F.col("message_id") != "") & (F.col("first_offset") == F.col("last_offset"))).select(
+        "scope", "message_id", _place(F.col("first_offset"), "consumer").alias("place")
+    )
+    if fetch is not None:
+        rows = rows.unionByName(
+            fetch.filter(F.col("message_id") != "").select(
+                "scope", "message_id", _place(F.col("offset"), "fetch").alias("place")
+            )
+        )
+    seen = rows.distinct().groupBy("scope", "message_id").agg(F.collect_list("place").alias("seen"))
+    # A place counted from a batch's first offset is off by the holes in it: what a consumer said comes first.
+    said = F.filter("seen", lambda p: p["seen_by"] == "consumer")
+    best = F.when(F.size(said) > 0, said).otherwise(F.col("seen"))
+    return seen.select("scope", "message_id", F.slice(F.sort_array(best), 1, 100).alias("landed"))
+
+
+def _place(offset: Column, seen_by: str) -> Column:
+    columns = {
+        "topic": F.col("topic"),
+        "partition": F.col("partition"),
+        "offset": offset,
+        "seen_by": F.lit(seen_by),
+    }
+    return F.struct(*[columns[f.name].cast(f.dataType).alias(f.name) for f in LANDED.fields])
+
+
+def places_by_offset(sends: DataFrame, delivered: DataFrame) -> DataFrame:
+    """`operation_id` → `landed` for sends whose offset a consumer got, where one of the two names no message id."""
+    runs = delivered.filter(
+        # A run with holes (control records, compaction) does not say which offsets it holds.
+        F.col("record_count") == F.col("last_offset") - F.col("first_offset") + 1
+    ).select(
+        F.col("scope").alias("i_scope"),
+        F.col("topic").alias("i_topic"),
+        F.col("partition").alias("i_partition"),
+        F.col("message_id").alias("i_message_id"),
+        "first_offset",
+        "last_offset",
+    )
+    points = sends.filter(F.col("offset").isNotNull()).select(
+        "operation_id", "scope", "topic", "partition", "offset", "message_id"
+    )
+    seen = join_offsets(points, runs.distinct()).filter(F.col("message_id").isNull() | F.col("i_message_id").isNull())
+    return seen.groupBy("operation_id").agg(
+        F.slice(F.collect_set(_place(F.col("offset"), "consumer")), 1, 100).alias("landed_here")
+    )

@@ -1,0 +1,77 @@
+"""The page and the plots, from results that need no measuring."""
+
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from benchmarks.proxy import page, report
+from benchmarks.proxy.cache import command
+from benchmarks.proxy.errors import UnavailableError
+from benchmarks.proxy.notleader import OTHER_APIS, RULES, SAME_APIS, rules
+from benchmarks.proxy.report import Results
+from benchmarks.proxy.rounds import Figures, Holding
+from benchmarks.proxy.workloads import WORKLOADS, chosen
+from faults.plan import Plan
+from faults.schema import parse_faults
+
+
+def results() -> Results:
+    figures = [
+        Figures(workload.name, target, 0.5, 11.0, 30.0, 9.5, 0.3, 40 << 20)
+        for workload in WORKLOADS
+        for target in ("a <peer>", "notleader+all")
+    ]
+    return Results(
+        versions={"a <peer>": "1.2", "notleader": "0.1"},
+        skipped=["b: not offered"],
+        rounds=3,
+        duration_s=1.5,
+        samples=[],
+        figures=figures,
+        holdings=[Holding("notleader", 1 << 20, 2 << 20, 10_000, 40 << 20, True)],
+    )
+
+
+def test_the_page_names_machine_versions_date_and_what_was_left_out() -> None:
+    text = page.page(results(), "plots")
+    for said in (report.machine()["kernel"], "a <peer> 1.2", "Not measured: b: not offered.", results().date):
+        assert said in text
+    assert text.count("| notleader+all | 0.50 | 11 | 30 | ") == len(WORKLOADS)
+    assert "0.300 s/GB" in text
+    assert "9.5 µs" in text
+
+
+def test_what_is_written_can_be_read(tmp_path: Path) -> None:
+    report.write(results(), tmp_path)
+    told = json.loads((tmp_path / "results.json").read_text())
+    assert told["figures"][0]["ratio"] == 0.5
+    for name in ("ratio.svg", "cpu.svg"):
+        drawing = ElementTree.fromstring((tmp_path / name).read_text())
+        bars = [element for element in drawing.iter() if element.get("class", "").startswith("bar")]
+        assert len(bars) == 2 * len(WORKLOADS)
+
+
+def test_the_table_shows_every_target() -> None:
+    console = Console(record=True, width=140)
+    report.show(results(), console)
+    assert console.export_text().count("notleader+all") == len(WORKLOADS)
+
+
+def test_an_unknown_workload_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="no workload onee"):
+        chosen("one,onee")
+
+
+def test_a_registry_is_not_named_when_it_says_no(tmp_path: Path) -> None:
+    with pytest.raises(UnavailableError, match="building it: error: the registry: 403") as caught:
+        command(["sh", "-c", "echo 'error: https://host.example/x/y: 403'; exit 1"], "building it", cwd=tmp_path)
+    assert "example" not in str(caught.value)
+
+
+@pytest.mark.parametrize("apis", [OTHER_APIS, SAME_APIS])
+def test_the_rules_that_never_match_are_valid(apis: tuple[str, ...]) -> None:
+    plan = Plan(faults=parse_faults(rules(apis)))
+    assert len(plan.rules()) == RULES

@@ -1,0 +1,100 @@
+"""The bench itself, small: it runs, and load and broker speak what `proxy.wire` reads."""
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from struct import pack, unpack
+
+import pytest
+
+from benchmarks.proxy import rounds
+from benchmarks.proxy.cache import load_program
+from proxy.wire.codec import request_codec, response_codec
+from proxy.wire.header import encode_request_header, response_body_offset
+from proxy.wire.names import ApiKey
+from proxy.wire.records import iter_batches, iter_records
+from proxy.wire.view import Request
+from tests.tools.programs import need
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    need("go")
+    return load_program()
+
+
+def ask(port: int, frame: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+        client.sendall(pack(">i", len(frame)) + frame)
+        reader = client.makefile("rb")
+        return reader.read(unpack(">i", reader.read(4))[0])
+
+
+def test_every_answer_of_the_fake_broker_is_one_that_kafka_could_give(program: Path, tmp_path: Path) -> None:
+    with rounds.broker(program, tmp_path) as port:
+        for api_key, api_version, body in (
+            (ApiKey.ApiVersions, 3, {}),
+            (ApiKey.Heartbeat, 4, {}),
+            (ApiKey.Produce, 12, {"acks": -1, "topic_data": []}),
+            (ApiKey.Fetch, 17, {"topics": []}),
+            (ApiKey.Metadata, 1, {"topics": []}),
+            (ApiKey.Metadata, 12, {"topics": None}),
+        ):
+            header = encode_request_header(api_key, api_version, 4711, "t")
+            frame = ask(port, header + request_codec(api_key, api_version).encode(body))
+            assert unpack(">i", frame[:4]) == (4711,)
+            codec = response_codec(api_key, api_version)
+            offset = response_body_offset(api_key, api_version, frame)
+            told = codec.decode(frame, offset)
+            assert codec.encode(told) == frame[offset:]
+            if api_key == ApiKey.Fetch:
+                records = told["responses"][0]["partitions"][0]["records"]
+                assert abs(len(records) - (1 << 20)) < 1 << 16
+                assert sum(1 for _ in iter_records(records)) == sum(b.record_count for b in iter_batches(records))
+            if api_key == ApiKey.Metadata and api_version == 12:
+                assert len(told["topics"]) == 1000
+
+
+@pytest.mark.parametrize(
+    ("workload", "api_key"),
+    [("small", ApiKey.Heartbeat), ("produce", ApiKey.Produce), ("fetch", ApiKey.Fetch), ("metadata", ApiKey.Metadata)],
+)
+def test_the_load_sends_requests_that_kafka_could_read(program: Path, workload: str, api_key: ApiKey) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        target = f"127.0.0.1:{server.getsockname()[1]}"
+        argv = [str(program), "run", f"-target={target}", f"-workload={workload}", "-bytes=4096"]
+        load = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            server.settimeout(10)
+            connection, _ = server.accept()
+            with connection, connection.makefile("rb") as reader:
+                connection.settimeout(10)
+                asked = Request(reader.read(unpack(">i", reader.read(4))[0]))
+                assert asked.header.api_key == ApiKey.ApiVersions
+                connection.sendall(pack(">ii", 4, asked.header.correlation_id))
+                request = Request(reader.read(unpack(">i", reader.read(4))[0]))
+                assert request.header.api_key == api_key
+                assert request.codec.encode(request.body) == bytes(request.frame[request.header.body_offset :])
+                if api_key == ApiKey.Produce:
+                    records = request.partitions[0].fields["records"]
+                    (batch,) = iter_batches(records)
+                    assert batch.record_count == sum(1 for _ in iter_records(records)) == 4
+        finally:
+            load.kill()
+            load.wait()
+
+
+def test_one_command_measures_and_writes(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "benchmarks.proxy", "--rounds=1", "--duration=0.1", "--no-real", "--no-memory"]
+    argv += ["--peers=none", "--states=notleader,notleader+all", "--workloads=one,produce", f"--out={tmp_path}"]
+    ran = subprocess.run(argv, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    told = json.loads((tmp_path / "results.json").read_text())
+    assert told["skipped"] == []
+    assert {(one["workload"], one["target"]) for one in told["figures"]} == {
+        (workload, target) for workload in ("one", "produce") for target in ("notleader", "notleader+all")
+    }
+    assert all(one["requests"] > 0 for one in told["samples"])
+    assert all(one["rss_bytes"] > 1 << 20 for one in told["samples"] if one["target"] != "direct")

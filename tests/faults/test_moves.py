@@ -1,0 +1,214 @@
+"""Partitions shown under another leader: every answer agrees, and the true leader gets what the new one is asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from faults.plan import Plan
+from faults.schema import FaultDocumentError
+from proxy.wire.codec import known_versions
+from proxy.wire.names import ApiKey, ErrorCode
+from tests.faults.script import (
+    Body,
+    Exchange,
+    connection,
+    entries,
+    exchange,
+    fault,
+    fetch,
+    fetched,
+    knowing_plan,
+    metadata,
+    metadata_answer,
+    produce,
+    produced,
+    request,
+)
+
+NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
+OLD = connection(1)  # to broker 1, the true leader of orders
+NEW = connection(2, listener="broker-2", node_id=2)
+
+
+def moved_plan(**match: int) -> Plan:
+    """Partition 0 of orders, or what the match says, is shown under broker 2."""
+    plan = knowing_plan()
+    plan.add(fault(name="move", kind="leader_move", match={"topic": "orders", **(match or {"partition_index": 0})}), 0)
+    plan.link(OLD, 0)
+    return plan
+
+
+def told(done: Exchange) -> Body:
+    assert done.answer is not None
+    return done.answer
+
+
+@pytest.mark.parametrize("version", known_versions(ApiKey.Metadata))
+def test_metadata_names_the_new_leader_in_a_higher_epoch_and_the_old_one_again_later(version: int) -> None:
+    plan = moved_plan()
+    shown = []
+    for _ in range(2):
+        done = exchange(plan, metadata("orders", version=version), lambda _: metadata_answer())
+        first, second, _ = told(done)["topics"][0]["partitions"]
+        assert (second["leader_id"], second.get("leader_epoch", 5)) == (1, 5)
+        shown.append((first["leader_id"], first.get("leader_epoch"), first["error_code"], done.hit_names))
+        if plan.rules():
+            plan.remove("move")
+    has_epochs = version >= 7
+    assert shown == [(2, 6 if has_epochs else None, 0, ["move"]), (1, 7 if has_epochs else None, 0, [])]
+
+
+@pytest.mark.parametrize("version", [3, 9, 10, 13])
+def test_the_old_leader_refuses_and_says_who_leads_and_where(version: int) -> None:
+    done = exchange(moved_plan(), produce(("orders", 0), ("orders", 1), version=version), produced, on=OLD)
+    assert done.sent is not None
+    assert [data["index"] for data in done.sent["topic_data"][0]["partition_data"]] == [1]
+    answer = told(done)
+    assert [code for _, _, code in entries(answer, partitions="partition_responses")] == [NOT_LEADER, 0]
+    assert done.hit_names == ["move"]
+    if version >= 10:
+        leader = answer["responses"][0]["partition_responses"][0]["current_leader"]
+        assert leader == {"leader_id": 2, "leader_epoch": 6}
+        assert answer["node_endpoints"] == [{"node_id": 2, "host": "b2", "port": 9092, "rack": None}]
+
+
+def test_a_refusal_in_full_says_where_the_leader_is_too() -> None:
+    answer = told(exchange(moved_plan(), produce(("orders", 0), version=10), on=OLD))
+    assert [node["node_id"] for node in answer["node_endpoints"]] == [2]
+
+
+def test_the_new_leader_takes_a_produce_and_the_true_one_gets_it() -> None:
+    done = exchange(moved_plan(), produce(("payments", 0), ("orders", 0), ("orders", 1)), produced, on=NEW)
+    assert done.sent is not None
+    # Partition 1 wasn't moved: broker 2, who is asked for it in error, is let say so itself.
+    assert [topic["name"] for topic in done.sent["topic_data"]] == ["payments", "orders"]
+    assert [data["index"] for data in done.sent["topic_data"][1]["partition_data"]] == [1]
+    assert [topic["name"] for topic in done.relayed[1]["topic_data"]] == ["orders"]
+    assert [data["index"] for data in done.relayed[1]["topic_data"][0]["partition_data"]] == [0]
+    assert entries(told(done), partitions="partition_responses")[:2] == [("payments", 0, 0), ("orders", 0, 0)]
+    assert done.hits == (), "the client can't tell"
+
+
+def test_a_produce_without_acks_is_relayed_and_not_answered() -> None:
+    done = exchange(moved_plan(), produce(("orders", 0), acks=0), produced, on=NEW)
+    assert (done.sent, list(done.relayed), done.answer, done.cut) == (None, [1], None, None)
+
+
+def test_a_fetch_keeps_its_session_with_the_broker_that_it_goes_to() -> None:
+    plan = moved_plan()
+    opening = exchange(plan, fetch(("orders", 0), ("payments", 0), session=(0, 0)), fetched(9), on=NEW)
+    assert opening.sent is not None
+    assert [topic["topic"] for topic in opening.sent["topics"]] == ["orders", "payments"], "the session has all of it"
+    assert opening.relayed[1]["session_epoch"] == -1
+    assert [topic["topic"] for topic in opening.relayed[1]["topics"]] == ["orders"]
+    assert opening.sent["max_wait_ms"] == opening.relayed[1]["max_wait_ms"] == 50
+    assert told(opening)["session_id"] == 9
+
+    def nothing_new(sent: object) -> Body:
+        body = sent.body  # type: ignore[attr-defined]
+        return fetched(0)(sent) if body["session_epoch"] == -1 else {"session_id": 9, "responses": []}  # type: ignore[arg-type]
+
+    unnamed = exchange(plan, fetch(session=(9, 1)), nothing_new, on=NEW)
+    assert unnamed.relayed[1]["topics"][0]["partitions"][0]["fetch_offset"] == 7
+    assert entries(told(unnamed)) == [("orders", 0, 0)]
+    plan.remove("move")
+    after = exchange(plan, fetch(session=(9, 2)), nothing_new, on=NEW)
+    assert entries(told(after)) == [("orders", 0, NOT_LEADER)], "the partition in the session has to move back"
+
+
+def test_a_fetch_of_nothing_else_lets_the_true_leader_wait() -> None:
+    done = exchange(moved_plan(), fetch(("orders", 0)), fetched(), on=NEW)
+    assert done.sent is None
+    assert done.relayed[1]["max_wait_ms"] == 500
+
+
+def test_brokers_get_the_epochs_that_they_know() -> None:
+    done = exchange(moved_plan(), fetch(("orders", 0), epoch=6), fetched(), on=NEW)
+    assert done.relayed[1]["topics"][0]["partitions"][0]["current_leader_epoch"] == 5
+    partition = {"partition_index": 0, "current_leader_epoch": 6, "timestamp": -1}
+    body = {"replica_id": -1, "topics": [{"name": "orders", "partitions": [partition]}]}
+    asked = exchange(moved_plan(), request(ApiKey.ListOffsets, 6, body), on=NEW)
+    assert asked.relayed[1]["topics"][0]["partitions"][0]["current_leader_epoch"] == 5
+
+
+def test_an_election_ends_with_the_leader_that_it_names() -> None:
+    match = {"topic": "orders", "partition_index": 0}
+    plan = knowing_plan(fault(name="lost", kind="leader_election", for_ms=100, new_leader="other", match=match))
+    exchange(plan, produce(("orders", 0)), produced, now_ms=10)
+    assert plan.elections.leader("orders", 0) is None
+    plan.elections.advance(200_000)
+    assert plan.elections.leader("orders", 0) == 2
+    assert exchange(plan, produce(("orders", 0)), produced, now_ms=200, on=NEW).relayed.keys() == {1}
+    plan.replace("lost", plan.get("lost").fault)
+    assert (plan.elections.leader("orders", 0), plan.elections.bump("orders", 0)) == (1, 2)
+
+
+def test_a_client_with_sasl_ends_the_move_and_the_rule_says_why() -> None:
+    plan = moved_plan()
+    said: list[str] = []
+    plan.on_refusal = lambda rule, reason: said.append(f"{rule.name}: {reason}")
+    on = connection(3, listener="broker-2", node_id=2, uses_sasl=True)
+    done = exchange(plan, produce(("orders", 0)), produced, on=on)
+    assert done.relayed == {}
+    assert entries(told(done), partitions="partition_responses") == [("orders", 0, NOT_LEADER)]
+    assert plan.elections.leader("orders", 0) == 1
+    assert said == [
+        "move: a client that authenticates by SASL can't be relayed: the proxy has no credentials of its own"
+    ]
+
+
+def test_a_move_to_a_broker_that_does_not_exist_says_so() -> None:
+    plan = knowing_plan(fault(name="move", kind="leader_move", leader_id=9))
+    exchange(plan, metadata(), lambda _: metadata_answer())
+    assert plan.get("move").last_refusal == "the cluster has no broker 9"
+
+
+def test_what_is_learned_later_moves_with_the_answer_that_tells_it() -> None:
+    plan = Plan(faults=[fault(name="move", kind="leader_move", match={"topic": "orders"})])
+
+    def learned(_: object) -> Body:
+        plan.cluster.observe_metadata(metadata_answer())
+        return metadata_answer()
+
+    done = exchange(plan, metadata(), learned)
+    leaders = [(entry["leader_id"], entry["leader_epoch"]) for entry in told(done)["topics"][0]["partitions"]]
+    assert leaders == [(2, 6)] * 3
+    assert done.hit_names == ["move"]
+
+
+def test_a_move_can_only_be_matched_by_partitions() -> None:
+    with pytest.raises(FaultDocumentError) as refused:
+        fault(kind="leader_move", match={"client_id": "me", "node_id": 1})
+    assert [problem.path for problem in refused.value.problems] == ["match.client_id", "match.node_id"]
+
+
+def test_a_rolling_restart_takes_each_broker_down_in_turn() -> None:
+    plan = knowing_plan()
+    plan.add(fault(name="roll", kind="rolling_restart", down_ms=100, pause_ms=50, election_ms=20), 0)
+    fates: list[list[str]] = []
+    now_us = 0
+    while (next_us := plan.next_change_us(now_us)) is not None or not fates:
+        fates.append([plan.listener(f"broker-{node}", node, now_us).fate for node in (1, 2)])
+        leaders = [plan.elections.leader("orders", 0), plan.elections.leader("payments", 0)]
+        assert leaders == [None if fate == "refusing" else node for node, fate in zip((1, 2), fates[-1], strict=True)]
+        plan.elections.advance(now_us + 30_000)
+        assert plan.elections.leader("orders", 0) == (2 if fates[-1][0] == "refusing" else 1)
+        now_us = max(now_us, plan.next_change_us(now_us) or next_us or 0)
+        if len(fates) > 9:
+            break
+    assert fates[:4] == [["refusing", "open"], ["open", "open"], ["open", "refusing"], ["open", "open"]]
+
+
+def test_a_broker_that_is_down_coordinates_nothing() -> None:
+    plan = knowing_plan()
+    plan.add(fault(name="down", kind="broker_down", node_id=1, election_ms=0), 0)
+    plan.link(OLD, 0)
+    asked = request(ApiKey.FindCoordinator, 4, {"key_type": 0, "coordinator_keys": ["g"]})
+    found = {"key": "g", "node_id": 1, "host": "b1", "port": 9092, "error_code": 0, "error_message": None}
+    answer = told(exchange(plan, asked, lambda _: {"coordinators": [found]}, on=NEW))
+    assert answer["coordinators"][0]["error_code"] == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert answer["coordinators"][0]["node_id"] == -1
+    shown = told(exchange(plan, metadata(), lambda _: metadata_answer(), on=NEW))
+    assert [broker["node_id"] for broker in shown["brokers"]] == [2]
+    assert shown["controller_id"] == 2
+    assert {entry["leader_id"] for topic in shown["topics"] for entry in topic["partitions"]} == {2}

@@ -1,0 +1,100 @@
+"""Fault documents: what is accepted, and that every problem is told with its path."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from faults.base import Fault
+from faults.schema import FaultDocumentError, fault_json_schema, parse_fault_document, parse_faults
+from proxy.wire.names import ErrorCode
+
+
+def problems(*documents: Any) -> dict[str, str]:
+    """Path → message of everything that is wrong with these documents."""
+    with pytest.raises(FaultDocumentError) as caught:
+        parse_faults(list(documents))
+    found = {problem.path: problem.message for problem in caught.value.problems}
+    assert len(found) == len(caught.value.problems)
+    return found
+
+
+def test_the_rule_of_the_contract_is_read() -> None:
+    rule = parse_fault_document(
+        {
+            "name": "slow-election",
+            "kind": "error",
+            "error_code": "NOT_LEADER_FOR_PARTITION",
+            "phase": "before_broker",
+            "match": {"api_key": "Produce", "topic": "orders", "partition_index": 0},
+            "trigger": {"times": 4},
+        }
+    )
+    assert (rule.name, rule.kind, rule.trigger.times) == ("slow-election", "error", 4)
+    assert rule.model_dump(mode="json", exclude_unset=True)["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER.name
+
+
+@pytest.mark.parametrize("code", [6, "6", "NOT_LEADER_OR_FOLLOWER", "not_leader_or_follower"])
+def test_error_codes_go_by_name_or_number(code: Any) -> None:
+    rule = parse_fault_document({"kind": "error", "error_code": code})
+    assert rule.model_dump()["error_code"] == "NOT_LEADER_OR_FOLLOWER"
+
+
+def test_all_problems_of_all_faults_are_told_at_once() -> None:
+    assert problems(
+        {"kind": "eror"},
+        {"kind": "error", "error_code": "NOT_LEDER", "match": {"api_key": "Prduce", "topc": "x"}},
+        {"name": "twice", "kind": "stall", "trigger": {"times": 0, "evry": 2}},
+        {"name": "twice", "kind": "delay"},
+        "close",
+        {},
+    ) == {
+        "faults[0].kind": "there is no kind 'eror'; did you mean 'error'?",
+        "faults[1].error_code": "'NOT_LEDER' is no error code; did you mean NOT_LEADER_OR_FOLLOWER?",
+        "faults[1].match.api_key": "'Prduce' is no API key; did you mean Produce?",
+        "faults[1].match.topc": "unknown key; did you mean 'topic'?",
+        "faults[2].trigger.times": "Input should be greater than or equal to 1, or 0 is not 'forever'",
+        "faults[2].trigger.evry": "unknown key; did you mean 'every'?",
+        "faults[3].delay_ms": "missing",
+        "faults[3].name": "the name 'twice' is taken by faults[2]",
+        "faults[4]": "a mapping expected, got str",
+        "faults[5].kind": f"missing; one of {', '.join(sorted(Fault.kinds))}",
+    }
+
+
+def test_problems_inside_a_distribution_have_its_path() -> None:
+    found = problems({"kind": "delay", "delay_ms": {"distribution": "uniform", "min_ms": 1, "mx_ms": 2}})
+    assert found == {
+        "faults[0].delay_ms.max_ms": "missing",
+        "faults[0].delay_ms.mx_ms": "unknown key; did you mean 'max_ms'?",
+    }
+
+
+def test_a_match_that_can_never_hit_is_a_problem() -> None:
+    assert problems(
+        {"kind": "close", "phase": "connection", "match": {"topic": "orders"}},
+        {"kind": "leader_election", "match": {"api_key": "Heartbeat"}},
+    ) == {
+        "faults[0].match.topic": "is not known yet when a connection is accepted",
+        "faults[1].match.api_key": "leader_election acts on Fetch, Metadata, Produce only",
+    }
+
+
+def test_what_is_no_list_is_refused() -> None:
+    with pytest.raises(FaultDocumentError, match="faults: a list of faults expected, got dict"):
+        parse_faults({"kind": "close"})
+
+
+def test_one_document_has_paths_without_a_list() -> None:
+    with pytest.raises(FaultDocumentError) as caught:
+        parse_fault_document({"kind": "close", "phase": "during"})
+    assert caught.value.problems[0].path == "phase"
+
+
+def test_the_json_schema_knows_every_kind_and_describes_every_field() -> None:
+    schema = fault_json_schema()
+    assert set(schema["discriminator"]["mapping"]) == set(Fault.kinds)
+    for name, model in schema["$defs"].items():
+        for key, field in model["properties"].items():
+            assert "description" in field or key in ("kind", "phase", "distribution"), (name, key)

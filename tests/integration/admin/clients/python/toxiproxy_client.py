@@ -1,0 +1,64 @@
+"""Drives the Toxiproxy API with toxiproxy-python: toxiproxy_client.py HOST PORT ECHO."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+
+from toxiproxy import Toxiproxy
+from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
+
+
+def ping(address: str) -> float:
+    host, port = address.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), 5) as connection:
+        started = time.monotonic()
+        connection.sendall(b"ping")
+        assert connection.recv(4)
+        return time.monotonic() - started
+
+
+def main() -> None:
+    host, port, echo = sys.argv[1:]
+    server = Toxiproxy()
+    server.update_api_consumer(host, int(port))
+    assert server.running()
+    assert b"notleader" in server.version()
+
+    proxy = server.create(upstream=echo, name="echo")
+    assert not proxy.listen.endswith(":0"), proxy.listen
+    proxy.add_toxic(type="latency", attributes={"latency": 120})
+    assert 0.12 < ping(proxy.listen) < 0.4
+    assert proxy.get_toxic("latency_downstream").attributes == {"latency": 120, "jitter": 0}
+    proxy.destroy_toxic("latency_downstream")
+    assert ping(proxy.listen) < 0.1
+    for call, error in (
+        (lambda: proxy.add_toxic(type="nonsense"), InvalidToxic),
+        (lambda: proxy.destroy_toxic("latency_downstream"), NotFound),
+        (lambda: server.create(upstream=echo, name="echo"), ProxyExists),
+    ):
+        try:
+            call()
+        except error:
+            continue
+        raise AssertionError(f"{error} was expected")
+    with proxy.down():
+        try:
+            ping(proxy.listen)
+        except ConnectionRefusedError:
+            pass
+        else:
+            raise AssertionError("a disabled proxy accepted a connection")
+    ping(proxy.listen)
+    proxy.add_toxic(type="timeout", stream="upstream", attributes={"timeout": 0})
+    server.reset()
+    assert not proxy.toxics()
+    server.populate([{"name": "other", "upstream": echo, "listen": "127.0.0.1:0"}])
+    assert set(server.proxies()) == {"echo", "other"}
+    server.destroy_all()
+    assert not server.proxies()
+    print("OK")
+
+
+main()

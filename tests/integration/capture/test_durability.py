@@ -1,0 +1,135 @@
+"""What ends a proxy, and what of the capture is there afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from proxy.lab.kafka import KafkaCluster
+from tests.integration.capture.conftest import RunProxy, notleader
+from tests.integration.capture.load import Load
+from tests.proxy.capture.entries import gaps, hidden_files, read
+from tests.tools.programs import unable
+
+pytestmark = pytest.mark.kafka
+
+
+def correlation_ids(folder: Path) -> list[int]:
+    return [row["correlation_id"] for row in read(folder) if row["client_id"] == "load" and row["event"] == "exchange"]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 3 MiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
+        unable("mounting a small file system is not allowed here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+async def test_sigkill_under_load_loses_at_most_a_second(
+    kafka: KafkaCluster, run_proxy: RunProxy, tmp_path: Path
+) -> None:
+    folder = tmp_path / "capture"
+    with run_proxy("--kafka", kafka.bootstrap, "--capture", str(folder)) as running:
+        load = Load(running.listen)
+        asking = asyncio.create_task(load.run())
+        await asyncio.sleep(3)
+        killed_s = time.time()
+        running.process.kill()
+        await asking
+    assert not correlation_ids(folder)
+
+    listed = json.loads(notleader("capture", "ls", str(folder), "--json").stdout)
+    assert [one["state"] for one in listed] == ["left behind"]
+    repaired = notleader("capture", "ls", str(folder), "--repair", "--json")
+    assert "a killed proxy left" in repaired.stderr
+    assert [one["state"] for one in json.loads(repaired.stdout)] == ["finished"]
+    assert not hidden_files(folder)
+
+    saved = correlation_ids(folder)
+    assert saved == list(range(len(saved)))
+    safe = [number for number, at_s in load.answered_s.items() if at_s < killed_s - 1]
+    assert len(safe) > 50
+    assert set(safe) <= set(saved)
+    (gap,) = gaps(read(folder))
+    assert gap.startswith("lost an unknown number of rows: the proxy was killed")
+
+
+async def test_the_next_start_on_the_folder_salvages(kafka: KafkaCluster, run_proxy: RunProxy, tmp_path: Path) -> None:
+    folder = tmp_path / "capture"
+    arguments = ("--kafka", kafka.bootstrap, "--capture", str(folder))
+    with run_proxy(*arguments) as running:
+        await Load(running.listen).run(requests=20)
+        await asyncio.sleep(1)
+        running.process.kill()
+    with run_proxy(*arguments) as running:
+        await Load(running.listen).run(requests=5)
+        assert running.end(signal.SIGTERM) == 0
+        assert "a killed proxy left" in running.errors.read_text()
+    assert sorted(correlation_ids(folder)) == sorted([*range(20), *range(5)])
+    assert not hidden_files(folder)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_sigterm_under_load_loses_nothing(
+    kafka: KafkaCluster, run_proxy: RunProxy, tmp_path: Path, number: signal.Signals
+) -> None:
+    folder = tmp_path / "capture"
+    with run_proxy("--kafka", kafka.bootstrap, "--capture", str(folder)) as running:
+        load = Load(running.listen, pause_s=0)
+        asking = asyncio.create_task(load.run())
+        await asyncio.sleep(1)
+        running.process.send_signal(number)
+        await asking
+        assert await asyncio.to_thread(running.process.wait, 30) == 0
+    saved = correlation_ids(folder)
+    assert set(load.answered_s) <= set(saved)
+    assert len(saved) == len(set(saved))
+    assert not gaps(read(folder))
+    assert not hidden_files(folder)
+
+
+async def test_a_full_disk_stops_the_recording_and_not_the_traffic(
+    kafka: KafkaCluster, run_proxy: RunProxy, small_disk: Path
+) -> None:
+    folder = small_disk / "capture"
+    ballast = small_disk / "ballast"
+    with run_proxy("--kafka", kafka.bootstrap, "--capture", str(folder), "--capture-rotate-s", "1") as running:
+        load = Load(running.listen, pause_s=0.002)
+        asking = asyncio.create_task(load.run())
+        await asyncio.sleep(2)
+        room = os.statvfs(small_disk)
+        ballast.write_bytes(b"x" * (room.f_bavail * room.f_frsize))
+        full_s = time.time()
+        await asyncio.sleep(3)
+        answered_when_full = sum(at_s > full_s + 1 for at_s in load.answered_s.values())
+        ballast.unlink()
+        await asyncio.sleep(3)
+        running.process.send_signal(signal.SIGTERM)
+        await asking
+        assert await asyncio.to_thread(running.process.wait, 30) == 0
+        said = running.errors.read_text()
+    assert answered_when_full > 200
+    assert said.count("recording stopped, traffic goes on: can't write to") == 1
+    assert said.count("recording resumed after") == 1
+    saved = correlation_ids(folder)
+    missing = set(load.answered_s) - set(saved)
+    assert missing
+    (gap,) = gaps(read(folder))
+    assert gap.startswith(f"lost {len(missing)} rows: can't write to")
+    assert {0, max(load.answered_s)} <= set(saved)
+    assert not hidden_files(folder)

@@ -1,0 +1,88 @@
+"""A proxy that records to an S3 store: segments are objects, whole, and read back by the same commands."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.fs as pafs
+import pytest
+
+from proxy.lab.kafka import KafkaCluster
+from tests.integration.capture.conftest import RunProxy, notleader
+from tests.integration.capture.load import Load
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    """`host:port` of an S3 server with the bucket `lake`."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            try:
+                socket.create_connection(("127.0.0.1", port), 0.2).close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        pafs.S3FileSystem(
+            access_key="x",
+            secret_key="y",
+            endpoint_override=f"127.0.0.1:{port}",
+            scheme="http",
+            region="us-east-1",
+            allow_bucket_creation=True,
+        ).create_dir("lake")
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.kill()
+        server.wait()
+
+
+async def test_record_to_a_bucket_and_read_it_back(
+    kafka: KafkaCluster, run_proxy: RunProxy, s3: str, tmp_path: Path
+) -> None:
+    env = {**os.environ, "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
+    url = f"s3://lake/captures?endpoint_override={s3}&scheme=http&region=us-east-1"
+    spool = tmp_path / "spool"
+    arguments = ("--kafka", kafka.bootstrap, "--capture", url, "--capture-spool", str(spool))
+    with run_proxy(*arguments, "--capture-rotate-s", "1", env=env) as running:
+        await Load(running.listen).run(seconds=2)
+        running.process.kill()
+    with run_proxy(*arguments, env=env) as running:
+        await asyncio.sleep(1)
+        assert running.end(signal.SIGTERM) == 0
+        assert "secret" not in running.errors.read_text()
+    assert [path for path in spool.rglob("*") if path.is_file()] == []
+    listed = json.loads(notleader("capture", "ls", url, "--json", env=env).stdout)
+    assert len({one["run_id"] for one in listed}) == 1 or len(listed) >= 2
+    told = json.loads(notleader("capture", "stats", url, "client == load", "--json", env=env).stdout)
+    (traffic,) = told["traffic"]
+    assert traffic["api"] == "ApiVersions"
+    assert traffic["count"] > 100
+
+
+def test_a_bucket_that_is_not_there_is_refused_in_one_line(s3: str, tmp_path: Path) -> None:
+    env = {**os.environ, "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
+    url = f"s3://nosuch/captures?endpoint_override={s3}&scheme=http&region=us-east-1"
+    done = notleader(
+        "run", "--kafka", "127.0.0.1:1", "--listen", "127.0.0.1:0", "--admin", "none", "--capture", url,
+        "--capture-spool", str(tmp_path), code=1, env=env,
+    )  # fmt: skip
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("notleader run: ")
+    assert "s3://nosuch/captures" in line

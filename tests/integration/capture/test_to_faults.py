@@ -1,0 +1,141 @@
+"""An outage of a real three-broker cluster, recorded, turned into a timeline, and had again from one healthy broker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import uvloop
+import yaml
+from aiokafka import AIOKafkaProducer
+
+from proxy.config import load
+from proxy.lab.kafka import KafkaCluster
+from proxy.server import Proxy
+from tests.integration.capture.conftest import notleader
+from tests.proxy.capture.entries import read
+
+pytestmark = pytest.mark.kafka
+TOPIC = "orders"
+PARTITIONS = 6
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    return {"uvloop": uvloop.new_event_loop}
+
+
+class Send(NamedTuple):
+    """One send of the client: when it began (s since the first), how long it took, whether it was acknowledged."""
+
+    at_s: float
+    took_s: float
+    acknowledged: bool
+
+
+async def produce(address: str, done: asyncio.Event) -> list[Send]:
+    """Fifty records a second over all partitions, each awaited by itself, until told to end."""
+    sends: list[Send] = []
+    began_s = time.monotonic()
+
+    async def one(producer: AIOKafkaProducer, number: int) -> None:
+        at_s = time.monotonic()
+        acknowledged = True
+        try:
+            await producer.send_and_wait(TOPIC, b"v%d" % number, partition=number % PARTITIONS)
+        except Exception:
+            acknowledged = False
+        sends.append(Send(at_s - began_s, time.monotonic() - at_s, acknowledged))
+
+    async with (
+        AIOKafkaProducer(bootstrap_servers=address, client_id="shop", enable_idempotence=True) as producer,
+        asyncio.TaskGroup() as group,
+    ):
+        number = 0
+        while not done.is_set():
+            group.create_task(one(producer, number))
+            number += 1
+            await asyncio.sleep(0.02)
+    return sends
+
+
+async def recorded(
+    bootstrap: str, folder: Path, meanwhile: Callable[[], Awaitable[Any]], **settings: Any
+) -> list[Send]:
+    proxy = Proxy(
+        load({"kafka": bootstrap, "listen": "127.0.0.1:0", "admin": None, "capture": str(folder), **settings})
+    )
+    await proxy.start()
+    try:
+        done = asyncio.Event()
+        producing = asyncio.create_task(produce(str(proxy.listen), done))
+        await asyncio.sleep(2)
+        await meanwhile()
+        await asyncio.sleep(2)
+        done.set()
+        return await producing
+    finally:
+        await proxy.stop()
+
+
+def produce_errors(folder: Path) -> Counter[tuple[int, int]]:
+    """How often which partition was refused with which code."""
+    return Counter(
+        (part["partition_index"], part["error_code"])
+        for row in read(folder)
+        if row["api_name"] == "Produce"
+        for part in row["partitions"] or ()
+        if part["error_code"]
+    )
+
+
+def longest_s(sends: list[Send]) -> float:
+    """The slowest send once the connections are warm."""
+    return max(send.took_s for send in sends if send.at_s > 1)
+
+
+async def rolling_restart(cluster: KafkaCluster) -> None:
+    for node_id in cluster.nodes:
+        await asyncio.to_thread(cluster.stop_node, node_id)
+        await asyncio.to_thread(cluster.start_node, node_id)
+
+
+async def power_off(cluster: KafkaCluster) -> None:
+    await asyncio.to_thread(cluster.kill_node, 2)
+    await asyncio.sleep(12)
+
+
+@pytest.mark.outage
+@pytest.mark.parametrize("disturb", [rolling_restart, power_off])
+async def test_the_outage_happens_again_in_front_of_one_healthy_broker(
+    disturb: Callable[[KafkaCluster], Awaitable[None]], kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "recorded", tmp_path / "replayed"
+    with KafkaCluster("4", nodes=3, auto_create_topics=False) as cluster:
+        cluster.create_topic(TOPIC, partitions=PARTITIONS)
+        began_s = time.monotonic()
+        before = await recorded(cluster.bootstrap, first, lambda: disturb(cluster))
+        took_s = time.monotonic() - began_s
+
+    file = tmp_path / "again.yaml"
+    told = json.loads(notleader("capture", "to-faults", str(first), str(file), "--json").stdout)
+    assert sum(count for name, count in told.items() if name != "file") > 0
+    notleader("check", str(file))
+
+    kafka.create_topic(TOPIC, partitions=PARTITIONS)
+    timeline = yaml.safe_load(file.read_text())
+    after = await recorded(kafka.bootstrap, second, lambda: asyncio.sleep(took_s - 4), **timeline)
+
+    assert all(send.acknowledged for send in before)
+    assert all(send.acknowledged for send in after)
+    assert produce_errors(second) == produce_errors(first)
+    if disturb is rolling_restart:
+        assert produce_errors(first)
+    broken = [sum(row["event"] == "disconnect" for row in read(folder)) for folder in (first, second)]
+    assert abs(broken[0] - broken[1]) <= broken[0] / 2
+    assert longest_s(before) / 2 - 0.5 < longest_s(after) < longest_s(before) * 1.5 + 0.5

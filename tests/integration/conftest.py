@@ -1,0 +1,30 @@
+"""Real Kafka brokers for the tests, started when the first test asks and shared by the session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from proxy.lab.kafka import KafkaCluster
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[KafkaCluster]:
+    """One broker of the newest Kafka 4.x; topics are not created by themselves."""
+    with KafkaCluster("4", auto_create_topics=False) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def kafka39() -> Iterator[KafkaCluster]:
+    """One broker of Kafka 3.9, the last that speaks to clients of the 0.8 days."""
+    with KafkaCluster("3.9", auto_create_topics=False) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def kafka3() -> Iterator[KafkaCluster]:
+    """Three brokers of the newest Kafka 4.x; a test that stops a node starts it again."""
+    with KafkaCluster("4", nodes=3, auto_create_topics=False) as cluster:
+        yield cluster

@@ -1,0 +1,149 @@
+"""What is not Kafka costs its own connection and no other; what can't work is said in one line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from struct import pack
+
+import pytest
+
+from proxy.config import Endpoint
+from proxy.lab.kafka import KafkaCluster
+from proxy.wire.names import ApiKey
+from tests.integration.proxy.conftest import ProxyFor
+from tests.proxy.conversation import request
+
+NOTLEADER = [sys.executable, "-m", "proxy"]
+
+
+async def exchange(address: Endpoint, sent: bytes) -> bytes:
+    """What comes back for these bytes until the other side closes, or for half a second."""
+    reader, writer = await asyncio.open_connection(*address)
+    try:
+        writer.write(sent)
+        async with asyncio.timeout(5):
+            return await reader.read(1000)
+    except ConnectionResetError:
+        return b""
+    finally:
+        writer.close()
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "looks like HTTP"),
+        (bytes.fromhex("16030100c2010000be0303") + b"x" * 200, "looks like a TLS handshake"),
+        (pack(">i", 2**31 - 1) + b"x" * 100, "frame length of 2147483647"),
+        (pack(">i", -5) + b"x" * 100, "frame length of -5"),
+    ],
+)
+async def test_it_closes_that_connection_and_the_others_go_on(
+    kafka: KafkaCluster, proxy_for: ProxyFor, caplog: pytest.LogCaptureFixture, sent: bytes, reason: str
+) -> None:
+    versions = request(ApiKey.ApiVersions, 0, 1)
+    async with proxy_for(kafka.bootstrap) as proxy:
+        reader, writer = await asyncio.open_connection(*proxy.listen)
+        writer.write(versions)
+        assert await reader.readexactly(8)
+        with caplog.at_level(logging.WARNING, "notleader"):
+            assert await exchange(proxy.listen, sent) == b""
+        assert [reason in record.message for record in caplog.records] == [True]
+        assert proxy.counters.wire_errors == {"client": 1}
+        await reader.read(100_000)
+        writer.write(versions)
+        assert await reader.readexactly(8)
+        writer.close()
+
+
+async def test_without_a_broker_a_connection_is_closed_with_one_line(
+    proxy_for: ProxyFor, caplog: pytest.LogCaptureFixture, unused_tcp_port: int
+) -> None:
+    with caplog.at_level(logging.WARNING, "notleader"):
+        async with proxy_for(f"127.0.0.1:{unused_tcp_port}") as proxy:
+            assert not proxy.ready
+            assert await exchange(proxy.listen, request(ApiKey.ApiVersions, 0, 1)) == b""
+    assert "no Kafka broker answers yet" in caplog.records[0].message
+    assert "no broker could be reached for bootstrap" in caplog.records[1].message
+
+
+def run(*arguments: str, timeout: float = 30) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*NOTLEADER, *arguments], capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def test_a_port_in_use_is_one_line_and_exit_1() -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run("run", "--kafka", "127.0.0.1:1", "--listen", f"127.0.0.1:{port}", "--admin", "none")
+    assert done.returncode == 1
+    assert done.stderr.strip() == f"notleader run: can't listen on 127.0.0.1:{port}: Address already in use"
+
+
+def test_a_capture_folder_that_cannot_be_written_is_one_line_and_exit_1(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file" / "capture"
+    done = run("run", "--kafka", "127.0.0.1:1", "--listen", "127.0.0.1:0", "--admin", "none", "--capture", str(folder))
+    assert done.returncode == 1
+    assert done.stderr.strip() == f"notleader run: can't write the capture folder {folder}: Not a directory"
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "message"),
+    [
+        ("{kind: errror}", "faults[0].kind", "error"),
+        ("{kind: error, error_code: NOT_LEDER}", "faults[0].error_code", "NOT_LEADER"),
+        ("{kind: delay, delay_ms: 5, match: {api_key: Produze}}", "faults[0].match.api_key", "Produce"),
+    ],
+)
+def test_a_bad_rule_is_refused_with_its_path_and_exit_2(tmp_path: Path, rule: str, path: str, message: str) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(f"kafka: 127.0.0.1:1\nlisten: 127.0.0.1:0\nfaults:\n  - {rule}\n")
+    done = run("run", "--config", str(config))
+    assert done.returncode == 2
+    (line,) = done.stderr.strip().splitlines()
+    assert path in line
+    assert message in line
+    checked = run("check", str(config), "--json")
+    assert checked.returncode == 1
+    assert json.loads(checked.stdout)["problems"][0]["path"] == path
+
+
+def test_wrong_use_is_exit_2() -> None:
+    assert run("run", "--no-such-flag").returncode == 2
+    missing = run("run")
+    assert missing.returncode == 2
+    assert "--kafka HOST:PORT" in missing.stderr
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_cleanly_with_the_capture_on_disk(
+    kafka: KafkaCluster, tmp_path: Path, number: signal.Signals
+) -> None:
+    capture = tmp_path / "capture"
+    process = subprocess.Popen(
+        [*NOTLEADER, "run", "--kafka", kafka.bootstrap, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+         "--capture", str(capture), "--json"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    with process.stdout:
+        ready = json.loads(process.stdout.readline())
+        assert ready["event"] == "ready"
+        assert set(ready["brokers"]) == {"1"}
+        host, port = ready["listen"].split(":")
+        asyncio.run(exchange(Endpoint(host, int(port)), request(ApiKey.ApiVersions, 0, 1)))
+        process.send_signal(number)
+        assert process.wait(10) == 0
+    segments = [path for path in capture.rglob("*") if path.is_file()]
+    assert [path.suffix for path in segments] == [".parquet"]

@@ -1,0 +1,90 @@
+"""TLS on either side: two proxies in a row, TLS between them and to the client, a real broker behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import trustme
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+from proxy.config import ConfigError, load
+from proxy.lab.kafka import KafkaCluster
+from proxy.tls import Tls
+from tests.integration.proxy.conftest import ProxyFor
+
+
+class Files(NamedTuple):
+    ca: str
+    cert: str
+    key: str
+    client_cert: str
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    authority = trustme.CA()
+    paths = Files(*(str(tmp_path / name) for name in ("ca.pem", "cert.pem", "key.pem", "client.pem")))
+    authority.cert_pem.write_to_path(paths.ca)
+    server = authority.issue_cert("127.0.0.1", "localhost")
+    server.cert_chain_pems[0].write_to_path(paths.cert)
+    server.private_key_pem.write_to_path(paths.key)
+    client = authority.issue_cert("billing", common_name="billing", organization_name="shop")
+    client.private_key_and_cert_chain_pem.write_to_path(paths.client_cert)
+    return paths
+
+
+@pytest.mark.kafka
+async def test_tls_from_the_client_and_to_the_broker(kafka: KafkaCluster, proxy_for: ProxyFor, files: Files) -> None:
+    kafka.create_topic("tls", partitions=1)
+    server = {"tls_cert": files.cert, "tls_key": files.key, "tls_client_ca": files.ca}
+    client = {"tls_kafka": True, "tls_kafka_ca": files.ca, "tls_kafka_cert": files.client_cert}
+    trusting = ssl.create_default_context(cafile=files.ca)
+    async with (
+        proxy_for(kafka.bootstrap, **server) as inner,
+        proxy_for(str(inner.listen), tls_cert=files.cert, tls_key=files.key, **client) as outer,
+    ):
+        options = {"bootstrap_servers": str(outer.listen), "security_protocol": "SSL", "ssl_context": trusting}
+        async with AIOKafkaProducer(**options) as producer:
+            await producer.send_and_wait("tls", b"x" * 100_000)
+            principals = {entry["principal"] for entry in inner.connections()}
+        async with AIOKafkaConsumer("tls", auto_offset_reset="earliest", **options) as consumer:
+            assert len((await consumer.getone()).value) == 100_000
+        (principal,) = principals
+        assert {"CN=billing", "O=shop"} < set(principal.split(","))
+
+
+@pytest.mark.kafka
+async def test_a_client_without_a_certificate_is_turned_away(
+    kafka: KafkaCluster, proxy_for: ProxyFor, files: Files
+) -> None:
+    server = {"tls_cert": files.cert, "tls_key": files.key, "tls_client_ca": files.ca}
+    async with proxy_for(kafka.bootstrap, **server) as proxy:
+        context = ssl.create_default_context(cafile=files.ca)
+        with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
+            reader, writer = await asyncio.open_connection(*proxy.listen, ssl=context)
+            writer.write(b"\0\0\0\x0b\0\x12\0\0\0\0\0\1\0\1c")
+            await reader.readexactly(1)
+
+
+async def test_certificates_are_read_again_when_they_change(files: Files) -> None:
+    settings = load({"kafka": "127.0.0.1:1", "tls_cert": files.cert, "tls_key": files.key})
+    tls = Tls(settings)
+    assert not tls.reload()
+    other = trustme.CA().issue_cert("localhost")
+    other.cert_chain_pems[0].write_to_path(files.cert)
+    other.private_key_pem.write_to_path(files.key)
+    os.utime(files.cert, ns=(1, 1))
+    assert tls.reload()
+    Path(files.key).write_text("no key")
+    assert not tls.reload(), "a file that can't be used changes nothing"
+
+
+def test_a_certificate_that_cannot_be_used_is_a_problem_of_its_setting(files: Files) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Tls(load({"kafka": "127.0.0.1:1", "tls_cert": files.ca, "tls_key": files.key}))
+    assert refused.value.problems[0].path == "tls_cert"

@@ -1,0 +1,252 @@
+"""Everything beside the faults: health, metrics, traffic, capture, elections, timelines, OpenAPI."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+
+from proxy.admin.app import create_app
+from proxy.admin.problems import PROBLEM_SCHEMA
+from proxy.wire.names import ApiKey
+from tests.proxy.admin.conftest import FakeCapture, FakeProxy
+
+
+async def test_health_and_readiness(client: httpx.AsyncClient, proxy: FakeProxy) -> None:
+    assert (await client.get("/healthz")).json() == {"status": "ok"}
+    assert (await client.get("/readyz")).json() == {"status": "ready"}
+    proxy.ready = False
+    assert (await client.get("/healthz")).status_code == 200
+    assert (await client.get("/readyz")).status_code == 503
+
+
+async def test_metrics(client: httpx.AsyncClient, proxy: FakeProxy) -> None:
+    proxy.counters.answered(ApiKey.Fetch, 900)
+    answer = await client.get("/metrics")
+    assert 'notleader_requests_total{api_name="Fetch"} 1.0' in answer.text
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/v1/nothing", "/v1/faults/"])
+async def test_an_unknown_address_is_a_problem(client: httpx.AsyncClient, path: str) -> None:
+    answer = await client.get(path)
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_wrong_method_says_which_ones_there_are(client: httpx.AsyncClient) -> None:
+    answer = await client.put("/v1/connections")
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "GET"
+    assert (await client.patch("/v1/faults/x")).headers["allow"] == "DELETE, GET, PUT"
+    assert (await client.put("/v1/faults/schema/")).status_code == 404
+    assert (await client.patch("/v1/faults/schema")).headers["allow"] == "GET"
+    assert answer.json()["status"] == 405
+
+
+async def test_a_bug_is_a_problem_too(client: httpx.AsyncClient, proxy: FakeProxy) -> None:
+    proxy.connections = lambda: 1 // 0  # type: ignore[assignment, return-value]
+    answer = await client.get("/v1/connections")
+    assert answer.status_code == 500
+    assert answer.json()["type"] == "urn:notleader:problem:internal"
+
+
+async def test_brokers_come_by_node_id(client: httpx.AsyncClient) -> None:
+    answer = (await client.get("/v1/brokers")).json()
+    assert [broker["node_id"] for broker in answer] == [1, 2]
+    assert answer[0]["listen_port"] == 19092
+
+
+async def test_a_connection_is_listed_and_reset(client: httpx.AsyncClient, proxy: FakeProxy) -> None:
+    assert [item["connection_id"] for item in (await client.get("/v1/connections")).json()] == [4]
+    assert (await client.delete("/v1/connections/4?reset=true")).status_code == 204
+    assert proxy.closed == [(4, True)]
+    assert (await client.delete("/v1/connections/4")).status_code == 404
+    assert (await client.delete("/v1/connections/x")).status_code == 422
+
+
+class TestExchanges:
+    async def read(self, proxy: FakeProxy, rows: list[dict[str, object]], query: str = "") -> list[str]:
+        """The stream's text, ended by a stop once the rows are through (httpx reads to the end)."""
+        stopping = asyncio.Event()
+        transport = httpx.ASGITransport(create_app(proxy, stopping=stopping))  # type: ignore[arg-type]
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            answer = asyncio.create_task(client.get(f"/v1/exchanges{query}"))
+            while not proxy.queues:
+                await asyncio.sleep(0)
+            for row in rows:
+                proxy.queues[0].put_nowait(row)
+            await asyncio.sleep(0.01)
+            stopping.set()
+            done = await answer
+        assert done.headers["content-type"].startswith("text/event-stream")
+        assert not proxy.queues, "the subscription has to end with the stream"
+        return done.text.split("\n\n")
+
+    async def test_rows_are_events(self, proxy: FakeProxy) -> None:
+        rows: list[dict[str, object]] = [
+            {"event": "exchange", "api_name": "Produce", "request_frame": b"\x00\xff"},
+            {"event": "connect", "connection_id": 3},
+        ]
+        events = await self.read(proxy, rows)
+        assert events[1].splitlines()[0] == "event: exchange"
+        data = json.loads(events[1].splitlines()[1].removeprefix("data: "))
+        assert data == {"event": "exchange", "api_name": "Produce", "request_frame": "AP8="}
+        assert events[2].startswith("event: connect\n")
+
+    async def test_text_cannot_forge_an_event(self, proxy: FakeProxy) -> None:
+        events = await self.read(proxy, [{"event": "exchange", "client_id": "a\n\nevent: evil\ndata: 1"}])
+        assert [event.splitlines()[0] for event in events[1:-1]] == ["event: exchange"]
+
+    async def test_a_recording_that_starts_does_not_end_the_stream(
+        self, proxy: FakeProxy, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("proxy.admin.traffic_api._LOOK_S", 0.005)
+        stopping = asyncio.Event()
+        transport = httpx.ASGITransport(create_app(proxy, stopping=stopping))  # type: ignore[arg-type]
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            answer = asyncio.create_task(client.get("/v1/exchanges"))
+            while not proxy.queues:
+                await asyncio.sleep(0)
+            former = proxy.queues[0]
+            proxy.capture = FakeCapture(Path("capture"))
+            while not proxy.queues or proxy.queues[0] is former:
+                await asyncio.sleep(0.001)
+            proxy.queues[0].put_nowait({"event": "exchange"})
+            await asyncio.sleep(0.01)
+            stopping.set()
+            assert "event: exchange" in (await answer).text
+
+    async def test_a_filter_that_is_none_is_refused_with_the_spot(self, client: httpx.AsyncClient) -> None:
+        answer = await client.get("/v1/exchanges", params={"filter": "api == Produze"})
+        assert answer.status_code == 400
+        assert answer.json()["problems"][0]["path"] == "filter[7:14]"
+        assert answer.json()["detail"].endswith("         ^^^^^^^")
+
+
+class TestCapture:
+    async def test_start_mark_rotate_stop(self, client: httpx.AsyncClient, proxy: FakeProxy) -> None:
+        assert (await client.get("/v1/capture")).json() == {"recording": False, "run_id": "run-1"}
+        started = await client.post("/v1/capture", json={"action": "start", "directory": "d"})
+        assert started.json()["recording"] is True
+        capture = proxy.capture
+        assert capture is not None
+        await client.post("/v1/capture", json={"action": "mark", "label": "here"})
+        await client.post("/v1/capture", json={"action": "rotate"})
+        assert capture.done == ["mark here", "rotate"]
+        assert (await client.post("/v1/capture", json={"action": "stop"})).json()["recording"] is False
+
+    async def test_one_that_only_feeds_readers_is_no_recording(
+        self, client: httpx.AsyncClient, proxy: FakeProxy
+    ) -> None:
+        proxy.capture = FakeCapture(None)
+        assert (await client.get("/v1/capture")).json()["recording"] is False
+        assert (await client.post("/v1/capture", json={"action": "rotate"})).status_code == 409
+        assert (await client.post("/v1/capture", json={"action": "start"})).json()["recording"] is True
+
+    @pytest.mark.parametrize(
+        ("command", "status"),
+        [
+            ({"action": "stop"}, 409),
+            ({"action": "mark", "label": "x"}, 409),
+            ({"action": "start", "directory": "/nowhere"}, 409),
+            ({"action": "dance"}, 422),
+            ({}, 422),
+            ({"action": "start", "level": "everything"}, 422),
+        ],
+    )
+    async def test_what_cannot_be_done_is_a_problem(
+        self, client: httpx.AsyncClient, command: dict[str, str], status: int
+    ) -> None:
+        answer = await client.post("/v1/capture", json=command)
+        assert answer.status_code == status
+        assert answer.headers["content-type"] == "application/problem+json"
+
+
+class TestElections:
+    async def test_one_is_started_listed_and_ended(self, client: httpx.AsyncClient, proxy: FakeProxy) -> None:
+        body = {"topic": "orders", "partition_index": 0, "for_ms": 500}
+        started = await client.post("/v1/elections", json=body)
+        assert started.status_code == 201
+        assert started.json()["until_us"] == proxy.clock_us + 500_000
+        assert proxy.plan.elections.lasts("orders", 0)
+        assert (await client.get("/v1/elections")).json() == [started.json()]
+        assert (await client.delete("/v1/elections?topic=orders&partition_index=0")).status_code == 204
+        assert not proxy.plan.elections.lasts("orders", 0)
+        assert (await client.delete("/v1/elections?topic=orders")).status_code == 404
+        assert (await client.delete("/v1/elections")).status_code == 204
+
+    async def test_it_is_over_when_its_time_is(self, client: httpx.AsyncClient, proxy: FakeProxy) -> None:
+        await client.post("/v1/elections", json={"topic": "orders", "partition_index": 0, "for_ms": 500})
+        proxy.clock_us += 500_000
+        assert (await client.get("/v1/elections")).json() == []
+
+    @pytest.mark.parametrize("body", [{}, {"topic": "", "partition_index": 0}, {"topic": "a", "partition_index": -1}])
+    async def test_a_wrong_one_is_a_problem(self, client: httpx.AsyncClient, body: dict[str, object]) -> None:
+        answer = await client.post("/v1/elections", json=body)
+        assert answer.status_code == 422
+        assert all(problem["path"].startswith("body") for problem in answer.json()["problems"])
+
+
+class TestTimelines:
+    async def test_steps_are_started_and_stopped(self, client: httpx.AsyncClient, proxy: FakeProxy) -> None:
+        steps = [{"at": "0s", "add": {"kind": "close", "name": "cut"}}, {"at": "10s", "clear": True}]
+        started = await client.post("/v1/timelines", json={"steps": steps})
+        assert (started.status_code, started.json()["running"]) == (201, True)
+        assert proxy.timeline is not None
+        assert (await client.get("/v1/timelines")).json()["running"] is True
+        assert (await client.delete("/v1/timelines")).status_code == 204
+        assert (await client.get("/v1/timelines")).json()["running"] is False
+
+    @pytest.mark.parametrize(
+        "body", [{}, {"steps": []}, {"steps": [{"at": "soon"}]}, {"steps": [{"at": "1s"}]}, {"steps": [], "x": 1}, 3]
+    )
+    async def test_wrong_steps_are_a_problem(self, client: httpx.AsyncClient, proxy: FakeProxy, body: object) -> None:
+        answer = await client.post("/v1/timelines", json=body)
+        assert answer.status_code == 422
+        assert answer.json()["problems"]
+        assert proxy.timeline is None
+
+
+async def test_openapi_refers_to_nothing_that_is_not_there(client: httpx.AsyncClient) -> None:
+    document = (await client.get("/openapi.json")).json()
+    assert document["components"]["schemas"]["Problem"] == json.loads(json.dumps(PROBLEM_SCHEMA))
+    references: set[str] = set()
+
+    def collect(node: object) -> None:
+        if isinstance(node, dict):
+            if isinstance(node.get("$ref"), str):
+                references.add(node["$ref"])
+            for value in node.values():
+                collect(value)
+        elif isinstance(node, list):
+            for value in node:
+                collect(value)
+
+    collect(document)
+    prefix = "#/components/schemas/"
+    assert "#/components/schemas/Fault" in references
+    assert {reference.removeprefix(prefix) for reference in references} <= set(document["components"]["schemas"])
+    for path in document["paths"].values():
+        for operation in path.values():
+            assert operation.get("description"), operation
+            assert "4XX" in operation["responses"]
+
+
+async def test_the_examples_in_openapi_are_accepted(client: httpx.AsyncClient) -> None:
+    document = (await client.get("/openapi.json")).json()
+    tried = 0
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            for media in operation.get("requestBody", {}).get("content", {}).values():
+                for example in media.get("examples", {}).values():
+                    await client.delete("/v1/faults")
+                    answer = await client.request(
+                        method, path.replace("{name}", "slow-election"), json=example["value"]
+                    )
+                    assert answer.status_code in (200, 201, 409), (path, answer.text)
+                    tried += 1
+    assert tried >= 5

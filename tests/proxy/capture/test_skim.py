@@ -1,0 +1,94 @@
+"""Skimming says what decoding says, for every version of Produce and Fetch and whatever is in them."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from faults.base import Connection
+from proxy.capture import skim as skimming
+from proxy.capture.rows import Level, Rows
+from proxy.capture.skim import skim
+from proxy.inflight import Exchange
+from proxy.wire.codec import known_versions, request_codec, response_codec
+from proxy.wire.header import encode_request_header, encode_response_header
+from proxy.wire.names import ApiKey
+from tests.proxy.wire.frames import random_body
+from tests.proxy.wire.frames import recorded as frames_of_real_clients
+
+VERSIONS = [(api, version) for api in (ApiKey.Produce, ApiKey.Fetch) for version in known_versions(api)]
+
+
+def exchange(api: int, version: int, request: bytes, response: bytes | None) -> Exchange:
+    made = Exchange(Connection(1, 1, "broker-1", 1, "127.0.0.1:5"), 1, api, version, 1, "c", 1, len(request), 0)
+    made.request, made.response = request, response
+    return made
+
+
+def rows_of(entry: Exchange, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The row with skimming and the row without."""
+    maker = Rows("run", "proxy", 7, Level.PARTITION, lambda topic_id: f"topic {topic_id}")
+    skimmed = maker.of(entry)
+    with monkeypatch.context() as patched:
+        patched.setattr("proxy.capture.rows.skim", lambda *_: None)
+        return [skimmed, maker.of(entry)]
+
+
+def valid_records(body: Any, rng: Random) -> Any:
+    """Random bytes are no batches, and both ways refuse them alike: leave some out, to see further."""
+    if isinstance(body, dict):
+        return {
+            key: rng.choice((None, b"")) if key == "records" else valid_records(value, rng)
+            for key, value in body.items()
+        }
+    return [valid_records(item, rng) for item in body] if isinstance(body, list) else body
+
+
+@pytest.mark.parametrize(("api", "version"), VERSIONS)
+def test_random_bodies(api: ApiKey, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert version in (skimming.PRODUCE_VERSIONS if api == ApiKey.Produce else skimming.FETCH_VERSIONS)
+
+    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @given(st.randoms(use_true_random=True))
+    def agrees(rng: Random) -> None:
+        asked, answered = request_codec(api, version), response_codec(api, version)
+        request = encode_request_header(api, version, 1, "c") + asked.encode(
+            valid_records(random_body(asked, rng), rng)
+        )
+        response = encode_response_header(api, version, 1) + answered.encode(
+            valid_records(random_body(answered, rng), rng)
+        )
+        assert skim(api, version, request, response) is not None
+        skimmed, decoded = rows_of(exchange(api, version, request, response), monkeypatch)
+        assert skimmed == decoded
+        # Whatever is cut off is never read as something else.
+        for frame in (request, response):
+            cut = frame[: rng.randrange(len(frame))]
+            pair = (cut, response) if frame is request else (request, cut)
+            skim(api, version, *pair)
+
+    agrees()
+
+
+def test_frames_of_real_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = 0
+    for one in frames_of_real_clients():
+        api, version = int.from_bytes(one.request[:2], "big"), int.from_bytes(one.request[2:4], "big")
+        if api > 1:
+            continue
+        response = getattr(one, "response", None)
+        skimmed, decoded = rows_of(exchange(api, version, one.request, response), monkeypatch)
+        assert skimmed == decoded
+        seen += 1
+    assert seen > 20
+
+
+@pytest.mark.parametrize("count", [b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff"])
+def test_an_absurd_count_is_no_loop(count: bytes) -> None:
+    head = encode_request_header(0, 2, 1, "c") + b"\x00\x01\x00\x00\x03\xe8"
+    found = skim(0, 2, head + count, None)
+    assert (found is None) == (count[0] == 0x7F)

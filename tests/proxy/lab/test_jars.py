@@ -1,0 +1,114 @@
+"""Jars: whole or absent, the locked bytes or none, and no network the second time."""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from proxy.lab import jars
+
+CONTENT = {"org/a/1/a-1.jar": b"first", "org/b/2/b-2.jar": b"second"}
+
+
+class Repository(http.server.BaseHTTPRequestHandler):
+    content: dict[str, bytes]
+    asked: list[str]
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        body = self.content.get(self.path.removeprefix("/maven/"))
+        self.send_response(200 if body is not None else 404)
+        self.send_header("Content-Length", str(len(body or b"")))
+        self.end_headers()
+        self.wfile.write(body or b"")
+
+    def log_request(self, code: object = "-", size: object = "-") -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Repository]]:
+    """A Maven repository on loopback, an empty cache, a lock for `thing 1.0`, and no Maven."""
+    handler = type("Handler", (Repository,), {"content": dict(CONTENT), "asked": []})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        monkeypatch.setenv("NOTLEADER_MAVEN_URL", f"http://127.0.0.1:{server.server_port}/maven/")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        monkeypatch.setenv("HOME", str(tmp_path / "home"))
+        monkeypatch.setenv("PATH", "")
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        monkeypatch.setattr(jars, "_LOCKS", tmp_path)
+        digests = (f"{hashlib.sha256(body).hexdigest()}  {path}\n" for path, body in CONTENT.items())
+        (tmp_path / "thing-1.0.sha256").write_text("".join(digests))
+        yield handler
+        server.shutdown()
+
+
+def test_the_second_use_asks_nobody(repository: type[Repository]) -> None:
+    steps: list[tuple[int, int]] = []
+    first = jars.resolve("thing", "1.0", [], lambda done, total: steps.append((done, total)))
+    assert [path.read_bytes() for path in first] == [b"first", b"second"]
+    assert steps == [(0, 2), (1, 2), (2, 2)]
+    repository.content.clear()
+    assert jars.resolve("thing", "1.0", []) == first
+    assert len(repository.asked) == 2
+
+
+def test_other_bytes_than_the_locked_ones_are_refused(repository: type[Repository]) -> None:
+    repository.content["org/b/2/b-2.jar"] = b"tampered"
+    with pytest.raises(jars.JarsError, match=r"b-2\.jar is not the file that was locked"):
+        jars.resolve("thing", "1.0", [])
+    assert not (jars.jar_folder() / "org/b/2/b-2.jar").exists()
+
+
+def test_what_was_there_already_is_kept_after_a_failure(repository: type[Repository]) -> None:
+    del repository.content["org/b/2/b-2.jar"]
+    with pytest.raises(jars.JarsError, match=r"cannot download .*b-2\.jar.*404"):
+        jars.resolve("thing", "1.0", [])
+    repository.content.update(CONTENT)
+    assert len(jars.resolve("thing", "1.0", [])) == 2
+    assert repository.asked.count("/maven/org/a/1/a-1.jar") == 1
+
+
+def test_a_local_maven_repository_serves_too(repository: type[Repository], tmp_path: Path) -> None:
+    for path, body in CONTENT.items():
+        local = tmp_path / "home" / ".m2" / "repository" / path
+        local.parent.mkdir(parents=True)
+        local.write_bytes(body)
+    assert len(jars.resolve("thing", "1.0", [])) == 2
+    assert repository.asked == []
+
+
+def test_an_unlocked_version_needs_maven(repository: type[Repository]) -> None:
+    with pytest.raises(jars.JarsError, match=r"thing 2\.0: no lock .* there is no Maven \(without it: 1\.0\)"):
+        jars.resolve("thing", "2.0", [])
+
+
+def test_the_users_mirror_of_central_is_used(
+    repository: type[Repository], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror = os.environ["NOTLEADER_MAVEN_URL"]
+    monkeypatch.delenv("NOTLEADER_MAVEN_URL")
+    settings = tmp_path / "home" / ".m2" / "settings.xml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(
+        '<settings xmlns="http://maven.apache.org/SETTINGS/1.0.0"><mirrors>'
+        "<mirror><id>o</id><mirrorOf>other</mirrorOf><url>http://127.0.0.1:1/</url></mirror>"
+        f"<mirror><id>m</id><mirrorOf>*</mirrorOf><url>{mirror}</url></mirror>"
+        "</mirrors></settings>"
+    )
+    assert len(jars.resolve("thing", "1.0", [])) == 2
+
+
+def test_every_shipped_lock_is_whole() -> None:
+    for version in ("3.9.2", "4.3.1"):
+        assert version in jars.locked_versions("kafka")
+        locked = jars.read_lock(Path(jars.__file__).parent / "locks" / f"kafka-{version}.sha256")
+        assert all(len(jar.sha256) == 64 and jar.path.endswith(".jar") for jar in locked)
+        assert any(jar.path.endswith(f"kafka_2.13-{version}.jar") for jar in locked)

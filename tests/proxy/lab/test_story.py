@@ -1,0 +1,61 @@
+"""A run told in order: exchanges and the client's own words, alike neighbours together."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from proxy.capture.schema import EXCHANGE
+from proxy.lab.story import story
+
+
+def exchange(at_us: int, **fields: Any) -> dict[str, Any]:
+    row = {"event": "exchange", "client_id": "c", "api_name": "Produce", "outcome": "answered", "error_code": 0}
+    return {**row, "request_at_us": at_us, "response_at_us": at_us + 2000, **fields}
+
+
+def told(tmp_path: Path, rows: list[dict[str, Any]], said: list[dict[str, Any]]) -> list[tuple[int, str, int]]:
+    pq.write_table(pa.Table.from_pylist(rows, EXCHANGE), tmp_path / "capture.parquet")
+    outcomes = tmp_path / "c.jsonl"
+    outcomes.write_text("".join(json.dumps({"operation": "send", **line}) + "\n" for line in said))
+    return [(line.at_us, line.text, line.count) for line in story(tmp_path / "capture.parquet", outcomes, "c")]
+
+
+def test_in_order_and_alike_ones_together(tmp_path: Path) -> None:
+    refused = {"outcome": "injected", "error_code": 6, "fault_names": ["lie"], "fault_phase": "before_broker"}
+    place = {"partitions": [{"topic": "orders", "partition_index": 0, "record_count": 2}]}
+    rows = [exchange(2_000, **refused, **place), exchange(1_000, api_name="Metadata"), exchange(9_000, client_id="d")]
+    said = [
+        {"outcome": "pending", "called_at_us": 1_500},
+        {"outcome": "pending", "called_at_us": 1_600},
+        {"outcome": "fail", "called_at_us": 1_500, "completed_at_us": 5_500, "error": "no leader"},
+    ]
+    assert told(tmp_path, rows, said) == [
+        (1_000, "Metadata → answered after 2 ms", 1),
+        (1_500, "the application calls send", 2),
+        (2_000, "Produce orders-0 x2 → NOT_LEADER_OR_FOLLOWER (lie), never forwarded", 1),
+        (5_500, "send is told fail after 4 ms: no leader", 1),
+    ]
+
+
+def test_a_lost_answer_says_that_the_broker_applied_it(tmp_path: Path) -> None:
+    lost = {"outcome": "dropped", "fault_names": ["lost"], "fault_phase": "after_broker", "response_at_us": None}
+    assert told(tmp_path, [exchange(1, **lost)], []) == [
+        (1, "Produce → no answer (lost), though the broker applied it", 1)
+    ]
+
+
+def test_a_call_that_blocked_is_told_when_it_returns(tmp_path: Path) -> None:
+    said = [
+        {"outcome": "pending", "called_at_us": 0},
+        {"outcome": "pending", "called_at_us": 0, "returned_at_us": 2_000_000},
+        {"outcome": "pending", "called_at_us": 0, "returned_at_us": 9},
+    ]
+    assert told(tmp_path, [], said) == [
+        (0, "the application calls send", 1),
+        (2_000_000, "send returns after 2000 ms", 1),
+    ]

@@ -1,0 +1,109 @@
+"""The walk over Produce and Fetch answers sees node_endpoints wherever the codec does, under any chunking."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.wire.codec import known_versions, response_codec
+from proxy.wire.endpoints import FIRST_WITH_ENDPOINTS, FetchWalk, surely_absent
+from proxy.wire.header import encode_response_header
+from proxy.wire.names import ApiKey
+
+ENDPOINTS = [{"node_id": 1, "host": "real", "port": 9092, "rack": None}]
+FETCH = st.integers(FIRST_WITH_ENDPOINTS[ApiKey.Fetch], known_versions(ApiKey.Fetch)[-1])
+PRODUCE = st.integers(FIRST_WITH_ENDPOINTS[ApiKey.Produce], known_versions(ApiKey.Produce)[-1])
+
+
+@st.composite
+def fetch_partition(draw: st.DrawFn) -> dict[str, Any]:
+    partition: dict[str, Any] = {
+        "partition_index": draw(st.integers(0, 5)),
+        "error_code": draw(st.sampled_from([0, 6])),
+        "records": draw(st.one_of(st.none(), st.binary(max_size=200))),
+        "aborted_transactions": draw(st.sampled_from([None, [], [{"producer_id": 1, "first_offset": 2}]])),
+    }
+    if draw(st.booleans()):
+        partition["current_leader"] = {"leader_id": 3, "leader_epoch": 4}
+    return partition
+
+
+@st.composite
+def answer(draw: st.DrawFn) -> tuple[int, int, bytes, bool]:
+    """api_key, version, the frame from its correlation id on, whether it names endpoints."""
+    endpoints = draw(st.booleans())
+    body: dict[str, Any]
+    if draw(st.booleans()):
+        api_key, version = ApiKey.Fetch, draw(FETCH)
+        topics = [{"partitions": p} for p in draw(st.lists(st.lists(fetch_partition(), max_size=3), max_size=3))]
+        body = {"responses": topics}
+    else:
+        api_key, version = ApiKey.Produce, draw(PRODUCE)
+        partition = st.fixed_dictionaries(
+            {"index": st.integers(0, 5), "base_offset": st.integers(0, 9)},
+            optional={
+                "error_message": st.sampled_from([None, "no"]),
+                "record_errors": st.just([{"batch_index": 1}]),
+                "current_leader": st.just({"leader_id": 3, "leader_epoch": 4}),
+            },
+        )
+        lists = draw(st.lists(st.lists(partition, max_size=3), max_size=3))
+        body = {"responses": [{"name": "t", "partition_responses": partitions} for partitions in lists]}
+    if endpoints:
+        body["node_endpoints"] = ENDPOINTS
+    frame = encode_response_header(api_key, version, 7) + response_codec(api_key, version).encode(body)
+    return api_key, version, frame, endpoints
+
+
+@given(answer())
+def test_absence_is_said_only_where_it_is_true(made: tuple[int, int, bytes, bool]) -> None:
+    api_key, version, frame, endpoints = made
+    absent = surely_absent(api_key, version, b"xx" + frame + b"yy", 2, 2 + len(frame))
+    assert not (absent and endpoints)
+    if api_key == ApiKey.Fetch:
+        assert absent != endpoints, "a Fetch answer can always be told"
+
+
+@given(answer().filter(lambda made: made[0] == ApiKey.Fetch), st.data())
+def test_a_passing_answer_loses_its_endpoints_and_nothing_else(
+    made: tuple[int, int, bytes, bool], data: st.DataObject
+) -> None:
+    _, version, frame, endpoints = made
+    codec = response_codec(ApiKey.Fetch, version)
+    before = codec.decode(frame, 5)
+    cuts = data.draw(st.lists(st.integers(5, len(frame)), max_size=8).map(sorted))
+    walk = FetchWalk()
+    passed = frame[:4]
+    for start, stop in zip([4, *cuts], [*cuts, len(frame)], strict=True):
+        chunk = bytearray(frame[start:stop])
+        walk.feed(bytes(chunk), 0, len(chunk))
+        if walk.hide_at >= 0:
+            chunk[walk.hide_at] = 0x7F
+        passed += chunk
+    after = codec.decode(passed, 5)
+    assert walk.ended
+    assert bool(after.pop("_tags", None)) == endpoints
+    assert not after.pop("node_endpoints", None)
+    before.pop("node_endpoints", None)
+    assert after == before
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_a_session_leaks_no_address_whatever_the_size(size: int) -> None:
+    from tests.proxy.conversation import Conversation, request, response
+
+    talk = Conversation()
+    talk.client(request(ApiKey.Fetch, 16, 1, {}))
+    partition = {"partition_index": 0, "error_code": 6, "records": b"r" * size}
+    whole = response(ApiKey.Fetch, 16, 1, {"responses": [{"partitions": [partition]}], "node_endpoints": ENDPOINTS})
+    passed = b"".join(
+        command[1] for start in range(0, len(whole), 5000) for command in talk.broker(whole[start : start + 5000])
+    )
+    body = response_codec(ApiKey.Fetch, 16).decode(passed, 9)
+    assert len(body["responses"][0]["partitions"][0]["records"]) == size
+    named = body.get("node_endpoints", [])
+    assert [(entry["host"], entry["port"]) for entry in named] == ([("proxy", 9001)] if size == 10 else [])
+    assert talk.exchanges[0].outcome == "answered"

@@ -1,0 +1,101 @@
+"""The installed command in a clean environment: no extras, no source tree, somebody else's folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from proxy import __version__
+from proxy.lab.ports import free_ports
+
+
+def notleader(installed: Path, *words: str, folder: Path, env: dict[str, str] | None = None) -> tuple[int, str, str]:
+    """Exit code, stdout, stderr; PYTHON… variables of the tests are not passed on, `java` is not found."""
+    plain = {"PATH": str(installed), "HOME": str(folder), "TERM": "dumb", **(env or {})}
+    ran = subprocess.run(
+        [str(installed / "notleader"), *words], cwd=folder, env=plain, capture_output=True, text=True, timeout=120
+    )
+    return ran.returncode, ran.stdout, ran.stderr
+
+
+def test_version_and_help(installed: Path, tmp_path: Path) -> None:
+    assert notleader(installed, "--version", folder=tmp_path) == (0, f"{__version__}\n", "")
+    code, out, err = notleader(installed, "--help", folder=tmp_path)
+    assert (code, err) == (0, "")
+    for command in ("run", "fault", "capture", "kafka", "demo", "analyze", "check"):
+        assert command in out
+
+
+def test_kinds_and_check(installed: Path, tmp_path: Path) -> None:
+    code, out, _ = notleader(installed, "fault", "kinds", "--json", folder=tmp_path)
+    assert code == 0
+    assert len(json.loads(out)) > 20
+    (tmp_path / "good.yaml").write_text("faults: [{kind: drop_response, match: {api_key: Produce}}]\n")
+    (tmp_path / "bad.yaml").write_text("faults: [{kind: drop_respons}]\n")
+    assert notleader(installed, "check", "good.yaml", folder=tmp_path)[0] == 0
+    code, out, err = notleader(installed, "check", "bad.yaml", folder=tmp_path)
+    assert code == 1
+    assert "did you mean" in err
+
+
+def test_run_until_sigterm(installed: Path, tmp_path: Path) -> None:
+    listen, admin, nowhere = free_ports(3)
+    process = subprocess.Popen(
+        [str(installed / "notleader"), "run", "--json"],
+        cwd=tmp_path,
+        env={
+            "PATH": str(installed),
+            "HOME": str(tmp_path),
+            "NOTLEADER_KAFKA": f"127.0.0.1:{nowhere}",
+            "NOTLEADER_LISTEN": f"127.0.0.1:{listen}",
+            "NOTLEADER_ADMIN": f"127.0.0.1:{admin}",
+            "NOTLEADER_CAPTURE": str(tmp_path / "c"),
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["listen"] == f"127.0.0.1:{listen}"
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert process.returncode == 0, err
+    assert out == ""
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("words", "extra"),
+    [
+        (["analyze", "--capture", "c", "--outcomes", "o", "--out", "r"], "spark"),
+        (["kafka", "up"], "kafka"),
+        (["demo"], ""),
+    ],
+)
+def test_what_an_extra_gives_says_so_without_it(installed: Path, tmp_path: Path, words: list[str], extra: str) -> None:
+    code, out, err = notleader(installed, *words, folder=tmp_path)
+    assert code == 2
+    assert out == ""
+    assert "Traceback" not in err
+    assert "pip install 'notleader[" + extra in " ".join(err.split())
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(installed: Path, tmp_path: Path, shell: str) -> None:
+    """The script for a shell is made, and what it calls completes a command."""
+    env = {"_NOTLEADER_COMPLETE": f"source_{shell}", "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    code, out, _ = notleader(installed, folder=tmp_path, env=env)
+    assert code == 0
+    assert "_NOTLEADER_COMPLETE" in out
+    asked = {"_NOTLEADER_COMPLETE": f"complete_{shell}", "COMP_WORDS": "notleader fau", "COMP_CWORD": "1"}
+    asked |= {"_TYPER_COMPLETE_ARGS": "notleader fau", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    code, out, _ = notleader(installed, folder=tmp_path, env=asked)
+    assert "fault" in out, os.linesep.join(out)

@@ -1,0 +1,75 @@
+"""One Spark session for all tests of the analysis, and a short way from a story to its findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_analysis.checks import Tables
+from spark_analysis.findings import Finding, find
+from spark_analysis.io import read_captures
+from spark_analysis.jobs.analyze import build_tables
+from spark_analysis.options import Options
+from spark_analysis.outcomes import good, read_outcomes
+from spark_analysis.profile import profile_capture, profile_outcomes
+from spark_analysis.session import build_session
+from spark_analysis.transforms.fault_windows import fault_windows
+from spark_analysis.transforms.meanwhile import with_meanwhile
+
+from .synthetic import Story
+
+Built = tuple[Tables, list[Finding]]
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A `local[1]` session, quiet, for the whole test run."""
+    session = build_session("local[1]", log_file=tmp_path_factory.mktemp("spark") / "spark.log")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def build(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Tables]:
+    """story, options → the tables of its analysis, the history computed once."""
+
+    def built(story: Story, options: Options) -> Tables:
+        folder = tmp_path_factory.mktemp("story")
+        capture_folder, outcomes_file = story.write(folder)
+        raw = read_captures(spark, [str(capture_folder)])
+        read_outcomes(spark, [str(outcomes_file)]).write.parquet(str(folder / "operations"))
+        told = spark.read.parquet(str(folder / "operations"))
+        capture = profile_capture(raw)
+        tables = build_tables(raw, good(told), capture, profile_outcomes(told), options)
+        tables.history.write.parquet(str(folder / "history"))
+        windows = tuple(fault_windows(tables.exchanges)) if capture.faulted else ()
+        history = spark.read.parquet(str(folder / "history"))
+        told_of = with_meanwhile(history, windows, tables.end_us, options.slow_ms * 1000)
+        return replace(tables, history=told_of, windows=windows)
+
+    return built
+
+
+@pytest.fixture(scope="session")
+def analyse(build: Callable[..., Tables]) -> Callable[..., Built]:
+    """story, options → (tables, findings)."""
+
+    def analysed(story: Story, options: Options) -> Built:
+        tables = build(story, options)
+        return tables, find(tables, options)
+
+    return analysed
+
+
+def rows(frame: DataFrame) -> list[dict[str, Any]]:
+    """A small frame as dicts."""
+    return [row.asDict(recursive=True) for row in frame.collect()]
+
+
+def path_of(folder: Path) -> str:
+    return str(folder)

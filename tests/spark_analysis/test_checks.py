@@ -1,0 +1,473 @@
+"""Each check against planted positives and negatives: every story is a run of its own, all judged in one analysis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from spark_analysis.checks import Check, all_checks
+from spark_analysis.findings import Finding
+from spark_analysis.options import Options
+
+from .synthetic import Story
+
+pytestmark = pytest.mark.spark
+
+STORIES: dict[str, Callable[[Story], None]] = {}
+
+
+def story(tell: Callable[[Story], None]) -> Callable[[Story], None]:
+    """Register a story under its function's name, which is also its run and its client."""
+    STORIES[tell.__name__] = tell
+    return tell
+
+
+def acked(s: Story, at_ms: float, message: str, offset: int, *, read: bool = True, **given: object) -> None:
+    """A send that was acknowledged at `offset` after one clean attempt, and read."""
+    s.produce(at_ms + 0.2, message_ids=[message], base_offset=offset)
+    s.send(at_ms, message, offset=offset, **given)
+    if read:
+        s.poll(at_ms + 50, message, offset)
+
+
+@story
+def clean(s: Story) -> None:
+    for number in range(5):
+        acked(s, 10 * number, f"m{number}", number)
+
+
+@story
+def hanging(s: Story) -> None:
+    s.send(0, "m0", took_ms=None, partition=None)
+    s.produce(0.2, message_ids=["m0"], error_code=6, outcome="injected", fault=("lose", "error"))
+    acked(s, 9000, "m1", 0)
+
+
+@story
+def told_twice(s: Story) -> None:
+    s.send(0, "m0", took_ms=None)
+    acked(s, 0, "m0", 0)
+
+
+@story
+def lost_for_another(s: Story) -> None:
+    acked(s, 0, "m0", 0)
+    acked(s, 10, "m1", 1, read=False)
+    s.poll(60, "other", 1)
+    acked(s, 20, "m2", 2)
+
+
+@story
+def lost_without_trace(s: Story) -> None:
+    acked(s, 0, "m0", 0)
+    acked(s, 10, "m1", 1, read=False)
+    acked(s, 20, "m2", 2)
+
+
+@story
+def not_read_yet(s: Story) -> None:
+    acked(s, 0, "m0", 0)
+    acked(s, 10, "m1", 1, read=False)
+
+
+@story
+def middle_read_by_nobody_told(s: Story) -> None:
+    # One consumer read the beginning, another only the end: the middle was not lost, just not watched.
+    acked(s, 0, "m0", 0)
+    acked(s, 10, "m1", 1, read=False)
+    s.poll(900, "m9", 9, client="middle_read_by_nobody_told-late")
+
+
+@story
+def lost_in_transaction(s: Story) -> None:
+    acked(s, 0, "m0", 0)
+    s.produce(10, message_ids=["m1"], base_offset=1, transactional_id="tx")
+    s.send(10, "m1", offset=1)
+    acked(s, 20, "m2", 3)
+
+
+@story
+def doubled(s: Story) -> None:
+    s.produce(0.2, message_ids=["m0"], outcome="dropped", took_ms=None, base_offset=0, fault=("eat", "drop_response"))
+    s.poll(40, "m0", 0)
+    acked(s, 0, "m0", 1, took_ms=100)
+
+
+@story
+def doubled_by_the_broker_s_word(s: Story) -> None:
+    s.produce(0.2, message_ids=["m0"], base_offset=0)
+    s.produce(5, message_ids=["m0"], base_offset=1)
+    s.send(0, "m0", offset=1)
+
+
+@story
+def read_twice(s: Story) -> None:
+    acked(s, 0, "m0", 0)
+    s.poll(500, "m0", 0)
+
+
+@story
+def out_of_order(s: Story) -> None:
+    acked(s, 0, "m0", 1, took_ms=300)
+    acked(s, 10, "m1", 0)
+
+
+@story
+def same_moment(s: Story) -> None:
+    acked(s, 0, "m0", 1)
+    acked(s, 0, "m1", 0)
+
+
+@story
+def two_threads(s: Story) -> None:
+    acked(s, 0, "m0", 1, thread="a")
+    acked(s, 10, "m1", 0, thread="b")
+
+
+@story
+def ghost(s: Story) -> None:
+    s.produce(0.2, message_ids=["m0"], outcome="dropped", took_ms=None)
+    s.send(0, "m0", outcome="fail", error="timed out")
+    s.poll(900, "m0", 0)
+
+
+@story
+def ghost_by_the_broker_s_word(s: Story) -> None:
+    s.produce(0.2, message_ids=["m0"], outcome="dropped", took_ms=None, base_offset=4)
+    s.send(0, "m0", outcome="fail", error="timed out")
+
+
+@story
+def honest_failure(s: Story) -> None:
+    s.produce(0.2, message_ids=["m0"], outcome="injected", error_code=10, fault=("too-large", "error"))
+    s.send(0, "m0", outcome="fail", error="MessageSizeTooLarge")
+
+
+@story
+def perhaps(s: Story) -> None:
+    s.produce(0.2, message_ids=["m0"], outcome="no_response", took_ms=None)
+    s.send(0, "m0", outcome="info")
+    s.poll(900, "m0", 0)
+
+
+@story
+def blocking(s: Story) -> None:
+    acked(s, 0, "m0", 0, blocked_ms=1700, took_ms=1705)
+
+
+@story
+def blocking_then_failed(s: Story) -> None:
+    s.send(0, "m0", blocked_ms=1005, took_ms=1004, outcome="fail", error="no metadata")
+
+
+@story
+def synchronous(s: Story) -> None:
+    acked(s, 0, "m0", 0, blocked_ms=1500, took_ms=1499)
+
+
+@story
+def over_budget(s: Story) -> None:
+    acked(s, 0, "m0", 0, took_ms=700, budget_ms=500)
+
+
+@story
+def slow(s: Story) -> None:
+    acked(s, 0, "m0", 0, took_ms=1500)
+
+
+@story
+def within_budget(s: Story) -> None:
+    acked(s, 0, "m0", 0, took_ms=1500, budget_ms=2000)
+
+
+@story
+def retrying(s: Story) -> None:
+    for number in range(3):
+        s.produce(number * 100, message_ids=["m0"], error_code=6, outcome="injected", fault=("lose-leader", "error"))
+    acked(s, 0, "m0", 0, took_ms=2300)
+
+
+@story
+def stuck(s: Story) -> None:
+    acked(s, 0, "m0", 0)
+    s.produce(100, message_ids=["m1"], error_code=6, outcome="injected", fault=("once", "error"))
+    s.send(100, "m1", outcome="fail", took_ms=50)
+    for number in range(3):
+        s.send(3000 + 1000 * number, f"s{number}", outcome="fail", blocked_ms=10, took_ms=900, error="buffer full")
+
+
+@story
+def recovering(s: Story) -> None:
+    s.produce(100, message_ids=["m1"], error_code=6, outcome="injected", took_ms=1, fault=("once", "error"))
+    s.send(100, "m1", outcome="fail", took_ms=50)
+    s.send(2500, "m2", outcome="fail", took_ms=10)
+    acked(s, 3000, "m3", 0)
+
+
+@story
+def other_id_at_its_place(s: Story) -> None:
+    s.poll(10, "m0", 0)
+    s.poll(10, "m7", 0, client="other_id_at_its_place-late")
+
+
+@story
+def went_back(s: Story) -> None:
+    for at, offset in ((0, 0), (10, 1), (20, 2), (30, 1)):
+        s.poll(at, f"m{offset}", offset)
+
+
+@story
+def behind_its_commit(s: Story) -> None:
+    s.poll(0, "m0", 0)
+    s.poll(0, "m1", 1)
+    s.poll(5, None, 2, operation="commit")
+    s.poll(5, None, 9, operation="commit", outcome="fail")
+    s.poll(10, "m1", 1)
+
+
+@story
+def on_from_its_commit(s: Story) -> None:
+    s.poll(0, "m0", 0)
+    s.poll(5, None, 1, operation="commit")
+    s.poll(10, "m1", 1)
+
+
+@story
+def passed_over(s: Story) -> None:
+    for number in range(3):
+        acked(s, 10 * number, f"m{number}", number)
+    s.poll(100, "m0", 0, client="passed_over-late", group_id="passed_over-late")
+    s.poll(101, "m2", 2, client="passed_over-late", group_id="passed_over-late")
+
+
+@story
+def shared_in_a_group(s: Story) -> None:
+    for number, reader in enumerate("aba"):
+        acked(s, 10 * number, f"m{number}", number, read=False)
+        s.poll(100 + number, f"m{number}", number, client=f"shared_in_a_group-{reader}", group_id="shared_in_a_group")
+
+
+@story
+def hammering(s: Story) -> None:
+    for number in range(30):
+        s.exchange(10 * number, "Produce", error_code=5)
+        s.exchange(10 * number, "Metadata")
+        s.exchange(10 * number, "Metadata")
+
+
+@story
+def patient(s: Story) -> None:
+    for number in range(30):
+        s.exchange(100 * number, "Produce", error_code=5)
+        s.exchange(100 * number, "Metadata")
+
+
+@story
+def reconnecting(s: Story) -> None:
+    for number in range(10):
+        row = s.exchange(10 * number, "", event="connect", client_addr=f"reconnecting:{number}")
+        row["api_name"] = row["api_key"] = None
+
+
+@story
+def stubborn(s: Story) -> None:
+    for number in range(7):
+        s.produce(1000 * number, error_code=6, outcome="answered", node_id=3)
+
+
+@story
+def slowed_down(s: Story) -> None:
+    s.exchange(0, "Produce", throttle_time_ms=300)
+
+
+@story
+def out_of_range(s: Story) -> None:
+    place = {"topic": "orders", "partition_index": 0}
+    s.exchange(0, "Fetch", partitions=[{**place, "error_code": 1}, {**place, "partition_index": 1, "error_code": 0}])
+
+
+@story
+def one_slow_partition(s: Story) -> None:
+    for number in range(20):
+        s.send(number * 10, f"a{number}", partition=0, took_ms=2, offset=None)
+        s.send(number * 10, f"b{number}", partition=1, took_ms=200, offset=None)
+
+
+@story
+def half_answered_batch(s: Story) -> None:
+    for number in range(4):
+        s.produce(number * 3, message_ids=["m0", "m1"], error_code=6, outcome="injected", fault=("lose", "error"))
+    s.send(0, "m0", outcome="fail", took_ms=12)
+    s.send(0, "m1", took_ms=None)
+    s.exchange(10_000, "Metadata")
+
+
+@story
+def many_timeouts(s: Story) -> None:
+    s.produce(1, message_ids=["m0"], outcome="no_response", took_ms=None, fault=("gone", "blackhole"))
+    s.send(0, "m0", outcome="fail", took_ms=18_860, error="dial tcp: i/o timeout")
+
+
+@story
+def waiting_for_itself(s: Story) -> None:
+    s.produce(1, message_ids=["m0"], error_code=6, outcome="injected", fault=("lose", "error"))
+    s.send(0, "m0", outcome="fail", took_ms=5)
+    for number in range(1, 4):
+        s.send(3000 * number, f"m{number}", outcome="fail", blocked_ms=2000, took_ms=2000, error="buffer is full")
+
+
+@story
+def waiting_for_metadata(s: Story) -> None:
+    s.exchange(1, "Metadata", outcome="no_response", took_ms=None, fault=("mute", "drop_request"))
+    s.send(0, "m0", outcome="fail", blocked_ms=3001, took_ms=3001,
+           error="Topic orders not present in metadata after 3000 ms.")  # fmt: skip
+
+
+@story
+def refreshing(s: Story) -> None:
+    for number in range(8):
+        wait = 2010 if number in (2, 5) else 1
+        s.produce(2100 * number + wait, message_ids=[f"m{number}"], base_offset=number)
+        s.send(2100 * number, f"m{number}", offset=number, blocked_ms=wait + 3, took_ms=wait + 3)
+        s.poll(2100 * number + 2100, f"m{number}", number)
+
+
+@story
+def waiting_for_a_leader(s: Story) -> None:
+    s.exchange(100, "Metadata", error_code=5, outcome="altered", fault=("no-leader", "leader_election"))
+    s.exchange(1900, "Metadata", error_code=5, outcome="altered", fault=("no-leader", "leader_election"))
+    s.produce(2000, message_ids=["m0"], base_offset=0)
+    s.send(50, "m0", offset=0, took_ms=1960)
+    s.poll(2100, "m0", 0)
+
+
+# check → verdict → the stories that must have a finding with it; every other story must have none.
+EXPECTED: dict[str, dict[str, set[str]]] = {
+    "looks_like_sarama_hang": {"invalid": {"half_answered_batch"}},
+    "looks_like_sarama_two_minutes": {"invalid": {"many_timeouts"}},
+    "looks_like_java_callback_deadlock": {"invalid": {"waiting_for_itself"}},
+    "looks_like_java_send_blocks": {"invalid": {"waiting_for_metadata", "blocking_then_failed"}},
+    "looks_like_scala_refresh_stall": {"invalid": {"refreshing"}},
+    "hang": {"invalid": {"hanging", "half_answered_batch"}},
+    "lost": {
+        "invalid": {"lost_for_another", "lost_without_trace"},
+        "unknown": {
+            "not_read_yet",
+            "middle_read_by_nobody_told",
+            "lost_in_transaction",
+            "doubled_by_the_broker_s_word",
+            "one_slow_partition",
+        },
+    },
+    "duplicate": {"invalid": {"doubled", "doubled_by_the_broker_s_word"}},
+    "reordered": {"invalid": {"out_of_order"}},
+    "phantom": {"invalid": {"ghost", "ghost_by_the_broker_s_word"}},
+    "failed": {
+        "valid": {
+            "ghost",
+            "ghost_by_the_broker_s_word",
+            "honest_failure",
+            "perhaps",
+            "blocking_then_failed",
+            "stuck",
+            "behind_its_commit",
+            "half_answered_batch",
+            "many_timeouts",
+            "waiting_for_itself",
+            "waiting_for_metadata",
+            "recovering",
+        },
+    },
+    "blocked_call": {"invalid": {"blocking", "blocking_then_failed", "waiting_for_itself", "waiting_for_metadata"}},
+    "late": {
+        "invalid": {"over_budget"},
+        "valid": {"slow", "blocking", "synchronous", "retrying", "refreshing", "waiting_for_a_leader"},
+    },
+    "retried": {"valid": {"retrying", "doubled", "doubled_by_the_broker_s_word"}},
+    "stuck": {"invalid": {"stuck", "waiting_for_itself"}},
+    "inconsistent_offsets": {"invalid": {"other_id_at_its_place", "lost_for_another"}},
+    "read_again": {"valid": {"went_back", "behind_its_commit", "read_twice", "out_of_order", "two_threads"}},
+    "commit_lost": {"invalid": {"behind_its_commit"}},
+    "skipped": {"invalid": {"passed_over"}},
+    "retry_storm": {"invalid": {"hammering"}},
+    "metadata_storm": {"invalid": {"hammering"}},
+    "reconnect_storm": {"invalid": {"reconnecting"}},
+    "wrong_broker": {
+        "invalid": {"stubborn"},
+        "valid": {"retrying", "hanging", "stuck", "recovering", "half_answered_batch", "waiting_for_itself"},
+    },
+    "throttled": {"valid": {"slowed_down"}},
+    "offset_reset": {"valid": {"out_of_range"}},
+    "unfair_acks": {"valid": {"one_slow_partition"}},
+    "recovery": {
+        "valid": {"recovering", "retrying", "doubled", "hanging"},
+        "unknown": {"stuck", "honest_failure", "half_answered_batch", "many_timeouts", "waiting_for_itself"},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def findings(analyse: Callable[..., tuple[object, list[Finding]]]) -> list[Finding]:
+    together = Story()
+    for name, tell in STORIES.items():
+        told = Story(run_id=name, client=name)
+        tell(told)
+        together.add(told)
+    return analyse(together, Options(by_run=True, storm_per_s=30))[1]
+
+
+def by_story(findings: list[Finding], check: str) -> dict[str, set[str]]:
+    """verdict → stories with such a finding."""
+    found: dict[str, set[str]] = {}
+    for finding in findings:
+        if finding.check == check and finding.group and finding.group.client:
+            name = finding.group.client.removesuffix("-late").removesuffix("-reader")
+            found.setdefault(finding.verdict, set()).add(name)
+    return found
+
+
+@pytest.mark.parametrize("check", sorted(EXPECTED))
+def test_a_check_finds_what_was_planted_and_nothing_else(findings: list[Finding], check: str) -> None:
+    assert by_story(findings, check) == EXPECTED[check]
+
+
+def sentence_of(findings: list[Finding], check: str, client: str) -> str:
+    return next(f.sentence for f in findings if f.check == check and f.group and f.group.client == client)
+
+
+def test_sentences_name_the_rule_what_it_did_and_how_long_it_took(findings: list[Finding]) -> None:
+    assert sentence_of(findings, "retried", "retrying") == (
+        "1 send to orders-0 by retrying was answered NOT_LEADER_OR_FOLLOWER by rule lose-leader (error)"
+        " and was acknowledged on retry; slowest took 2.3 s."
+    )
+    assert sentence_of(findings, "late", "waiting_for_a_leader").endswith(
+        "succeeded; it waited while this struck: no-leader (leader_election)."
+    )
+    assert "rule eat (drop_response)" in sentence_of(findings, "duplicate", "doubled")
+    assert "9.0 s" in sentence_of(findings, "hang", "hanging")
+
+
+def test_evidence_unfolds_to_the_exchanges(findings: list[Finding]) -> None:
+    finding = next(f for f in findings if f.check == "retried" and f.group and f.group.client == "retrying")
+    exchanges = finding.evidence[0]["exchanges"]
+    assert [row["exchange_seq"] for row in exchanges] == [1, 4, 2, 3]
+    assert [row["error_code"] for row in exchanges] == [6, 0, 6, 6]
+    assert finding.evidence[0]["message_id"] == "m0"
+
+
+def test_the_note_says_what_lies_at_a_lost_offset(findings: list[Finding]) -> None:
+    notes = {f.group.client: f.evidence[0]["note"] for f in findings if f.check == "lost" and f.group and f.evidence}
+    assert notes["lost_for_another"] == "offset 1 holds message other"
+    assert notes["lost_without_trace"] == "no consumer got offset 1"
+
+
+def test_a_check_without_a_question_is_refused() -> None:
+    with pytest.raises(TypeError, match="no docstring"):
+        type("Silent", (Check,), {"name": "silent"})
+    with pytest.raises(TypeError, match="two checks"):
+        type("Again", (Check,), {"name": "hang", "__doc__": "Again?"})
+
+
+def test_every_check_has_a_planted_story() -> None:
+    assert {check.name for check in all_checks()} == set(EXPECTED)

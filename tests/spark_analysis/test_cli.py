@@ -1,0 +1,72 @@
+"""The command: exit codes, one JSON document, one line for wrong use."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spark_analysis.cli import main
+
+from .synthetic import Story, incident
+
+
+def test_wrong_use_is_one_line_and_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, said in (
+        (["--capture", str(tmp_path / "none"), "--out", str(tmp_path / "o")], "does not exist"),
+        (["--capture", str(tmp_path), "--out", str(tmp_path / "o")], "holds no .parquet file"),
+    ):
+        assert main(["analyze", *arguments]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert captured.err.count("\n") == 1
+        assert said in captured.err
+    with pytest.raises(SystemExit) as stopped:
+        main(["analyze"])
+    assert stopped.value.code == 2
+
+
+def test_an_output_folder_that_cannot_be_made_is_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capture, _ = _small(tmp_path)
+    (tmp_path / "file").write_text("")
+    assert main(["analyze", "--capture", str(capture), "--out", str(tmp_path / "file" / "o")]) == 2
+    assert "cannot write to" in capsys.readouterr().err
+
+
+def _small(folder: Path) -> tuple[Path, Path]:
+    story = Story()
+    story.exchange(0, "Metadata")
+    return story.write(folder)
+
+
+def test_help_suffices(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["analyze", "--help"])
+    assert stopped.value.code == 0
+    told = capsys.readouterr().out
+    for word in ("--capture", "--outcomes", "--late-ms", "exit codes", "verifiable", "--json", "--master"):
+        assert word in told
+
+
+@pytest.mark.spark
+def test_the_whole_command_on_its_own(tmp_path: Path) -> None:
+    capture, outcomes = incident(120).write(tmp_path)
+    with outcomes.open("a") as lines:
+        lines.write("garbage\n")
+    out = tmp_path / "out"
+    command = ["-m", "spark_analysis", "analyze", "--capture", capture, "--outcomes", outcomes, "--out", out, "--json"]
+    run = subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, timeout=300)
+    assert run.returncode == 1, run.stderr
+    assert run.stderr == ""
+    document = json.loads(run.stdout)
+    assert document["verdict"] == "invalid"
+    assert {f["check"] for f in document["findings"] if f["verdict"] == "invalid"} == {"duplicate"}
+    assert document["set_aside"][0]["line"] == len(outcomes.read_text().splitlines())
+    assert document["capture"]["unmatched_batches"] == 0
+    assert document["outcomes"]["matched"] == {"message_id": 120}
+    assert Path(document["report"]).stat().st_size > 1_000_000
+    for name in ("report.md", "junit.xml", "findings.json", "findings", "history", "operations"):
+        assert (out / name).exists(), name

@@ -1,0 +1,86 @@
+"""How operations find their attempts on the wire, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from spark_analysis.checks import Tables
+from spark_analysis.options import Options
+
+from .conftest import rows
+from .synthetic import START_US, Story
+
+pytestmark = pytest.mark.spark
+
+
+def told(story: Story, build: Callable[[Story, Options], Tables]) -> dict[str, dict[str, Any]]:
+    return {row["message_id"]: row for row in rows(build(story, Options()).history)}
+
+
+def seqs(row: dict[str, Any]) -> list[int]:
+    return [attempt["exchange_seq"] for attempt in row["attempts"]]
+
+
+@pytest.fixture(scope="module")
+def without_ids(build: Callable[[Story, Options], Tables]) -> dict[str, dict[str, Any]]:
+    """A capture at level `partition`: no message ids on the wire."""
+    s = Story()
+    idempotent = {"producer_id": 5, "producer_epoch": 0, "record_count": 3}
+    s.produce(1, **idempotent, base_sequence=0, error_code=6, outcome="injected", fault=("lose", "error"))
+    s.produce(101, **idempotent, base_sequence=0, base_offset=100)
+    s.produce(110, **idempotent, base_sequence=3, base_offset=103)
+    s.produce(1, partition=1, base_offset=100)
+    s.send(0, "first", offset=102, took_ms=105)
+    s.send(100, "second", offset=103, took_ms=20)
+    s.send(0, "elsewhere", offset=101, partition=1, took_ms=105)
+    s.produce(500, outcome="dropped", took_ms=None, fault=("eat", "drop_request"))
+    s.send(500, "guess", outcome="fail", took_ms=900)
+    s.send(5000, "too-late", outcome="fail", took_ms=900)
+    s.produce(7000, key_hashes=[99], base_offset=-1, outcome="dropped", took_ms=None)
+    s.send(7000, "keyed", outcome="fail", took_ms=100, key_hash=99)
+    return told(s, build)
+
+
+def test_an_offset_finds_its_answer_and_the_sequence_its_earlier_attempts(
+    without_ids: dict[str, dict[str, Any]],
+) -> None:
+    first = without_ids["first"]
+    assert seqs(first) == [1, 2]
+    assert first["attempts"][0]["match_kind"] == "sequence"
+    assert first["match_kind"] in ("sequence", "offset")
+    assert first["fault_names"] == ["lose"]
+    assert first["trouble"] == "error:6"
+    assert seqs(without_ids["second"]) == [3]
+    assert without_ids["elsewhere"]["match_kind"] == "none"
+
+
+def test_a_failed_send_without_an_id_is_matched_by_time_and_says_so(without_ids: dict[str, dict[str, Any]]) -> None:
+    assert seqs(without_ids["guess"]) == [5]
+    assert without_ids["guess"]["match_kind"] == "time"
+    assert without_ids["too-late"]["match_kind"] == "none"
+    assert without_ids["keyed"]["match_kind"] == "key_hash"
+
+
+def test_with_ids_nothing_is_guessed_and_a_repeated_id_goes_with_its_call(
+    build: Callable[[Story, Options], Tables],
+) -> None:
+    s = Story()
+    s.produce(1, message_ids=["a", "b"], error_code=6, outcome="injected", fault=("lose", "error"))
+    s.produce(100, message_ids=["a", "b"], base_offset=10)
+    s.send(0, "a", outcome="fail", took_ms=50)
+    s.send(99, "a", offset=10, took_ms=50)
+    s.send(0, "b", offset=11, took_ms=150, partition=None)
+    s.send(0, "never", outcome="fail", took_ms=150)
+    s.poll(200, "b", 11)
+    history = rows(build(s, Options()).history)
+    first, again = sorted((row for row in history if row["message_id"] == "a"), key=lambda row: row["called_at_us"])
+    assert (seqs(first), seqs(again)) == ([1], [2])
+    b = next(row for row in history if row["message_id"] == "b")
+    assert (seqs(b), b["match_kind"], b["partition"]) == ([1, 2], "message_id", 0)
+    assert b["landed"] == [{"topic": "orders", "partition": 0, "offset": 11, "seen_by": "consumer"}]
+    assert (b["latency_us"], b["called_at_us"]) == (150_000, START_US)
+    never = next(row for row in history if row["message_id"] == "never")
+    assert (never["match_kind"], never["trouble"]) == ("none", "unsent")

@@ -1,0 +1,62 @@
+"""Captures that can be read, and those that are refused with one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_analysis.io import InputError, check_paths, read_captures, size_bytes
+from spark_analysis.schemas import EXCHANGE, SchemaError
+
+from .synthetic import EXCHANGE as WRITTEN
+from .synthetic import Story
+
+
+def test_missing_and_empty_folders_are_told_before_spark_starts(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="does not exist"):
+        check_paths([str(tmp_path / "nowhere")], [])
+    with pytest.raises(InputError, match=r"holds no \.parquet file"):
+        check_paths([str(tmp_path)], [])
+    (tmp_path / "capture").write_text("")
+    with pytest.raises(InputError, match="is not a capture folder"):
+        check_paths([str(tmp_path / "capture")], [])
+
+
+def test_remote_paths_are_left_to_spark(tmp_path: Path) -> None:
+    check_paths(["s3a://bucket/capture"], ["s3a://bucket/said"])
+    assert size_bytes(["s3a://bucket/capture", str(tmp_path)]) == 0
+
+
+@pytest.mark.spark
+def test_several_folders_runs_and_dates(spark: SparkSession, tmp_path: Path) -> None:
+    for name in ("1", "2"):
+        story = Story(run_id=name)
+        story.exchange(0, "Metadata")
+        story.write(tmp_path / name)
+    folders = [str(tmp_path / name / "capture") for name in ("1", "2")]
+    both = read_captures(spark, folders)
+    assert both.columns == EXCHANGE.fieldNames()
+    assert both.count() == 2
+    assert [row.run_id for row in read_captures(spark, folders, runs=["2"]).collect()] == ["2"]
+    assert read_captures(spark, folders, dates=["2025-06-15"]).count() == 2
+    assert read_captures(spark, folders, dates=["2025-06-16"]).count() == 0
+
+
+@pytest.mark.spark
+def test_another_type_or_a_missing_column_is_one_clear_line(spark: SparkSession, tmp_path: Path) -> None:
+    rows = Story().exchange(0, "Metadata")
+    table = pa.Table.from_pylist([rows], schema=WRITTEN)
+    place = table.schema.get_field_index("error_code")
+    pq.write_table(table.set_column(place, "error_code", pa.array(["six"])), tmp_path / "a.parquet")
+    with pytest.raises(SchemaError, match="column error_code is string, expected smallint") as error:
+        read_captures(spark, [str(tmp_path)])
+    assert "\n" not in str(error.value)
+    pq.write_table(table.drop_columns(["outcome"]), tmp_path / "a.parquet")
+    with pytest.raises(SchemaError, match="column outcome is missing"):
+        read_captures(spark, [str(tmp_path)])
+    pq.write_table(table.drop_columns(["seed", "detail"]), tmp_path / "a.parquet")
+    assert read_captures(spark, [str(tmp_path)]).first().seed is None

@@ -1,0 +1,102 @@
+"""Both outcome formats, and what is neither."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_analysis.outcomes import bad_lines, read_outcomes
+
+from .conftest import rows
+
+pytestmark = pytest.mark.spark
+
+PRODUCER = """\
+{"timestamp":1700000000000,"name":"startup_complete"}
+{"timestamp":1700000000100,"name":"producer_send_success","key":null,"value":"41","topic":"t","partition":2,"offset":7}
+{"timestamp":1700000000200,"name":"producer_send_error","key":null,"value":"42","topic":"t","exception":"class org.apache.kafka.common.errors.TimeoutException","message":"expired"}
+{"timestamp":1700000000300,"name":"shutdown_complete"}
+{"timestamp":1700000000300,"name":"tool_data","sent":2,"acked":1,"target_throughput":-1,"avg_throughput":1.5}
+"""  # noqa: E501
+CONSUMER = """\
+{"timestamp":1700000000000,"name":"partitions_assigned","partitions":[{"topic":"t","partition":2}]}
+{"timestamp":1700000000150,"name":"records_consumed","count":3,"partitions":[{"topic":"t","partition":2,"count":3,"minOffset":5,"maxOffset":7}]}
+{"timestamp":1700000000160,"name":"record_data","key":null,"value":"41","topic":"t","partition":2,"offset":7}
+{"timestamp":1700000000170,"name":"offsets_committed","success":true,"offsets":[{"topic":"t","partition":2,"offset":8}]}
+"""
+OURS = [
+    {"client": "c", "operation": "send", "message_id": "a", "topic": "t", "called_at_us": 1, "outcome": "pending"},
+    {"client": "c", "operation": "send", "message_id": "a", "topic": "t", "called_at_us": 1, "completed_at_us": 9,
+     "partition": 0, "offset": 3, "outcome": "ok"},
+    {"client": "c", "operation": "Receive", "message_id": "a", "topic": "t", "partition": 0, "offset": 3,
+     "completed_at_us": 20, "outcome": "OK", "thread": 12, "extra": {"ignored": True}},
+]  # fmt: skip
+BAD = ["not json", '{"operation": "send"}', '{"hello": 1}', '{"operation": "send", "outcome": "maybe"}',
+       '{"operation": "send", "outcome": "ok", "offset": "seven"}', '{"name": "novel", "timestamp": 1}']  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("said")
+    (folder / "producer.log").write_text(PRODUCER)
+    (folder / "consumer.log").write_text(CONSUMER)
+    (folder / "ours.jsonl").write_text("\n".join([*map(json.dumps, OURS), "", *BAD]))
+    return rows(read_outcomes(spark, [str(folder)]))
+
+
+def one(told: list[dict[str, Any]], **wanted: Any) -> dict[str, Any]:
+    found = [row for row in told if all(row[name] == value for name, value in wanted.items())]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def test_verifiable_producer_lines(told: list[dict[str, Any]]) -> None:
+    success = one(told, operation="send", message_id="41")
+    assert (success["outcome"], success["partition"], success["offset"]) == ("ok", 2, 7)
+    assert success["completed_at_us"] == 1700000000100000
+    assert success["client"] == "producer"
+    failure = one(told, operation="send", message_id="42")
+    assert failure["outcome"] == "fail"
+    assert failure["error"] == "org.apache.kafka.common.errors.TimeoutException: expired"
+
+
+def test_verifiable_consumer_lines(told: list[dict[str, Any]]) -> None:
+    polled = one(told, operation="poll", client="consumer", message_id=None)
+    assert (polled["offset"], polled["last_offset"], polled["record_count"]) == (5, 7, 3)
+    assert one(told, operation="poll", client="consumer", message_id="41")["offset"] == 7
+    assert one(told, operation="commit")["offset"] == 8
+
+
+def test_our_lines_and_the_last_word_of_an_operation(told: list[dict[str, Any]]) -> None:
+    sent = one(told, client="c", operation="send")
+    assert (sent["outcome"], sent["offset"], sent["completed_at_us"]) == ("ok", 3, 9)
+    read = one(told, client="c", operation="poll")
+    assert (read["outcome"], read["thread"], read["record_count"]) == ("ok", "12", 1)
+
+
+def test_bad_lines_are_kept_apart_and_lines_that_are_no_operation_are_not_bad(told: list[dict[str, Any]]) -> None:
+    bad = [row for row in told if row["bad_reason"]]
+    assert len(bad) == len(BAD)
+    assert {row["source"] for row in bad} == {"ours.jsonl"}
+    assert len(told) == 2 + 3 + 2 + len(BAD)
+
+
+def test_bad_lines_have_their_numbers_also_in_a_file_read_in_pieces(spark: SparkSession, tmp_path: Path) -> None:
+    lines = [json.dumps(OURS[1])] * 4000
+    lines[1] = BAD[0]
+    lines[2777] = BAD[3]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    (tmp_path / "b.jsonl").write_text("\n".join(["", BAD[1]]))
+    before = spark.conf.get("spark.sql.files.maxPartitionBytes")
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "100000")
+    try:
+        found = bad_lines(spark, [str(tmp_path)])
+    finally:
+        spark.conf.set("spark.sql.files.maxPartitionBytes", before)
+    assert [(Path(bad.file).name, bad.line) for bad in found] == [("a.jsonl", 2), ("a.jsonl", 2778), ("b.jsonl", 2)]
+    assert found[0].text == "not json"
+    assert found[1].reason == "unknown outcome maybe"

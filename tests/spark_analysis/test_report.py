@@ -1,0 +1,128 @@
+"""The four reports of one made-up analysis: complete, escaped, offline. No Spark here."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from spark_analysis.checks import Group
+from spark_analysis.findings import Finding, verdict
+from spark_analysis.jobs.analyze import Analysis, Drawn
+from spark_analysis.outcomes import BadLine
+from spark_analysis.profile import CaptureProfile, OutcomeProfile
+from spark_analysis.report import figures, html, junit, markdown
+from spark_analysis.report.summary import summary
+from spark_analysis.transforms.timeline import MOST_BINS, bin_width_us
+
+NASTY = "</script><b>x|y {{plotly}} \x01"
+AT = 1_750_000_000_000_000
+
+
+def finding(check: str, what: str, cases: int = 1, sentence: str = "Something happened.") -> Finding:
+    group = Group(check, what, "app", "orders", 0, NASTY, "error", "error:6", cases, cases, AT, AT, 5000, 4000)
+    wire: dict[str, Any] = {
+        "request_at_us": AT, "response_at_us": AT + 900, "connection_id": 1, "exchange_seq": 2, "api_name": "Produce",
+        "node_id": 1, "outcome": "injected", "error_code": 6, "base_offset": -1, "fault_names": [NASTY],
+        "fault_kinds": ["error"], "fault_phase": "before_broker", "match_kind": "message_id",
+    }  # fmt: skip
+    evidence = {"at_us": AT, "duration_us": 5000, "message_id": NASTY, "operation_id": 1, "note": NASTY,
+                "exchanges": [wire]}  # fmt: skip
+    return Finding(check, check.title(), what, sentence, group, (evidence,))
+
+
+@pytest.fixture
+def analysis() -> Analysis:
+    findings = [
+        finding("lost", "invalid", 3, f"Three sends were lost by {NASTY}."),
+        finding("retried", "valid"),
+        Finding("hang", "Hang", "valid", "Every send got an outcome.", None, ()),
+        Finding("commit", "Commit", "unknown", "Not judged: no commit.", None, ()),
+    ]
+    traffic = {"bin_us": AT, "api_name": "Produce", "node_id": 1, "count": 9, "errors": 1, "faulted": 1,
+               "p50_us": 5, "p99_us": 9, "max_us": 12}  # fmt: skip
+    counts = dict.fromkeys(("count", "ok", "fail", "info", "pending", "retried", "faulted", "unmatched"), 1)
+    client = {"client": NASTY, "client_version": None, "operation": "send", "quantiles": None, "max_us": None,
+              "max_blocked_us": None, **counts}  # fmt: skip
+    drawn = Drawn(
+        first_us=AT,
+        last_us=AT + 1_000_000,
+        bin_us=5000,
+        operations_bin_us=20000,
+        traffic=[traffic, {**traffic, "node_id": 2}],
+        faults=[{"rule": NASTY, "kind": "error", "api_name": "Produce", "bin_us": AT, "hits": 2, "first_us": AT,
+                 "until_us": AT + 10}],
+        outcomes=[{"bin_us": AT, "outcome": "ok", "count": 4, "max_us": 3}],
+        clients=[client],
+        spread=[{"client": "app", "faulted": True, "step": 31, "count": 4}],
+        matched={"message_id": 4, "none": 1, "attempts": 3},
+    )  # fmt: skip
+    capture = CaptureProfile(9, 9, 1, 4, 4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, AT, AT + 1, (("run-1", AT, AT + 1),))
+    said = OutcomeProfile(6, 1, 5, 4, 0, 0, 1, 0, 0, 0, 0, 0, AT, AT + 1)
+    bad = [BadLine("/data/a.jsonl", 7, "not JSON", NASTY)]
+    return Analysis(verdict(findings), findings, capture, said, bad, drawn, "out", 1.0)
+
+
+def test_the_html_is_whole_offline_and_escaped(analysis: Analysis) -> None:
+    page = html.render(analysis)
+    own = page.replace(html._asset("plotly-basic.min.js"), "")
+    assert not re.search(r"(src|href)\s*=|@import|url\(", own)
+    assert "<b>x" not in own
+    assert own.count("{{plotly}}") >= 3
+    assert own.count("</script>") == 4
+    assert "Plotly" in page
+    data = json.loads(re.search(r'id="figures">(.*?)</script>', own, re.S)[1])  # type: ignore[index]
+    assert set(data) == {"timeline", "spread", "recovery"} - {"recovery"}
+    assert "NOT_LEADER_OR_FOLLOWER" in own
+    assert "/data/a.jsonl:7" in own
+
+
+def test_colours_are_left_to_the_page(analysis: Analysis) -> None:
+    drawn = json.dumps([figures.timeline(analysis.drawn), figures.spread(analysis.drawn)])
+    assert not re.search(r'color": "(#|rgb)', drawn)
+    named = set(re.findall(r"var:(--[\w-]+)", drawn))
+    style = html._asset("style.css")
+    light, dark = style.split(":root[data-theme=dark]")
+    assert named
+    assert all(f"{name}:" in light and f"{name}:" in dark for name in named)
+
+
+def test_the_markdown_table_keeps_its_columns(analysis: Analysis) -> None:
+    rows = [line for line in markdown.render(analysis).splitlines() if line.startswith("|")]
+    assert len(rows) == 2 + 4
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 4 for row in rows)
+    assert "`/data/a.jsonl:7`" in markdown.render(analysis)
+
+
+def test_the_junit_file_parses_and_counts(analysis: Analysis) -> None:
+    suite = ElementTree.fromstring(junit.render(analysis))
+    assert {name: suite.get(name) for name in ("tests", "failures", "skipped")} == {
+        "tests": "4", "failures": "1", "skipped": "1",
+    }  # fmt: skip
+    failed = [case.get("name") for case in suite if case.find("failure") is not None]
+    assert failed == ["lost"]
+
+
+def test_the_summary_is_short_and_worst_first(analysis: Analysis) -> None:
+    lines = summary(analysis).splitlines()
+    assert lines[0] == "verdict NEGATIVE: lost"
+    assert lines[3].startswith("✗ Lost: Three sends were lost")
+    assert any("/data/a.jsonl:7 set aside: not JSON" in line for line in lines)
+    many = replace(analysis, findings=[finding(f"c{n}", "invalid") for n in range(40)])
+    assert len(summary(many).splitlines()) <= 20
+    assert "29 more findings in the report" in summary(many)
+
+
+def test_the_verdict_is_the_worst_and_undecided_alone_is_unknown(analysis: Analysis) -> None:
+    assert verdict(analysis.findings) == "invalid"
+    assert verdict([f for f in analysis.findings if f.verdict != "invalid"]) == "valid"
+    assert verdict(analysis.findings[3:]) == "unknown"
+
+
+@pytest.mark.parametrize("span_us", [1, 999, 5_000_000, 86_400_000_000, 10**14])
+def test_bins_are_bounded_whatever_the_span(span_us: int) -> None:
+    assert span_us / bin_width_us(AT, AT + span_us) <= MOST_BINS
