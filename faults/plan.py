@@ -106,10 +106,17 @@ class Plan:
         self._rules[name].released = True
         self.generation += 1
 
+    def switch(self, name: str, on: bool) -> None:
+        """Let the rule rest, or act again: it keeps its place and its counters, not what it holds. KeyError."""
+        self._rules[name].is_on = on
+        if not on:
+            self.elections.move_all_back(name)
+        self._changed()
+
     def is_held(self, rule_name: str) -> bool:
         """Whether an exchange held by that rule still has to wait."""
         rule = self._rules.get(rule_name)
-        return rule is not None and not rule.released
+        return rule is not None and rule.is_on and not rule.released
 
     def _named(self, fault: Fault) -> Fault:
         if fault.name:
@@ -138,17 +145,16 @@ class Plan:
 
     def _changed(self) -> None:
         self.generation += 1
+        acting = [rule for rule in self._rules.values() if rule.is_on]
         self._connect_rules = tuple(
-            rule
-            for rule in self._rules.values()
-            if rule.fault.phase == "connection" and not isinstance(rule.fault, StandingFault)
+            rule for rule in acting if rule.fault.phase == "connection" and not isinstance(rule.fault, StandingFault)
         )
-        if self._rules_in_order != list(self._rules.values()):
-            self._rules_in_order = list(self._rules.values())
+        if self._rules_in_order != acting:
+            self._rules_in_order = acting
             self.standing.replace(self._rules_in_order)
         rules_by_api: dict[int, list[Rule]] = {int(key): [] for key in ApiKey}
         elsewhere: list[Rule] = []
-        for rule in self._rules.values():
+        for rule in acting:
             if not rule.needs or rule.is_exhausted:
                 continue
             if rule.api_keys is None:

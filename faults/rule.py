@@ -17,7 +17,7 @@ class Rule:
     """One rule of a plan.
 
     `hits` counts the exchanges and connections hit, `refused` those it would have hit but couldn't (with the last
-    reason in `last_refusal`), `is_exhausted` says that nothing can be hit any more.
+    reason in `last_refusal`), `is_exhausted` says that nothing can be hit any more, `is_on` is what `Plan.switch` sets.
     """
 
     __slots__ = (
@@ -26,6 +26,7 @@ class Rule:
         "fault",
         "hits",
         "is_exhausted",
+        "is_on",
         "last_refusal",
         "needs",
         "random",
@@ -49,6 +50,7 @@ class Rule:
         self.last_refusal = ""
         self.released = False
         self.is_exhausted = False
+        self.is_on = True
         self.state: dict[str, Any] = {}
         self.random = random
         self.trigger = TriggerState(fault.trigger, random, now_us)

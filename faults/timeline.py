@@ -66,6 +66,11 @@ class Timeline:
         """Whether every step was due."""
         return not self._left
 
+    @property
+    def left(self) -> list[Step]:
+        """The steps that are still to come."""
+        return list(self._left)
+
     def due(self, plan: Plan, elapsed_ms: float) -> list[Operation]:
         """What has to be done now, in the order of the steps; each step is handed out once."""
         operations: list[Operation] = []

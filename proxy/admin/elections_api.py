@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from faults.election import Election
+from faults.election import Election, Move
 from proxy.admin.problems import not_found
 from proxy.admin.target import ControlledProxy
 
@@ -31,13 +31,15 @@ class ElectionRequest(BaseModel):
 
 
 class ElectionState(BaseModel):
-    """An election that lasts."""
+    """A partition without a leader for a while, or one that is shown under another leader than its true one."""
 
     topic: str
     partition_index: int
-    started_us: int = Field(description="When it began, µs since the epoch.")
-    until_us: int = Field(description="When it ends by itself.")
+    leader_id: int | None = Field(None, description="The broker shown to lead instead; null while nobody does.")
+    started_us: int | None = Field(None, description="When it began, µs since the epoch; null for another leader.")
+    until_us: int | None = Field(None, description="When it ends by itself; null: when it is ended, or its rule goes.")
     started_by: str = Field(description="The rule that began it, or `election` over HTTP.")
+    kind: str = Field(description="That rule's kind.")
 
 
 def make_router(proxy: ControlledProxy) -> APIRouter:
@@ -46,8 +48,9 @@ def make_router(proxy: ControlledProxy) -> APIRouter:
 
     @router.get("/v1/elections")
     async def list_elections() -> list[ElectionState]:
-        """The elections that last."""
-        return [_state(election) for election in proxy.plan.elections.list(proxy.now_us())]
+        """The elections that last, and the partitions that are shown under another leader."""
+        elections = proxy.plan.elections
+        return [_state(entry) for entry in (*elections.list(proxy.now_us()), *elections.moves())]
 
     @router.post("/v1/elections", status_code=201)
     async def start_election(wanted: ElectionRequest) -> ElectionState:
@@ -63,23 +66,24 @@ def make_router(proxy: ControlledProxy) -> APIRouter:
         topic: Annotated[str | None, Query(min_length=1, max_length=249)] = None,
         partition_index: Annotated[int | None, Query(ge=0, le=2**31 - 1)] = None,
     ) -> Response:
-        """End the elections of a topic's partition, of a topic, or all of them."""
+        """Let the true leaders of a topic's partition, of a topic, or of all partitions lead again."""
         elections = proxy.plan.elections
         ended = [
-            election
-            for election in elections.list(proxy.now_us())
-            if topic in (None, election.topic) and partition_index in (None, election.partition_index)
+            entry
+            for entry in (*elections.list(proxy.now_us()), *elections.moves())
+            if topic in (None, entry.topic) and partition_index in (None, entry.partition_index)
         ]
         if not ended and (topic is not None or partition_index is not None):
             raise not_found("election", f"{topic or '*'}-{'*' if partition_index is None else partition_index}")
-        for election in ended:
-            elections.end(election.topic, election.partition_index)
+        for entry in ended:
+            end = elections.end if isinstance(entry, Election) else elections.move_back
+            end(entry.topic, entry.partition_index)
         proxy.plan_changed()
         return Response(status_code=204)
 
     return router
 
 
-def _state(election: Election) -> ElectionState:
-    fields: dict[str, Any] = election._asdict()
+def _state(entry: Election | Move) -> ElectionState:
+    fields: dict[str, Any] = entry._asdict()
     return ElectionState.model_validate(fields)

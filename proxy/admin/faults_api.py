@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Query, Request
+from pydantic import BaseModel, ConfigDict
 from starlette.responses import JSONResponse, Response
 
 from faults.base import Fault
@@ -22,14 +23,24 @@ _POLL_S: Final = 0.005
 
 Name = Annotated[str, Path(min_length=1, max_length=255, description="The rule's name.")]
 
+
+class Switch(BaseModel):
+    """Whether a rule may strike."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [{"enabled": False}]})
+
+    enabled: bool
+
+
 _RULE_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "description": "A fault document, and what has become of it.",
-    "required": ["name", "kind", "hits", "exhausted", "released"],
+    "required": ["name", "kind", "hits", "enabled", "exhausted", "released"],
     "properties": {
         "name": {"type": "string", "examples": ["slow-election"]},
         "kind": {"type": "string", "examples": ["error"]},
         "hits": {"type": "integer", "description": "How often it struck."},
+        "enabled": {"type": "boolean", "description": "It may strike; PATCH switches it off and on."},
         "exhausted": {"type": "boolean", "description": "It cannot strike any more."},
         "released": {"type": "boolean", "description": "What it held was let go."},
     },
@@ -38,13 +49,14 @@ _RULE_SCHEMA: Final[dict[str, Any]] = {
 
 
 def rule_document(rule: Rule) -> dict[str, Any]:
-    """A rule as `/v1` shows it: its fault document with `hits`, `exhausted` and `released` beside."""
+    """A rule as `/v1` shows it: its fault document with its `hits` and its state beside."""
     return {
         **rule.fault.model_dump(mode="json", exclude_unset=True),
         "name": rule.name,
         "kind": rule.fault.kind,
         "phase": rule.fault.phase,
         "hits": rule.hits,
+        "enabled": rule.is_on,
         "exhausted": rule.is_exhausted,
         "released": rule.released,
     }
@@ -125,6 +137,14 @@ def make_router(proxy: ControlledProxy, stopping: asyncio.Event) -> APIRouter:
         rule = proxy.plan.replace(name, fault, proxy.now_us())
         proxy.plan_changed()
         return JSONResponse(rule_document(rule), status_code=200 if existed else 201)
+
+    @router.patch("/v1/faults/{name}", responses=_answers(200, "The rule."))
+    async def switch_fault(name: Name, wanted: Switch) -> Response:
+        """Switch a rule off or on: it keeps its place and its counters, but not what it holds."""
+        rule = _rule(proxy, name)
+        proxy.plan.switch(name, wanted.enabled)
+        proxy.plan_changed()
+        return JSONResponse(rule_document(rule))
 
     @router.delete("/v1/faults/{name}", status_code=204)
     async def remove_fault(name: Name) -> Response:

@@ -1,14 +1,18 @@
-"""`/v1/timelines`: faults that come and go by time and by hits."""
+"""`/v1/timelines`: faults that come and go by time and by hits; `/v1/incidents`: those that come with notleader."""
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 
+import yaml
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
 from faults.schema import FaultDocumentError
-from faults.timeline import Timeline, parse_timeline
+from faults.timeline import Add, Clear, Operation, Remove, Step, Timeline, parse_timeline
 from proxy.admin import documents_api as documents
 from proxy.admin.problems import Finding, Problem
 from proxy.admin.target import ControlledProxy
@@ -65,6 +69,26 @@ _BODY: Final[dict[str, Any]] = {
         },
     }
 }
+_INCIDENT: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["name", "title", "story", "links", "steps"],
+    "properties": {
+        "name": {"type": "string", "examples": ["sarama-hang"]},
+        "title": {"type": "string"},
+        "story": {"type": "string"},
+        "links": {"type": "array", "items": {"type": "string"}},
+        "steps": {"type": "array", "items": _STEP},
+    },
+}
+_STEP_STATE: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["when", "what", "done"],
+    "properties": {
+        "when": {"type": "string", "examples": ["at 1.5 s", "after 4 hits of no-leader"]},
+        "what": {"type": "string", "examples": ["add no-leader (error)", "remove no-leader", "clear"]},
+        "done": {"type": "boolean"},
+    },
+}
 _STATE: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "description": "The timeline that runs or ran last.",
@@ -73,7 +97,11 @@ _STATE: Final[dict[int | str, dict[str, Any]]] = {
                 "schema": {
                     "type": "object",
                     "required": ["running"],
-                    "properties": {"running": {"type": "boolean"}, "steps": {"type": "integer"}},
+                    "properties": {
+                        "running": {"type": "boolean"},
+                        "steps": {"type": "integer"},
+                        "timeline": {"type": "array", "items": _STEP_STATE},
+                    },
                     "additionalProperties": True,
                 }
             }
@@ -105,7 +133,35 @@ def make_router(proxy: ControlledProxy) -> APIRouter:
         proxy.timeline = None
         return Response(status_code=204)
 
+    @router.get(
+        "/v1/incidents",
+        responses={
+            200: {
+                "description": "Each with its story, and its faults as the `steps` of a timeline.",
+                "content": {"application/json": {"schema": {"type": "array", "items": _INCIDENT}}},
+            }
+        },
+    )
+    async def list_incidents() -> Response:
+        """What happened to others: POST the `steps` of one, as they are or changed, to `/v1/timelines`."""
+        return JSONResponse(_incidents())
+
     return router
+
+
+@cache
+def _incidents() -> list[dict[str, Any]]:
+    """The incident files of the package, their rules from the start on as a first step."""
+    found = []
+    for file in sorted(Path(str(files("faults"))).joinpath("incidents").glob("*.yaml")):
+        document = yaml.safe_load(file.read_text("utf-8"))
+        # Some incidents differ by run: the first is the one in which it happens.
+        source = next((one for one in (document, *document.get("runs", ())) if one.keys() & {"faults", "steps"}), {})
+        steps = [{"at": "0s", "add": fault} for fault in source.get("faults") or ()] + (source.get("steps") or [])
+        if steps:
+            found.append({"name": document["name"], "title": document["title"], "story": document["story"].strip()})
+            found[-1] |= {"links": document.get("links", []), "steps": steps}
+    return found
 
 
 def _parse(document: Any) -> Timeline:
@@ -125,7 +181,28 @@ def _parse(document: Any) -> Timeline:
 def _document(timeline: Timeline | None) -> dict[str, Any]:
     if timeline is None:
         return {"running": False}
-    return {"running": not timeline.finished, "steps": len(timeline.steps)}
+    left = {id(step) for step in timeline.left}
+    steps = [
+        {"when": _when(step), "what": ", ".join(map(_what, step.operations)), "done": id(step) not in left}
+        for step in timeline.steps
+    ]
+    return {"running": not timeline.finished, "steps": len(steps), "timeline": steps}
+
+
+def _when(step: Step) -> str:
+    if step.at_ms is not None:
+        return f"at {step.at_ms / 1000:g} s"
+    return f"after {step.hits} {'hit' if step.hits == 1 else 'hits'} of {step.after_fault}"
+
+
+def _what(operation: Operation) -> str:
+    match operation:
+        case Add(fault):
+            return f"add {fault.name} ({fault.kind})" if fault.name else f"add {fault.kind}"
+        case Remove(name):
+            return f"remove {name}"
+        case Clear():
+            return "clear"
 
 
 def _invalid(findings: list[Finding]) -> Problem:

@@ -233,3 +233,31 @@ def test_a_local_answer_is_encodable_in_the_version_of_the_request() -> None:
         "throttle_time_ms": 0,
         "error_code": 27,
     }
+
+
+def test_a_rule_that_is_switched_off_rests_with_its_counters_and_its_place() -> None:
+    plan = Plan(
+        faults=[
+            fault(name="first", kind="close", trigger={"times": 2}),
+            fault(name="second", kind="reset", trigger=FOREVER),
+            fault(name="stands", kind="refuse"),
+        ]
+    )
+    assert plan.on_request(connection(), HEARTBEAT, 0).hits[0].rule_name == "first"
+    for name in ("first", "stands"):
+        plan.switch(name, False)
+    assert plan.on_request(connection(), HEARTBEAT, 0).hits[0].rule_name == "second"
+    assert plan.listener("bootstrap", None, 0).fate == "open"
+    assert [rule.name for rule in plan.rules()] == ["first", "second", "stands"]
+    for name in ("first", "stands"):
+        plan.switch(name, True)
+    assert plan.on_request(connection(), HEARTBEAT, 0).hits[0].rule_name == "first"
+    assert plan.get("first").hits == 2
+    assert plan.listener("bootstrap", None, 0).fate == "refusing"
+
+
+def test_what_a_switched_off_rule_holds_is_let_go() -> None:
+    plan = Plan(faults=[fault(name="held", kind="stall")])
+    assert plan.is_held("held")
+    plan.switch("held", False)
+    assert not plan.is_held("held")

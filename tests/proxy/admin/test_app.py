@@ -41,9 +41,9 @@ async def test_a_wrong_method_says_which_ones_there_are(client: httpx.AsyncClien
     answer = await client.put("/v1/connections")
     assert answer.status_code == 405
     assert answer.headers["allow"] == "GET"
-    assert (await client.patch("/v1/faults/x")).headers["allow"] == "DELETE, GET, PUT"
+    assert (await client.post("/v1/faults/x")).headers["allow"] == "DELETE, GET, PATCH, PUT"
     assert (await client.put("/v1/faults/schema/")).status_code == 404
-    assert (await client.patch("/v1/faults/schema")).headers["allow"] == "GET"
+    assert (await client.post("/v1/faults/schema")).headers["allow"] == "GET"
     assert answer.json()["status"] == 405
 
 
@@ -179,6 +179,23 @@ class TestElections:
         assert (await client.delete("/v1/elections?topic=orders")).status_code == 404
         assert (await client.delete("/v1/elections")).status_code == 204
 
+    async def test_who_is_shown_to_lead_instead_is_listed_and_ended(
+        self, client: httpx.AsyncClient, proxy: FakeProxy
+    ) -> None:
+        proxy.plan.elections.move("orders", 3, 2, "moved")
+        (shown,) = (await client.get("/v1/elections")).json()
+        assert shown == {
+            "topic": "orders",
+            "partition_index": 3,
+            "leader_id": 2,
+            "started_us": None,
+            "until_us": None,
+            "started_by": "moved",
+            "kind": "leader_move",
+        }
+        assert (await client.delete("/v1/elections?topic=orders")).status_code == 204
+        assert (await client.get("/v1/elections")).json() == []
+
     async def test_it_is_over_when_its_time_is(self, client: httpx.AsyncClient, proxy: FakeProxy) -> None:
         await client.post("/v1/elections", json={"topic": "orders", "partition_index": 0, "for_ms": 500})
         proxy.clock_us += 500_000
@@ -200,6 +217,36 @@ class TestTimelines:
         assert (await client.get("/v1/timelines")).json()["running"] is True
         assert (await client.delete("/v1/timelines")).status_code == 204
         assert (await client.get("/v1/timelines")).json()["running"] is False
+
+    async def test_each_step_says_when_what_and_whether_it_was(
+        self, client: httpx.AsyncClient, proxy: FakeProxy
+    ) -> None:
+        steps = [
+            {"at": "0s", "add": {"kind": "close", "name": "cut"}},
+            {"after": {"fault": "cut", "hits": 1}, "remove": "cut"},
+            {"at": "1.5s", "add": {"kind": "close"}, "clear": True},
+        ]
+        await client.post("/v1/timelines", json={"steps": steps})
+        assert proxy.timeline is not None
+        proxy.timeline.run_due(proxy.plan, 0, proxy.clock_us)
+        state = (await client.get("/v1/timelines")).json()
+        assert [tuple(step.values()) for step in state["timeline"]] == [
+            ("at 0 s", "add cut (close)", True),
+            ("after 1 hit of cut", "remove cut", False),
+            ("at 1.5 s", "clear, add close", False),
+        ]
+        proxy.serve()
+        proxy.timeline.run_due(proxy.plan, 1, proxy.clock_us)
+        state = (await client.get("/v1/timelines")).json()
+        assert [step["done"] for step in state["timeline"]] == [True, True, False]
+
+    async def test_every_incident_can_be_started_as_it_is(self, client: httpx.AsyncClient) -> None:
+        incidents = (await client.get("/v1/incidents")).json()
+        assert "sarama-hang" in [incident["name"] for incident in incidents]
+        for incident in incidents:
+            assert incident["title"]
+            started = await client.post("/v1/timelines", json={"steps": incident["steps"]})
+            assert (started.status_code, started.json()["running"]) == (201, True), incident["name"]
 
     @pytest.mark.parametrize(
         "body", [{}, {"steps": []}, {"steps": [{"at": "soon"}]}, {"steps": [{"at": "1s"}]}, {"steps": [], "x": 1}, 3]

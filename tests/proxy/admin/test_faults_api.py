@@ -26,6 +26,7 @@ async def test_a_fault_is_added_shown_and_removed(client: httpx.AsyncClient, pro
         **CLOSE,
         "phase": "before_broker",
         "hits": 0,
+        "enabled": True,
         "exhausted": False,
         "released": False,
     }
@@ -35,6 +36,17 @@ async def test_a_fault_is_added_shown_and_removed(client: httpx.AsyncClient, pro
     assert (await client.delete("/v1/faults/cut")).status_code == 204
     assert await names(client) == []
     assert proxy.changes == 2
+
+
+async def test_a_fault_is_switched_off_and_on(client: httpx.AsyncClient, proxy: FakeProxy) -> None:
+    await client.post("/v1/faults", json=CLOSE)
+    for enabled in (False, True):
+        switched = await client.patch("/v1/faults/cut", json={"enabled": enabled})
+        assert (switched.status_code, switched.json()["enabled"]) == (200, enabled)
+        proxy.serve()
+        assert (await client.get("/v1/faults/cut")).json()["hits"] == int(enabled)
+    assert (await client.patch("/v1/faults/cut", json={"enabled": "no"})).status_code == 422
+    assert (await client.patch("/v1/faults/other", json={"enabled": True})).status_code == 404
 
 
 async def test_a_list_is_added_in_order_and_gets_names(client: httpx.AsyncClient) -> None:
