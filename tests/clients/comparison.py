@@ -20,8 +20,9 @@ import pyarrow.dataset as dataset
 from proxy.lab.process import Child
 from proxy.wire.names import ApiKey
 from tests.clients.catalog import Client
+from tests.clients.identity import assert_same_bytes
 from tests.clients.scenario import Result
-from tests.clients.tap import Asked, Conversation, TappedCluster
+from tests.clients.tap import FRONT_HOST, Asked, Conversation, TappedCluster, before, spoken
 
 _SCENARIO_S = 180
 _READY_S = 30
@@ -48,6 +49,12 @@ class Running:
     listen: str
     brokers: list[str]
     pid: int
+    broker_ports: dict[int, int]
+
+    @property
+    def ports(self) -> list[int]:
+        """Every port it listens on, the one for bootstrapping first."""
+        return [int(self.listen.rpartition(":")[2]), *self.broker_ports.values()]
 
 
 @contextlib.contextmanager
@@ -65,7 +72,8 @@ def notleader_run(kafka: str, capture: Path, log: Path, *flags: str) -> Iterator
         line = child.popen.stdout.readline()
         assert line, f"the proxy ended: {log.read_text()}"
         ready = json.loads(line)
-        yield Running(ready["listen"], sorted(ready["brokers"].values()), child.pid)
+        ports = {int(node_id): int(address.rpartition(":")[2]) for node_id, address in ready["brokers"].items()}
+        yield Running(ready["listen"], sorted(ready["brokers"].values()), child.pid, ports)
         child.send_signal(signal.SIGTERM)
         assert child.wait(_READY_S) == 0, log.read_text()
     finally:
@@ -117,17 +125,21 @@ def check(client: Client, cluster: TappedCluster, folder: Path) -> None:
     direct_kinds = kinds(cluster.conversations())
 
     capture, log = folder / "capture", folder / "proxy.log"
-    with notleader_run(cluster.tapped, capture, log, "--capture-level", "partition") as proxy:
+    flags = ("--capture-level", "partition", "--advertise", FRONT_HOST)
+    with notleader_run(cluster.tapped, capture, log, *flags) as proxy, before(proxy.ports) as front:
         cluster.forget(proxy.pid)
-        through = play(client, proxy.listen, f"{client.name}-proxied", replicas, folder / "through.log")
+        bootstrap = f"{FRONT_HOST}:{proxy.ports[0]}"
+        through = play(client, bootstrap, f"{client.name}-proxied", replicas, folder / "through.log")
         _until_quiet(cluster)
-    assert in_order(through) == client.expected(proxy.brokers, replicas)
+    told = {node_id: (FRONT_HOST, port) for node_id, port in proxy.broker_ports.items()}
+    assert in_order(through) == client.expected([f"{host}:{port}" for host, port in told.values()], replicas)
 
     rows = captured(capture)
     conversations = cluster.conversations(but_of="notleader")
     assert conversations, "the client spoke to a broker through the proxy"
     assert all(each.by_watched for each in conversations), "only the proxy connects to a broker"
     assert_complete(rows, conversations)
+    assert_same_bytes(spoken(front), conversations, told)
     troubles = [row for row in rows if row["event"] not in ("exchange", "connect", "disconnect")]
     assert not troubles, troubles
     unread = [

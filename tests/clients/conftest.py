@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("tests.clients.comparison")
+pytest.register_assert_rewrite("tests.clients.comparison", "tests.clients.identity")
 
 from tests.clients.tap import TappedCluster  # noqa: E402 — what is rewritten must not be imported before
 

@@ -1,7 +1,7 @@
-"""A witness between the proxy and the brokers: it forwards every byte, and counts the frames by itself.
+"""Witnesses on both sides of the proxy: they forward every byte, and cut the stream into frames by themselves.
 
-It knows nothing of `proxy.wire`: a length, four header fields, no more. What it saw is held against what the
-capture says.
+They know nothing of `proxy.wire`: a length, four header fields, no more. What the one between proxy and broker saw
+is held against what the capture says, and against what the one between client and proxy saw, byte by byte.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +19,8 @@ from proxy.lab.kafka import KafkaCluster
 from proxy.lab.node import Node
 
 HOST = "127.0.0.1"
+# The proxy advertises this name of the loopback; the ports are its own, and the witness listens on them here.
+FRONT_HOST = "127.0.0.2"
 
 
 class Asked(NamedTuple):
@@ -32,14 +34,17 @@ class Asked(NamedTuple):
 
 @dataclass(slots=True)
 class Conversation:
-    """One connection to a broker; `answers` maps correlation ids to sizes with the length prefix, in bytes.
+    """One connection; `answers` maps correlation ids to sizes with the length prefix, in bytes.
 
+    `sent` and `received` are the frames themselves without their lengths, as the client's side of it sees them;
     `by_watched` says whether the process that the tap was told to watch for is the one that connected.
     """
 
     by_watched: bool
     asked: list[Asked] = field(default_factory=list)
     answers: dict[int, int] = field(default_factory=dict)
+    sent: list[bytes] = field(default_factory=list)
+    received: list[bytes] = field(default_factory=list)
     client_id: str | None = None
 
 
@@ -61,15 +66,19 @@ class Frames:
 
 
 class Tap:
-    """Listens in one broker's place and notes every conversation with it."""
+    """Listens in the place of who listens on `target_port`, and notes every conversation with it.
 
-    def __init__(self, broker_port: int) -> None:
-        self.broker_port = broker_port
-        self.port = 0
+    Port 0 takes a free one; ``port`` is the one taken once it is started.
+    """
+
+    def __init__(self, target_port: int, host: str = HOST, port: int = 0) -> None:
+        self.target_port = target_port
+        self.host = host
+        self.port = port
         self.watched_pid: int | None = None
         self.conversations: list[Conversation] = []
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name=f"tap-{broker_port}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"tap-{target_port}", daemon=True)
         self._started = threading.Event()
         self._stop = asyncio.Event()
 
@@ -86,7 +95,7 @@ class Tap:
             runner.run(self._serve())
 
     async def _serve(self) -> None:
-        server = await asyncio.start_server(self._connection, HOST, 0)
+        server = await asyncio.start_server(self._connection, self.host, self.port)
         self.port = server.sockets[0].getsockname()[1]
         self._started.set()
         await self._stop.wait()
@@ -97,7 +106,7 @@ class Tap:
         conversation = Conversation(self.watched_pid is not None and port in ports_of(self.watched_pid))
         self.conversations.append(conversation)
         try:
-            broker, to_broker = await asyncio.open_connection(HOST, self.broker_port)
+            broker, to_broker = await asyncio.open_connection(HOST, self.target_port)
         except OSError:
             to_client.close()
             return
@@ -105,11 +114,13 @@ class Tap:
         def asked(frame: bytes) -> None:
             api_key, version, correlation_id, length = struct.unpack_from(">hhih", frame)
             conversation.asked.append(Asked(api_key, version, correlation_id, len(frame) + 4))
+            conversation.sent.append(frame)
             if length >= 0:
                 conversation.client_id = frame[10 : 10 + length].decode()
 
         def answered(frame: bytes) -> None:
             conversation.answers[struct.unpack_from(">i", frame)[0]] = len(frame) + 4
+            conversation.received.append(frame)
 
         async with asyncio.TaskGroup() as both:
             both.create_task(_pump(client, to_broker, Frames(asked)))
@@ -165,8 +176,23 @@ class TappedCluster(KafkaCluster):
 
     def conversations(self, *, but_of: str | None = None) -> list[Conversation]:
         """What was seen, without the connections that said nothing and those of one client id."""
-        seen = [conversation for tap in self.taps.values() for conversation in tap.conversations]
-        return [each for each in seen if each.asked and (but_of is None or each.client_id != but_of)]
+        return [each for each in spoken(self.taps.values()) if but_of is None or each.client_id != but_of]
+
+
+@contextlib.contextmanager
+def before(ports: Iterable[int]) -> Iterator[list[Tap]]:
+    """Taps between the clients and a proxy that listens on these ports of the loopback and advertises FRONT_HOST."""
+    with contextlib.ExitStack() as stack:
+        taps = [Tap(port, FRONT_HOST, port) for port in ports]
+        for tap in taps:
+            tap.start()
+            stack.callback(tap.stop)
+        yield taps
+
+
+def spoken(taps: Iterable[Tap]) -> list[Conversation]:
+    """What these taps saw, without the connections that said nothing."""
+    return [conversation for tap in taps for conversation in tap.conversations if conversation.asked]
 
 
 def ports_of(pid: int) -> set[int]:
