@@ -1,27 +1,24 @@
-"""Bring jars from a Maven repository into the cache, each checked against a lock file."""
+"""Bring jars into the cache, with Maven or jgo, each checked against a lock file."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib
+import importlib.util
 import os
 import re
 import shutil
 import ssl
 import subprocess
 import tempfile
-import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-
-import certifi
-import httpx
 
 from proxy.lab.errors import LabError
 from proxy.lab.paths import cache_folder
 
-CENTRAL = "https://repo1.maven.org/maven2"
 _LOCKS = Path(__file__).parent / "locks"
 _COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
@@ -40,6 +37,12 @@ class LockedJar:
     path: str
     sha256: str
 
+    @property
+    def coordinates(self) -> str:
+        """`group:artifact:version`, as its path spells them."""
+        *group, name, version, _ = self.path.split("/")
+        return f"{'.'.join(group)}:{name}:{version}"
+
 
 def locked_versions(artifact: str) -> list[str]:
     """Versions of an artifact that have a lock file, oldest first."""
@@ -54,26 +57,36 @@ def version_key(version: str) -> tuple[int, ...]:
 def resolve(artifact: str, version: str, poms: Iterable[str], progress: Progress | None = None) -> list[Path]:
     """The jars of `artifact` at `version`, all present in the cache; raises `JarsError`.
 
-    With a lock file the jars come from the local Maven repository or over HTTPS, and every byte is checked.
-    Without one, or when no download gets through, Maven resolves `poms` (`group:artifact`, version implied,
-    or `group:artifact:version`) under the user's own settings. The second use takes no network.
+    With a lock file every byte is checked. Without one Maven resolves `poms` (`group:artifact`, version implied, or
+    `group:artifact:version`) under the user's own settings. The second use takes no network.
     """
     lock = _LOCKS / f"{artifact}-{version}.sha256"
     if not lock.exists():
-        return _resolve_with_maven(artifact, version, list(poms), "no lock file for it")
-    jars = read_lock(lock)
-    try:
-        return _fetch_all(jars, progress)
-    except JarsError as error:
-        if shutil.which("mvn") is None:
-            raise
-        _resolve_with_maven(artifact, version, list(poms), str(error))
-        return _fetch_all(jars, progress)
+        return _resolve_with_maven(artifact, version, list(poms))
+    return fetch(lock, progress)
 
 
 def fetch(lock: Path, progress: Progress | None = None) -> list[Path]:
-    """The jars that a lock file names, in the cache; raises `JarsError`."""
-    return _fetch_all(read_lock(lock), progress)
+    """The jars that a lock file names, in the cache; raises `JarsError`.
+
+    What isn't there comes from the local Maven repository, else with jgo, else with Maven under the user's own
+    settings; Maven goes first where there are settings.
+    """
+    jars = read_lock(lock)
+    folder = jar_folder()
+    # A jar gets its name by rename after its check, so one that is there is whole.
+    missing = [jar for jar in jars if not (folder / jar.path).exists()]
+    missing = [jar for jar in missing if not _kept_by_maven(jar)]
+    if missing:
+        if progress is not None:
+            progress(len(jars) - len(missing), len(jars))
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as work:
+            for done, (jar, file) in enumerate(_download(missing, Path(work)), len(jars) - len(missing) + 1):
+                if not _store(file.read_bytes(), jar):
+                    raise JarsError(f"{jar.path} is not the file that was locked (SHA-256 differs)")
+                if progress is not None:
+                    progress(done, len(jars))
+    return [folder / jar.path for jar in jars]
 
 
 def read_lock(lock: Path) -> list[LockedJar]:
@@ -89,115 +102,104 @@ def jar_folder() -> Path:
     return folder
 
 
-def _fetch_all(jars: list[LockedJar], progress: Progress | None) -> list[Path]:
-    folder = jar_folder()
-    # A jar gets its name by rename after its check, so one that is there is whole.
-    missing = [jar for jar in jars if not (folder / jar.path).exists()]
-    if missing:
-        done = len(jars) - len(missing)
-        if progress is not None:
-            progress(done, len(jars))
-        repository = _repository()
-        with (
-            httpx.Client(verify=_trust(), timeout=60, follow_redirects=True) as client,
-            ThreadPoolExecutor(8) as pool,
-        ):
-            fetches = [pool.submit(_fetch, jar, folder, client, repository) for jar in missing]
-            try:
-                for fetch in as_completed(fetches):
-                    fetch.result()
-                    done += 1
-                    if progress is not None:
-                        progress(done, len(jars))
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-    return [folder / jar.path for jar in jars]
-
-
-def _fetch(jar: LockedJar, folder: Path, client: httpx.Client, repository: str) -> None:
-    target = folder / jar.path
-    target.parent.mkdir(parents=True, exist_ok=True)
+def _kept_by_maven(jar: LockedJar) -> bool:
     local = Path.home() / ".m2" / "repository" / jar.path
-    if local.exists() and _store(local.read_bytes(), jar, target):
-        return
-    url = f"{repository}/{jar.path}"
-    try:
-        response = client.get(url)
-        response.raise_for_status()
-    except httpx.HTTPError as error:
-        raise JarsError(f"cannot download {url}: {error}") from error
-    if not _store(response.content, jar, target):
-        raise JarsError(f"{url} is not the file that was locked (SHA-256 differs)")
+    return local.exists() and _store(local.read_bytes(), jar)
 
 
-def _store(content: bytes, jar: LockedJar, target: Path) -> bool:
-    """Write the jar if it is the locked one; false when it is not."""
+def _store(content: bytes, jar: LockedJar) -> bool:
+    """Put the jar into the cache if it is the locked one; false when it is not."""
     if hashlib.sha256(content).hexdigest() != jar.sha256:
         return False
+    target = jar_folder() / jar.path
+    target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".part-", delete=False) as part:
         part.write(content)
     os.replace(part.name, target)
     return True
 
 
-def _trust() -> ssl.SSLContext:
-    """The system's authorities (SSL_CERT_FILE included) and certifi's: either alone is missing somewhere."""
-    context = ssl.create_default_context()
-    context.load_verify_locations(certifi.where())
-    return context
+def _download(jars: list[LockedJar], work: Path) -> Iterator[tuple[LockedJar, Path]]:
+    """Bring the jars somewhere below `work`, and yield each that is there."""
+    ways = []
+    if importlib.util.find_spec("jgo") is not None:
+        ways.append(_download_with_jgo)
+    if shutil.which("mvn") is not None:
+        # Who has settings has reasons: a mirror, a proxy. Without them jgo is quicker than Maven's first start.
+        ways.insert(0 if (Path.home() / ".m2" / "settings.xml").exists() else 1, _download_with_maven)
+    if not ways:
+        raise JarsError(
+            f"{jars[0].path}: there is neither Maven nor jgo to fetch it. Install Maven, or let pip do it:"
+            " pip install 'notleader[kafka]'"
+        )
+    for way in ways:
+        try:
+            yield from way([jar for jar in jars if not (jar_folder() / jar.path).exists()], work / way.__name__)
+        except JarsError:
+            if way is ways[-1]:
+                raise
+        else:
+            return
 
 
-def _repository() -> str:
-    """NOTLEADER_MAVEN_URL, else the user's Maven mirror of central, else central."""
-    chosen = os.environ.get("NOTLEADER_MAVEN_URL") or _mirror_of_central() or CENTRAL
-    return chosen.rstrip("/")
+def _download_with_maven(jars: list[LockedJar], work: Path) -> Iterator[tuple[LockedJar, Path]]:
+    # One project: exactly these, and nothing that they depend on.
+    _copy_with_maven([(jar.coordinates, "*:*") for jar in jars], work)
+    yield from ((jar, work / jar.path) for jar in jars)
 
 
-def _mirror_of_central() -> str | None:
-    try:
-        settings = ElementTree.parse(Path.home() / ".m2" / "settings.xml")
-    except (OSError, ElementTree.ParseError):
-        return None
-    for mirror in settings.iter():
-        if mirror.tag.rpartition("}")[2] != "mirror":
-            continue
-        fields = {child.tag.rpartition("}")[2]: (child.text or "").strip() for child in mirror}
-        of = fields.get("mirrorOf", "").split(",")
-        if "!central" not in of and {"central", "*", "external:*"} & set(of):
-            return fields.get("url")
-    return None
+def _download_with_jgo(jars: list[LockedJar], work: Path) -> Iterator[tuple[LockedJar, Path]]:
+    """jgo knows Maven Central by itself; NOTLEADER_MAVEN_URL names another repository."""
+    maven = importlib.import_module("jgo.maven")
+    # requests, below jgo, trusts its own list of authorities only, unless told of the system's.
+    system = ssl.get_default_verify_paths().cafile
+    if system is not None:
+        os.environ.setdefault("REQUESTS_CA_BUNDLE", system)
+    chosen = os.environ.get("NOTLEADER_MAVEN_URL")
+    context = maven.MavenContext(
+        repo_cache=work, remote_repos={"chosen": chosen.rstrip("/")} if chosen else None, timeout=60
+    )
+
+    def bring(jar: LockedJar) -> tuple[LockedJar, Path]:
+        group, name, version = jar.coordinates.split(":")
+        try:
+            context.project(group, name).at_version(version).artifact().resolve()
+        except (RuntimeError, OSError) as error:  # OSError: requests' own are
+            raise JarsError(f"cannot download {jar.path}: {error}") from error
+        return jar, work / jar.path
+
+    failed: JarsError | None = None
+    with ThreadPoolExecutor(8) as pool:
+        fetches = [pool.submit(bring, jar) for jar in jars]
+        try:
+            for fetched in as_completed(fetches):
+                try:
+                    yield fetched.result()
+                except CancelledError:
+                    continue
+                except JarsError as error:
+                    # Those on their way are kept: the next try has less to do.
+                    failed = failed or error
+                    pool.shutdown(wait=False, cancel_futures=True)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+    if failed is not None:
+        raise failed
 
 
-def _resolve_with_maven(artifact: str, version: str, poms: list[str], why: str) -> list[Path]:
+def _resolve_with_maven(artifact: str, version: str, poms: list[str]) -> list[Path]:
     """Let Maven copy the runtime jars of `poms` into the cache; a killed run leaves nothing that counts."""
     manifest = jar_folder() / f"{artifact}-{version}.list"
     if manifest.exists():
         return [jar_folder() / line for line in manifest.read_text().splitlines()]
-    maven = shutil.which("mvn")
-    if maven is None:
+    if shutil.which("mvn") is None:
         known = ", ".join(locked_versions(artifact)) or "none"
-        raise JarsError(f"{artifact} {version}: {why}, and there is no Maven (without it: {known})")
+        raise JarsError(f"{artifact} {version}: no lock file for it, and there is no Maven (without it: {known})")
+    # kafka-tools drags in all of Connect, and older ones a second logging backend.
+    without = ("org.apache.kafka:connect-runtime", "org.slf4j:slf4j-reload4j")
     with tempfile.TemporaryDirectory(dir=jar_folder(), prefix=".maven-") as work:
-        (Path(work) / "pom.xml").write_text(_pom(poms, version))
-        ran = subprocess.run(
-            [
-                maven,
-                "--batch-mode",
-                "--quiet",
-                _COPY_DEPENDENCIES,
-                "-DincludeScope=runtime",
-                "-Dmdep.useRepositoryLayout=true",
-                f"-DoutputDirectory={work}/jars",
-            ],
-            cwd=work,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        if ran.returncode != 0:
-            said = next((line for line in ran.stdout.splitlines() if "[ERROR]" in line), ran.stdout[-400:])
-            raise JarsError(f"{artifact} {version}: {why}; Maven said: {said}")
+        wanted = [pom if pom.count(":") == 2 else f"{pom}:{version}" for pom in poms]
+        _copy_with_maven([(each, *without) for each in wanted], Path(work, "jars"))
         copied = sorted(path.relative_to(f"{work}/jars") for path in Path(work, "jars").rglob("*.jar"))
         for path in copied:
             target = jar_folder() / path
@@ -209,18 +211,43 @@ def _resolve_with_maven(artifact: str, version: str, poms: list[str], why: str) 
     return [jar_folder() / path for path in copied]
 
 
-def _pom(dependencies: list[str], version: str) -> str:
+def _copy_with_maven(dependencies: list[tuple[str, ...]], folder: Path) -> None:
+    """Copy the runtime jars of `group:artifact:version` (and of what each is not to bring along) into `folder`."""
+    maven = shutil.which("mvn")
+    assert maven is not None
+    with tempfile.TemporaryDirectory(prefix="notleader-maven-") as project:
+        Path(project, "pom.xml").write_text(_pom(dependencies))
+        ran = subprocess.run(
+            [
+                maven,
+                "--batch-mode",
+                "--quiet",
+                _COPY_DEPENDENCIES,
+                "-DincludeScope=runtime",
+                "-Dmdep.useRepositoryLayout=true",
+                f"-DoutputDirectory={folder}",
+            ],
+            cwd=project,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+    if ran.returncode != 0:
+        said = next((line for line in ran.stdout.splitlines() if "[ERROR]" in line), ran.stdout[-400:])
+        raise JarsError(f"{dependencies[0][0]}: Maven said: {said}")
+
+
+def _pom(dependencies: list[tuple[str, ...]]) -> str:
     blocks = []
-    for dependency in dependencies:
-        group, name, *own = dependency.split(":")
+    for coordinates, *without in dependencies:
+        group, name, version = coordinates.split(":")
+        exclusions = (each.split(":") for each in without)
         blocks.append(
-            f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
-            f"<version>{own[0] if own else version}</version>"
-            "<exclusions>"
-            # kafka-tools drags in all of Connect, and older ones a second logging backend.
-            "<exclusion><groupId>org.apache.kafka</groupId><artifactId>connect-runtime</artifactId></exclusion>"
-            "<exclusion><groupId>org.slf4j</groupId><artifactId>slf4j-reload4j</artifactId></exclusion>"
-            "</exclusions></dependency>"
+            f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version><exclusions>"
+            + "".join(
+                f"<exclusion><groupId>{g}</groupId><artifactId>{a}</artifactId></exclusion>" for g, a in exclusions
+            )
+            + "</exclusions></dependency>"
         )
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import http.server
-import os
+import importlib.util
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,8 @@ class Repository(http.server.BaseHTTPRequestHandler):
     asked: list[str]
 
     def do_GET(self) -> None:
-        self.asked.append(self.path)
+        if not self.path.endswith(".sha1"):
+            self.asked.append(self.path)
         body = self.content.get(self.path.removeprefix("/maven/"))
         self.send_response(200 if body is not None else 404)
         self.send_header("Content-Length", str(len(body or b"")))
@@ -67,9 +68,11 @@ def test_other_bytes_than_the_locked_ones_are_refused(repository: type[Repositor
     assert not (jars.jar_folder() / "org/b/2/b-2.jar").exists()
 
 
+# jgo leaves the answer that says no unread.
+@pytest.mark.filterwarnings("ignore:.*socket:pytest.PytestUnraisableExceptionWarning")
 def test_what_was_there_already_is_kept_after_a_failure(repository: type[Repository]) -> None:
     del repository.content["org/b/2/b-2.jar"]
-    with pytest.raises(jars.JarsError, match=r"cannot download .*b-2\.jar.*404"):
+    with pytest.raises(jars.JarsError, match=r"cannot download org/b/2/b-2\.jar: .*not found"):
         jars.resolve("thing", "1.0", [])
     repository.content.update(CONTENT)
     assert len(jars.resolve("thing", "1.0", [])) == 2
@@ -90,20 +93,40 @@ def test_an_unlocked_version_needs_maven(repository: type[Repository]) -> None:
         jars.resolve("thing", "2.0", [])
 
 
-def test_the_users_mirror_of_central_is_used(
-    repository: type[Repository], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.filterwarnings("ignore:.*socket:pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("settings", [True, False])
+def test_maven_is_asked_where_it_has_settings_or_nobody_else_can(
+    repository: type[Repository], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: bool
 ) -> None:
-    mirror = os.environ["NOTLEADER_MAVEN_URL"]
-    monkeypatch.delenv("NOTLEADER_MAVEN_URL")
-    settings = tmp_path / "home" / ".m2" / "settings.xml"
-    settings.parent.mkdir(parents=True)
-    settings.write_text(
-        '<settings xmlns="http://maven.apache.org/SETTINGS/1.0.0"><mirrors>'
-        "<mirror><id>o</id><mirrorOf>other</mirrorOf><url>http://127.0.0.1:1/</url></mirror>"
-        f"<mirror><id>m</id><mirrorOf>*</mirrorOf><url>{mirror}</url></mirror>"
-        "</mirrors></settings>"
+    """A Maven that copies what its project names from a folder; the repository on loopback lacks one jar."""
+    store = tmp_path / "store"
+    for path, body in CONTENT.items():
+        (store / path).parent.mkdir(parents=True)
+        (store / path).write_bytes(body)
+    maven = tmp_path / "bin" / "mvn"
+    maven.parent.mkdir()
+    maven.write_text(
+        "#!/bin/sh\nfor each; do case $each in -DoutputDirectory=*) to=${each#*=};; esac; done\n"
+        f'/bin/cat pom.xml >{tmp_path}/asked; /bin/cp -r {store}/. "$to"\n'
     )
+    maven.chmod(0o755)
+    monkeypatch.setenv("PATH", str(maven.parent))
+    if settings:
+        (tmp_path / "home" / ".m2").mkdir(parents=True)
+        (tmp_path / "home" / ".m2" / "settings.xml").write_text("<settings/>")
+    del repository.content["org/b/2/b-2.jar"]
     assert len(jars.resolve("thing", "1.0", [])) == 2
+    assert ("/maven/org/b/2/b-2.jar" in repository.asked) is not settings
+    asked = (tmp_path / "asked").read_text()
+    assert "<groupId>org</groupId><artifactId>b</artifactId><version>2</version>" in asked
+    assert "<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>" in asked
+
+
+def test_without_both_it_says_what_to_install(repository: type[Repository], monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "jgo" else find(name))
+    with pytest.raises(jars.JarsError, match=r"neither Maven nor jgo .* pip install 'notleader\[kafka\]'"):
+        jars.resolve("thing", "1.0", [])
 
 
 def test_every_shipped_lock_is_whole() -> None:
