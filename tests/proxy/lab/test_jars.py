@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import http.server
 import importlib.util
@@ -13,6 +14,8 @@ import pytest
 
 from proxy.lab import jars
 
+# jgo leaves an answer that says no unread, and its connection open.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 CONTENT = {"org/a/1/a-1.jar": b"first", "org/b/2/b-2.jar": b"second"}
 
 
@@ -48,6 +51,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type
         digests = (f"{hashlib.sha256(body).hexdigest()}  {path}\n" for path, body in CONTENT.items())
         (tmp_path / "thing-1.0.sha256").write_text("".join(digests))
         yield handler
+        gc.collect()
         server.shutdown()
 
 
@@ -68,8 +72,6 @@ def test_other_bytes_than_the_locked_ones_are_refused(repository: type[Repositor
     assert not (jars.jar_folder() / "org/b/2/b-2.jar").exists()
 
 
-# jgo leaves the answer that says no unread.
-@pytest.mark.filterwarnings("ignore:.*socket:pytest.PytestUnraisableExceptionWarning")
 def test_what_was_there_already_is_kept_after_a_failure(repository: type[Repository]) -> None:
     del repository.content["org/b/2/b-2.jar"]
     with pytest.raises(jars.JarsError, match=r"cannot download org/b/2/b-2\.jar: .*not found"):
@@ -93,7 +95,6 @@ def test_an_unlocked_version_needs_maven(repository: type[Repository]) -> None:
         jars.resolve("thing", "2.0", [])
 
 
-@pytest.mark.filterwarnings("ignore:.*socket:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("settings", [True, False])
 def test_maven_is_asked_where_it_has_settings_or_nobody_else_can(
     repository: type[Repository], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: bool
