@@ -22,6 +22,10 @@ from proxy.lab.process import Child
 from proxy.lab.stages import Stages
 
 _DUMP_S = 2.0
+_MOVED_MODULES = {
+    "github.com/IBM/sarama": "github.com/Shopify/sarama",
+    "github.com/confluentinc/confluent-kafka-go/v2": "github.com/confluentinc/confluent-kafka-go",
+}
 
 
 class ClientError(LabError):
@@ -38,13 +42,15 @@ def command(program: Program, stages: Stages) -> list[str]:
     source = CLIENTS / program.program
     if not source.is_file():
         raise ClientError(f"client program {program.program} does not exist")
-    if source.suffix == ".py":
+    if source.suffix == ".py" and program.version in ("", "installed"):
         return [sys.executable, str(source)]
-    if source.suffix == ".go":
-        return [str(_go(source, program.version, stages) / "program"), f"client_version=sarama {program.version}"]
-    if source.suffix == ".java":
-        return [*_java(source, program.version, stages), f"client_version={source.parent.name} {program.version}"]
-    raise ClientError(f"client program {program.program}: nothing is known about '{source.suffix}' programs")
+    start = _STARTS.get(source.suffix)
+    if start is None:
+        raise ClientError(f"client program {program.program}: nothing is known about '{source.suffix}' programs")
+    argv = start(source, program.version, stages)
+    # The programs that also run as they are installed say their version themselves.
+    said = [] if source.parent.name == "aiokafka" else [f"client_version={source.parent.name} {program.version}"]
+    return [*argv, *said]
 
 
 def dump_stacks(program: Program, child: Child) -> None:
@@ -81,22 +87,77 @@ def _java(source: Path, version: str, stages: Stages) -> list[str]:
     return [*java, "-cp", f"{classes}{os.pathsep}{classpath}", source.stem]
 
 
-def _go(source: Path, version: str, stages: Stages) -> Path:
+def _python(source: Path, version: str, stages: Stages) -> list[str]:
+    """A Python program with the packages that `versions/<version>/requirements.txt` pins, beside this Python's own."""
+    requirements = _pins(source, version) / "requirements.txt"
+
+    def build(work: Path) -> None:
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        _run([*pip, "--target", str(work), "--requirement", str(requirements)], work, f"{source.parent.name} {version}")
+
+    packages = _built(f"{source.parent.name}-{version}", [requirements], build, stages)
+    return ["env", f"PYTHONPATH={packages}", sys.executable, str(source)]
+
+
+def _node(source: Path, version: str, stages: Stages) -> list[str]:
+    """A Node program beside the packages that `versions/<version>/package-lock.json` pins."""
+    pins = _pins(source, version)
+    name = f"{source.parent.name} {version}"
+    files = [source, pins / "package.json", pins / "package-lock.json"]
+
+    def build(work: Path) -> None:
+        npm = _tool("npm", f"{name} is a Node client; install Node.js 18 or newer with npm")
+        for path in files:
+            shutil.copy(path, work)
+        _run([npm, "ci", "--silent", "--no-audit", "--no-fund"], work, name)
+
+    folder = _built(f"{source.parent.name}-{version}", files, build, stages)
+    return [_tool("node", f"{name} runs on Node.js"), str(folder / source.name)]
+
+
+def _rust(source: Path, version: str, stages: Stages) -> list[str]:
+    """A Rust program, built with the crates that `versions/<version>/Cargo.lock` pins."""
+    pins = _pins(source, version)
+    name = f"{source.parent.name} {version}"
+    files = [source, pins / "Cargo.toml", pins / "Cargo.lock"]
+
+    def build(work: Path) -> None:
+        cargo = _tool("cargo", f"{name} is a Rust client; install Rust 1.85 or newer (rustup.rs)")
+        package = work / "package"
+        (package / "src").mkdir(parents=True)
+        shutil.copy(source, package / "src")
+        for path in files[1:]:
+            shutil.copy(path, package)
+        _run([cargo, "build", "--quiet", "--locked", "--manifest-path", str(package / "Cargo.toml")], work, name)
+        shutil.move(package / "target" / "debug" / "program", work / "program")
+        shutil.rmtree(package)
+
+    return [str(_built(f"{source.parent.name}-{version}", files, build, stages) / "program")]
+
+
+def _go(source: Path, version: str, stages: Stages) -> list[str]:
     """Build one `main.go` against the module versions that `versions/<version>/go.mod` and `go.sum` pin."""
     pins = _pins(source, version)
+    shared = CLIENTS / "outcome.go"
 
     def build(work: Path) -> None:
         go = _tool("go", f"{source.parent.name} clients are Go programs")
-        text = source.read_text()
-        # The module moved from Shopify to IBM between the pinned versions; the program is the same.
-        if "github.com/Shopify/sarama " in (pins / "go.mod").read_text():
-            text = text.replace("github.com/IBM/sarama", "github.com/Shopify/sarama")
+        text, pinned = source.read_text(), (pins / "go.mod").read_text()
+        # Modules that moved between the pinned versions; the program is the same.
+        for now, before in _MOVED_MODULES.items():
+            if f"{before} " in pinned:
+                text = text.replace(now, before)
         (work / "main.go").write_text(text)
+        shutil.copy(shared, work)
         for name in ("go.mod", "go.sum"):
             shutil.copy(pins / name, work)
         _run([go, "build", "-mod=readonly", "-trimpath", "-o", "program", "."], work, f"{source.parent.name} {version}")
 
-    return _built(f"{source.parent.name}-{version}", [source, pins / "go.mod", pins / "go.sum"], build, stages)
+    files = [source, shared, pins / "go.mod", pins / "go.sum"]
+    return [str(_built(f"{source.parent.name}-{version}", files, build, stages) / "program")]
+
+
+_STARTS = {".py": _python, ".go": _go, ".java": _java, ".js": _node, ".rs": _rust}
 
 
 def _built(name: str, sources: list[Path], build: Callable[[Path], None], stages: Stages) -> Path:

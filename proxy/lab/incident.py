@@ -45,7 +45,7 @@ class Program(_Model):
 
     name: str = Field(pattern=r"^[A-Za-z0-9._-]+$", description="Also its client id.")
     program: str = Field(description="File below `clients/`; the first folder is the family.")
-    version: str = Field("", description="One of the family's pinned versions; empty: as it is installed.")
+    version: str = Field("", description="One of the family's pinned versions; `installed`: as it is here.")
     role: str = Field(description="What it does in this story, in a few words.")
     arguments: dict[str, str | int | bool] = Field(default_factory=dict)
     until: Literal["done", "others"] = Field(
@@ -110,7 +110,7 @@ class Incident(_Model):
             program.model_copy(
                 update={
                     "name": f"{program.name}-{suffix}",
-                    "version": run.version,
+                    "version": program.version or run.version,
                     "arguments": program.arguments | run.arguments,
                 }
             )

@@ -1,0 +1,126 @@
+// librdkafka, by confluent-kafka-go, which brings the library of the same version with it: a producer that sends
+// numbered messages at a steady rate, or a group consumer (mode=consume).
+//
+// Arguments: see outcome.go; a setting of librdkafka's own passes by its name (socket.timeout.ms=1000 …).
+package main
+
+import (
+	"context"
+	"log"
+	"strconv"
+
+	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
+)
+
+func main() {
+	settings := Arguments()
+	if settings["mode"] == "consume" {
+		consume(settings)
+	} else {
+		produce(settings)
+	}
+}
+
+func configured(settings Settings, more map[string]string) *kafka.ConfigMap {
+	config := kafka.ConfigMap{}
+	given := map[string]string{
+		"bootstrap.servers": settings["bootstrap"], "client.id": settings["client_id"],
+		"socket.timeout.ms": settings["request_timeout_ms"],
+	}
+	for _, each := range []map[string]string{more, settings.Own()} {
+		for name, value := range each {
+			given[name] = value
+		}
+	}
+	for name, value := range given {
+		if err := config.SetKey(name, value); err != nil {
+			log.Fatal(err)
+		}
+	}
+	return &config
+}
+
+func produce(settings Settings) {
+	producer, err := kafka.NewProducer(configured(settings, map[string]string{
+		"acks": "all", "enable.idempotence": settings["idempotent"], "retries": settings["retries"],
+		"request.timeout.ms": settings["request_timeout_ms"], "message.timeout.ms": settings["delivery_timeout_ms"],
+		"linger.ms": "5",
+	}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	version, text := kafka.LibraryVersion()
+	log.Printf("librdkafka %s (%x)", text, version)
+	go func() {
+		for event := range producer.Events() {
+			log.Print(event)
+		}
+	}()
+	topic := settings["topic"]
+	settings.Produce(func(id string, done func(int32, int64, error)) {
+		delivered := make(chan kafka.Event, 1)
+		err := producer.Produce(&kafka.Message{
+			TopicPartition: kafka.TopicPartition{Topic: &topic, Partition: int32(settings.Integer("partition"))},
+			Value:          []byte(id),
+			Headers:        []kafka.Header{{Key: "notleader-id", Value: []byte(id)}},
+		}, delivered)
+		if err != nil {
+			done(int32(settings.Integer("partition")), -1, err)
+			return
+		}
+		go func() {
+			told := (<-delivered).(*kafka.Message).TopicPartition
+			done(told.Partition, int64(told.Offset), told.Error)
+		}()
+	})
+}
+
+func consume(settings Settings) {
+	more := map[string]string{
+		"group.id": settings["group_id"], "auto.offset.reset": "earliest", "enable.auto.commit": "false",
+		"fetch.wait.max.ms": "200",
+	}
+	if settings["instance_id"] != "" {
+		more["group.instance.id"] = settings["instance_id"]
+	}
+	if settings["group.protocol"] != "consumer" {
+		more["session.timeout.ms"], more["heartbeat.interval.ms"] = "6000", "1000"
+	}
+	consumer, err := kafka.NewConsumer(configured(settings, more))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := consumer.SubscribeTopics([]string{settings["topic"]}, nil); err != nil {
+		log.Fatal(err)
+	}
+	settings.Consume(func(ctx context.Context) ([]Record, error) {
+		switch event := consumer.Poll(100).(type) {
+		case *kafka.Message:
+			place := event.TopicPartition
+			if place.Error != nil {
+				return nil, place.Error
+			}
+			id := string(event.Value)
+			for _, header := range event.Headers {
+				if header.Key == "notleader-id" {
+					id = string(header.Value)
+				}
+			}
+			return []Record{{id, *place.Topic, place.Partition, int64(place.Offset)}}, nil
+		case kafka.Error:
+			return nil, event
+		case nil:
+			return nil, nil
+		default:
+			log.Print(event)
+			return nil, nil
+		}
+	}, func(record Record) error {
+		next, err := kafka.NewOffset(strconv.FormatInt(record.Offset+1, 10))
+		if err != nil {
+			return err
+		}
+		_, err = consumer.CommitOffsets([]kafka.TopicPartition{{Topic: &record.Topic, Partition: record.Partition, Offset: next}})
+		return err
+	})
+}
