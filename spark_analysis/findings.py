@@ -14,8 +14,6 @@ from spark_analysis.options import Options
 from spark_analysis.schemas import CASE, EVIDENCE, conform
 
 EVIDENCE_PER_FINDING = 5
-# More groups than this per check (thousands of partitions) read better as one line than as a thousand.
-GROUPS_PER_CHECK = 40
 
 _KEYS = ("check", "verdict", "client", "topic", "partition", "rule", "kind", "trouble")
 _MISSING = {
@@ -74,7 +72,7 @@ def find(tables: Tables, options: Options, checks: list[Check] | None = None) ->
         if why is not None:
             findings.append(Finding(check.name, check.title, "unknown", _told(f"not judged: {why}"), None, ()))
         elif check.name in by_check:
-            findings += [_finding(check, row) for row in _fewer(by_check[check.name])]
+            findings += [_finding(check, row) for row in _fewer(by_check[check.name], options.groups_per_check)]
         else:
             findings.append(Finding(check.name, check.title, "valid", _told(check.all_clear(tables)), None, ()))
     return findings
@@ -135,11 +133,11 @@ def _told(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:] + "."
 
 
-def _fewer(rows: list[Row]) -> list[Row]:
-    """The rows with the most cases first; beyond GROUPS_PER_CHECK the rest is summed up by verdict and rule."""
+def _fewer(rows: list[Row], most: int) -> list[Row]:
+    """The rows with the most cases first; beyond `most` the rest is summed up by verdict and rule."""
     worst = {"invalid": 0, "unknown": 1, "valid": 2}
     ordered = sorted(rows, key=lambda r: (worst[r.verdict], -r.cases, r.topic or "", r.partition or 0))
-    kept, rest = ordered[:GROUPS_PER_CHECK], ordered[GROUPS_PER_CHECK:]
+    kept, rest = ordered[:most], ordered[most:]
     merged: dict[tuple[Any, ...], Row] = {}
     for row in rest:
         key = (row.verdict, row.rule, row.kind, row.trouble)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import yaml
 
 from proxy.lab.clients import command, dump_stacks
 from proxy.lab.errors import LabError
-from proxy.lab.incident import Incident, Program, Run
+from proxy.lab.incident import Cluster, Incident, Program, Run
 from proxy.lab.kafka import KafkaCluster
 from proxy.lab.node import HOST
 from proxy.lab.process import Child
@@ -87,27 +88,37 @@ class Recording:
 
 
 def record(incident: Incident, folder: Path, stages: Stages) -> Recording:
-    """Run `incident`, leave everything below `folder`, and end all processes."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in ("capture", "outcomes", "logs"):
-        (folder / name).mkdir()
-    needs = incident.kafka
+    """Run `incident` on a Kafka of its own, leave everything below `folder`, and end all processes."""
+    with started(incident.kafka, stages) as kafka:
+        return record_on(kafka, incident, folder, stages)
+
+
+@contextlib.contextmanager
+def started(needs: Cluster, stages: Stages) -> Iterator[KafkaCluster]:
+    """A Kafka as an incident needs it, told as a stage."""
+    kafka = KafkaCluster(needs.version, needs.nodes, properties=needs.properties, auto_create_topics=False)
     with contextlib.ExitStack() as stack:
-        kafka = KafkaCluster(needs.version, needs.nodes, properties=needs.properties, auto_create_topics=False)
         with stages.stage(f"Kafka {kafka.version}") as say:
             kafka.say = say
             stack.enter_context(kafka)
-            for topic in incident.topics:
-                kafka.create_topic(
-                    topic.name,
-                    partitions=topic.partitions,
-                    replication_factor=topic.replication_factor,
-                    config=topic.config,
-                )
             say(f"{needs.nodes} broker{'s' if needs.nodes > 1 else ''} on {kafka.bootstrap}")
-        commands = {
-            program.name: command(program, stages) for run in incident.runs for program in incident.programs(run)
-        }
+        yield kafka
+
+
+def record_on(kafka: KafkaCluster, incident: Incident, folder: Path, stages: Stages) -> Recording:
+    """Run `incident` on a Kafka that runs, with a proxy of its own; leave everything below `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("capture", "outcomes", "logs"):
+        (folder / name).mkdir()
+    for topic in incident.topics:
+        kafka.create_topic(
+            topic.name,
+            partitions=topic.partitions,
+            replication_factor=topic.replication_factor,
+            config=topic.config,
+        )
+    commands = {program.name: command(program, stages) for run in incident.runs for program in incident.programs(run)}
+    with contextlib.ExitStack() as stack:
         with stages.stage("proxy") as say:
             proxy = _Proxy(incident, kafka.bootstrap, folder)
             stack.callback(proxy.child.kill)

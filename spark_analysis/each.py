@@ -1,0 +1,48 @@
+"""`python -m spark_analysis.each FILE`: many analyses in one Spark session, because its start costs more than most of them.
+
+Each line of FILE is one job, a JSON object of `capture` and `outcomes` (lists of paths) and `out`; each line on
+stdout is that job's document, as of `analyze --json`, or `{"out": …, "failed": …}`. Runs have clusters of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import IO, Any
+
+from spark_analysis.io import InputError, check_paths
+from spark_analysis.options import Options
+
+_OPTIONS = Options(by_run=True, groups_per_check=2000)
+
+
+def main(jobs: list[str], told: IO[str]) -> int:
+    """Do every job of `jobs`; one that can't be done is told and stops no other."""
+    from spark_analysis.session import build_session
+
+    spark = build_session()
+    try:
+        for line in filter(str.strip, jobs):
+            told.write(json.dumps(_analysed(spark, json.loads(line))) + "\n")
+            told.flush()
+    finally:
+        spark.stop()
+    return 0
+
+
+def _analysed(spark: Any, job: dict[str, Any]) -> dict[str, Any]:
+    from spark_analysis.jobs.analyze import analyze
+    from spark_analysis.report.files import write_report
+
+    Path(job["out"]).mkdir(parents=True, exist_ok=True)
+    try:
+        check_paths(job["capture"], job["outcomes"])
+        analysis = analyze(spark, job["capture"], job["outcomes"], job["out"], _OPTIONS)
+        return {**analysis.as_dict(), "report": write_report(spark, analysis, job["out"])}
+    except InputError as error:
+        return {"out": job["out"], "failed": str(error)}
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]).read_text().splitlines(), sys.stdout))
