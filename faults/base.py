@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from faults.actions import Action, Body, Outcome, PartitionKey, Standing
+from faults.document import Document
 from faults.match import Match
 from faults.random_source import RandomSource
 from faults.trigger import Trigger
@@ -98,14 +99,12 @@ class ConnectContext:
     state: dict[str, Any]
 
 
-class Fault(BaseModel):
+class Fault(Document):
     """One rule of a plan. A subclass is one kind: a `kind` literal, a docstring, described fields, its hooks.
 
     The phase says which hook the plan calls once the rule is triggered: `before_broker` → `on_request`,
     `after_broker` → `on_response`, `connection` → `on_connect`.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kinds: ClassVar[dict[str, type[Fault]]] = {}
     reads_request: ClassVar[bool] = False

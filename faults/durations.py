@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from faults.document import Document, Milliseconds, SomeMilliseconds
 from faults.random_source import RandomSource, normal, pareto, uniform
 
 
-class _Distribution(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class _Distribution(Document):
     def draw_ms(self, random: RandomSource) -> float:
         raise NotImplementedError
 
@@ -20,8 +19,8 @@ class Uniform(_Distribution):
     """Any length between two bounds, each as likely."""
 
     distribution: Literal["uniform"] = "uniform"
-    min_ms: float = Field(ge=0, description="Shortest delay.")
-    max_ms: float = Field(ge=0, description="Longest delay.")
+    min_ms: Milliseconds = Field(description="Shortest delay.")
+    max_ms: Milliseconds = Field(description="Longest delay.")
 
     def draw_ms(self, random: RandomSource) -> float:
         return uniform(random, self.min_ms, self.max_ms)
@@ -31,8 +30,8 @@ class Normal(_Distribution):
     """The bell curve; what falls below zero is no delay."""
 
     distribution: Literal["normal"] = "normal"
-    mean_ms: float = Field(ge=0, description="Mean delay.")
-    deviation_ms: float = Field(ge=0, description="Standard deviation.")
+    mean_ms: Milliseconds = Field(description="Mean delay.")
+    deviation_ms: Milliseconds = Field(description="Standard deviation.")
 
     def draw_ms(self, random: RandomSource) -> float:
         return max(0.0, normal(random, self.mean_ms, self.deviation_ms))
@@ -42,15 +41,15 @@ class Pareto(_Distribution):
     """Mostly short, now and then very long, as tail latency is."""
 
     distribution: Literal["pareto"] = "pareto"
-    min_ms: float = Field(gt=0, description="Shortest delay.")
-    shape: float = Field(2.0, gt=0, description="The smaller, the heavier the tail (2 is heavy, 1 extreme).")
-    max_ms: float = Field(60_000.0, gt=0, description="What is longer is cut to this.")
+    min_ms: SomeMilliseconds = Field(description="Shortest delay.")
+    shape: float = Field(2.0, ge=0.1, le=1000, description="The smaller, the heavier the tail (2 is heavy, 1 extreme).")
+    max_ms: SomeMilliseconds = Field(60_000.0, description="What is longer is cut to this.")
 
     def draw_ms(self, random: RandomSource) -> float:
         return min(self.max_ms, pareto(random, self.min_ms, self.shape))
 
 
-Duration = Annotated[float, Field(ge=0)] | Annotated[Uniform | Normal | Pareto, Field(discriminator="distribution")]
+Duration = Milliseconds | Annotated[Uniform | Normal | Pareto, Field(discriminator="distribution")]
 
 
 def drawn_ms(duration: Duration, random: RandomSource) -> float:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from faults.document import Document
 from faults.selectors import ApiKeys, ConnectionSelector, Names, Numbers
 from proxy.wire.names import ApiKey
 
@@ -18,10 +19,8 @@ _GROUP_KEY_TYPE = 0
 _TRANSACTION_KEY_TYPE = 1
 
 
-class Match(BaseModel):
+class Match(Document):
     """Every key is optional; a value is one pattern or a list, names take globs, `!` means all but."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     api_key: ApiKeys | None = Field(None, description="API by name, glob or number.")
     api_version: Numbers | None = Field(None, description="Version of the request: 7, '3-9', '>=9', '<=4'.")

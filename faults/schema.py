@@ -93,7 +93,12 @@ def fault_json_schema() -> dict[str, Any]:
     every_kind: Any = Union[tuple(Fault.kinds.values())]  # noqa: UP007 (made at run time)
     one_of_them: Any = Annotated[every_kind, Field(discriminator="kind")]
     adapter: TypeAdapter[Any] = TypeAdapter(one_of_them)
-    return adapter.json_schema()
+    schema = adapter.json_schema()
+    for model in schema["$defs"].values():
+        # A literal with a default isn't required of a model; of a document, which is told apart by it, it is.
+        told_by = [key for key in ("kind", "distribution") if key in model["properties"]]
+        model["required"] = [*told_by, *(key for key in model.get("required", ()) if key not in told_by)]
+    return schema
 
 
 def _contradictions(fault: Fault, path: str) -> list[Problem]:

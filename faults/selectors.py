@@ -6,16 +6,30 @@ import difflib
 import fnmatch
 import re
 from collections.abc import Callable, Iterable
+from enum import IntEnum
 from typing import Any, ClassVar
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from proxy.wire.names import ApiKey, parse_api_key
+from faults.document import LARGEST_INT64
+from proxy.wire.names import OLD_API_NAMES, ApiKey, parse_api_key
 
-_RANGE = re.compile(r"(?P<low>\d+)-(?P<high>\d+)$")
-_BOUND = re.compile(r"(?P<operator>>=|<=|>|<)\s*(?P<bound>\d+)$")
-_INFINITY = 1 << 62
+# What people write, as patterns that the JSON Schema and the parser share: \d would take digits of any script.
+_NUMBER = re.compile(r"!?(-?[0-9]+|[0-9]+-[0-9]+|(>=|<=|>|<) ?[0-9]+)")
+_ORDINAL = re.compile(r"!?([0-9]+|[0-9]+-[0-9]+|(>=|<=|>|<) ?[0-9]+)")
+_NAME = re.compile(r"[^!][\s\S]*|![\s\S]+")
+_RANGE = re.compile(r"(?P<low>[0-9]+)-(?P<high>[0-9]+)")
+_BOUND = re.compile(r"(?P<operator>>=|<=|>|<) ?(?P<bound>[0-9]+)")
+_INTEGER: dict[str, Any] = {"type": "integer", "minimum": -LARGEST_INT64, "maximum": LARGEST_INT64}
+_INFINITY = 1 << 64
+
+
+def spelled(enum: type[IntEnum], others: Iterable[str]) -> re.Pattern[str]:
+    """Matches the names of an enumeration as Kafka writes them or in small letters, old names, and its numbers."""
+    names = {*(member.name for member in enum), *others}
+    words = sorted(names | {name.lower() for name in names}) + [str(member.value) for member in enum]
+    return re.compile("|".join(words))
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -25,6 +39,19 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {by_lower[near[0]]!r}?" if near else ""
 
 
+def pattern_schema(pattern: re.Pattern[str]) -> dict[str, Any]:
+    """The JSON Schema of a text that is all of this pattern."""
+    return {"type": "string", "pattern": f"^({re.sub(r'[?]P<[a-z]+>', '', pattern.pattern)})$"}
+
+
+def number_schema(enum: type[IntEnum]) -> dict[str, Any]:
+    """The JSON Schema of a number of an enumeration."""
+    numbers = sorted(member.value for member in enum)
+    if numbers == list(range(numbers[0], numbers[-1] + 1)):
+        return {"type": "integer", "minimum": numbers[0], "maximum": numbers[-1]}
+    return {"type": "integer", "enum": numbers}
+
+
 def _items(value: Any, what: str) -> list[Any]:
     items = value if isinstance(value, list) else [value]
     if not items:
@@ -32,6 +59,8 @@ def _items(value: Any, what: str) -> list[Any]:
     for item in items:
         if isinstance(item, bool) or not isinstance(item, (str, int)):
             raise ValueError(f"{what} expected, got {item!r}")
+        if isinstance(item, int) and abs(item) > LARGEST_INT64:
+            raise ValueError(f"{what} expected, got {item}")
         if item == "" or item == "!":
             raise ValueError(f"{what} expected, got an empty one")
     return items
@@ -41,7 +70,8 @@ class Selector:
     """One value of a match as it was written (`source`), ready to be asked."""
 
     __slots__ = ("source",)
-    json_types: ClassVar[tuple[str, ...]] = ("string", "integer")
+    forms: ClassVar[tuple[dict[str, Any], ...]]
+    """What one item may be, as JSON Schema."""
 
     def __init__(self, source: Any) -> None:
         self.source = source
@@ -65,23 +95,23 @@ class Selector:
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        one = [{"type": name} for name in cls.json_types]
-        return {"anyOf": [*one, {"type": "array", "minItems": 1, "items": {"anyOf": one}}]}
+        return {"anyOf": [*cls.forms, {"type": "array", "minItems": 1, "items": {"anyOf": [*cls.forms]}}]}
 
 
 class Names(Selector):
     """Texts by glob: matches when one wanted pattern does (or none is wanted) and no unwanted one does."""
 
     __slots__ = ("_unwanted", "_wanted")
-    json_types = ("string",)
+    forms = (pattern_schema(_NAME),)
 
     def __init__(self, source: Any) -> None:
         super().__init__(source)
         wanted: list[str] = []
         unwanted: list[str] = []
         for item in _items(source, "a name or a glob"):
-            text = str(item)
-            (unwanted if text.startswith("!") else wanted).append(text.removeprefix("!"))
+            if not isinstance(item, str):
+                raise ValueError(f"text expected, got the number {item}: put it in quotes")
+            (unwanted if item.startswith("!") else wanted).append(item.removeprefix("!"))
         self._wanted = _any_glob(wanted)
         self._unwanted = _any_glob(unwanted)
 
@@ -105,6 +135,7 @@ class Numbers(Selector):
     """Numbers by value, `3-9`, `>=9`, `<=4`, `>3` or `<3`; with `!` in front all but those."""
 
     __slots__ = ("_unwanted", "_wanted")
+    forms = (pattern_schema(_NUMBER), _INTEGER)
 
     def __init__(self, source: Any) -> None:
         super().__init__(source)
@@ -115,7 +146,7 @@ class Numbers(Selector):
                 self._wanted.append((item, item))
             else:
                 target = self._unwanted if item.startswith("!") else self._wanted
-                target.append(_interval(item.removeprefix("!").strip()))
+                target.append(_interval(item.removeprefix("!")))
 
     def __call__(self, number: int | None) -> bool:
         if number is None:
@@ -126,14 +157,14 @@ class Numbers(Selector):
 
 
 def _interval(text: str) -> tuple[int, int]:
-    if re.fullmatch(r"-?\d+", text):
+    if re.fullmatch(r"-?[0-9]+", text):
         return int(text), int(text)
-    if found := _RANGE.match(text):
+    if found := _RANGE.fullmatch(text):
         low, high = int(found["low"]), int(found["high"])
         if low > high:
             raise ValueError(f"the range {text!r} is empty: {low} is above {high}")
         return low, high
-    if found := _BOUND.match(text):
+    if found := _BOUND.fullmatch(text):
         bound = int(found["bound"])
         return {
             ">=": (bound, _INFINITY),
@@ -144,10 +175,20 @@ def _interval(text: str) -> tuple[int, int]:
     raise ValueError(f"{text!r} is neither a number nor a range such as '3-9', '>=9' or '<=4'")
 
 
+_API = spelled(ApiKey, OLD_API_NAMES)
+_API_GLOB = re.compile(r"[A-Za-z0-9]*[*?\[][A-Za-z0-9*?!\[\]-]*")
+
+
 class ApiKeys(Selector):
     """Kafka's APIs by name, glob of names or number; `keys` are the numbers that are meant."""
 
     __slots__ = ("keys",)
+    one: ClassVar[dict[str, Any]] = pattern_schema(_API)
+    """One API by name or number, as JSON Schema."""
+    forms = (
+        pattern_schema(re.compile(f"!?({_API.pattern}|{_API_GLOB.pattern})")),
+        number_schema(ApiKey),
+    )
 
     def __init__(self, source: Any) -> None:
         super().__init__(source)
@@ -165,27 +206,36 @@ class ApiKeys(Selector):
 
 
 def _api_keys(item: str | int) -> set[int]:
-    if isinstance(item, str) and any(sign in item for sign in "*?["):
+    if isinstance(item, str) and _API_GLOB.fullmatch(item):
         found = {int(key) for key in ApiKey if fnmatch.fnmatchcase(key.name.lower(), item.lower())}
         if not found:
             raise ValueError(f"no API's name matches {item!r}")
         return found
-    return {int(parse_api_key(item))}
+    return {int(spelled_api(item))}
+
+
+def spelled_api(item: str | int) -> ApiKey:
+    """The API of a name or number as documents spell it; ValueError with the nearest name."""
+    key = parse_api_key(item)
+    if isinstance(item, str) and not _API.fullmatch(item):
+        raise ValueError(f"{item!r} is not how an API is written: {key.name}")
+    return key
 
 
 class ConnectionSelector(Selector):
     """A connection by its number in the order of acceptance (from 1, ranges too) or by client address (glob)."""
 
     __slots__ = ("_address", "_nth")
+    forms = (pattern_schema(_NAME), {**_INTEGER, "minimum": 1})
 
     def __init__(self, source: Any) -> None:
         super().__init__(source)
         numbers: list[str | int] = []
         addresses: list[str | int] = []
         for item in _items(source, "a connection's number or address"):
-            bare = str(item).removeprefix("!").strip()
-            numeric = re.fullmatch(r"\d+(-\d+)?|(>=|<=|>|<)\s*\d+", bare) is not None
-            (numbers if numeric else addresses).append(item)
+            if isinstance(item, int) and item < 1:
+                raise ValueError(f"connections are counted from 1, got {item}")
+            (numbers if _ORDINAL.fullmatch(str(item)) else addresses).append(item)
         if numbers and addresses:
             raise ValueError("name connections either by number or by address, not both in one list")
         self._nth = Numbers(numbers) if numbers else None

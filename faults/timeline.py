@@ -7,16 +7,45 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from faults.base import Fault
+from faults.document import YEAR_MS
 from faults.schema import FaultDocumentError, Problem, parse_fault_document
-from faults.selectors import did_you_mean
+from faults.selectors import did_you_mean, pattern_schema
 
 if TYPE_CHECKING:
     from faults.plan import Plan
 
-_DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>us|ms|s|m|min|h)$")
+_DURATION = re.compile(r"(?P<number>[0-9]{1,12}([.][0-9]{1,9})?) ?(?P<unit>us|ms|s|m|min|h)")
 _UNIT_MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0, "min": 60_000.0, "h": 3_600_000.0}
+_MOST_S = YEAR_MS // 1000
 _WHEN = ("at", "after")
 _WHAT = ("add", "remove", "clear")
+
+
+def step_json_schema(fault: dict[str, Any]) -> dict[str, Any]:
+    """The JSON Schema of one step; `fault` is that of a fault, or a reference to it."""
+    name = {"type": "string", "minLength": 1}
+    return {
+        "type": "object",
+        "description": "When (`at` or `after`), and what (`add`, `remove` or `clear`).",
+        "additionalProperties": False,
+        "oneOf": [{"required": [key]} for key in _WHEN],
+        "anyOf": [{"required": [key]} for key in _WHAT],
+        "properties": {
+            "at": {
+                "description": "How long after the start: seconds, or a text such as `1.5s`, `200ms`.",
+                "anyOf": [{"type": "number", "minimum": 0, "maximum": _MOST_S}, pattern_schema(_DURATION)],
+            },
+            "after": {
+                "type": "object",
+                "required": ["fault"],
+                "additionalProperties": False,
+                "properties": {"fault": name, "hits": {"type": "integer", "minimum": 1}},
+            },
+            "add": {"anyOf": [fault, {"type": "array", "minItems": 1, "items": fault}]},
+            "remove": {"anyOf": [name, {"type": "array", "minItems": 1, "items": name}]},
+            "clear": {"const": True},
+        },
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +149,10 @@ def _is_due(step: Step, plan: Plan, elapsed_ms: float) -> bool:
 def parse_duration_ms(value: Any) -> float:
     """Milliseconds of `1.5s`, `200ms`, `2m`, `1h`, or of a number of seconds; ValueError otherwise."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        if value < 0:
-            raise ValueError(f"a time can't be negative: {value}")
+        if not 0 <= value <= _MOST_S:
+            raise ValueError(f"a time is between 0 and {_MOST_S} seconds: {value}")
         return float(value) * 1000
-    found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    found = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if found is None:
         raise ValueError(f"{value!r} is no time such as '1.5s' or '200ms'")
     return float(found["number"]) * _UNIT_MS[found["unit"]]
@@ -195,14 +224,14 @@ def _parse_what(item: dict[str, Any], path: str, problems: list[Problem]) -> lis
             problems.append(Problem(f"{path}.clear", f"only true makes sense here, got {item['clear']!r}"))
         operations.append(Clear())
     if "remove" in item:
-        names = item["remove"] if isinstance(item["remove"], list) else [item["remove"]]
+        names = item["remove"] if isinstance(item["remove"], list) and item["remove"] else [item["remove"]]
         for name in names:
             if isinstance(name, str) and name:
                 operations.append(Remove(name))
             else:
                 problems.append(Problem(f"{path}.remove", f"the name of a rule expected, got {name!r}"))
     if "add" in item:
-        several = isinstance(item["add"], list)
+        several = isinstance(item["add"], list) and bool(item["add"])
         for position, document in enumerate(item["add"] if several else [item["add"]]):
             place = f"{path}.add[{position}]" if several else f"{path}.add"
             try:

@@ -5,28 +5,26 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from faults.document import LARGEST_INT64, Document, Milliseconds, SomeMilliseconds
 from faults.random_source import RandomSource
 
+Count = Annotated[int, Field(ge=1, le=LARGEST_INT64)]
 Scope = Literal["rule", "connection", "client", "partition"]
 _MOST_SCOPES = 65_536
 
 
-class Trigger(BaseModel):
+class Trigger(Document):
     """Counted once per matching exchange: window first, then skip, every, probability and times."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    times: Annotated[int, Field(ge=1)] | Literal["forever"] = Field(
-        1, description="How often to hit; 'forever' sets no limit."
-    )
-    skip: int = Field(0, ge=0, description="How many matching ones pass before the first may be hit.")
-    every: int = Field(1, ge=1, description="Hit each n-th matching one after the skipped ones.")
+    times: Count | Literal["forever"] = Field(1, description="How often to hit; 'forever' sets no limit.")
+    skip: int = Field(0, ge=0, le=LARGEST_INT64, description="How many matching ones pass before the first may be hit.")
+    every: Count = Field(1, description="Hit each n-th matching one after the skipped ones.")
     probability: float = Field(1.0, gt=0.0, le=1.0, description="Chance of a hit, drawn from the seeded source.")
-    after_ms: float = Field(0.0, ge=0.0, description="Starts this long after the rule was added.")
-    for_ms: float | None = Field(
-        None, gt=0.0, description="Ends this long after it started; `times` counts all the same."
+    after_ms: Milliseconds = Field(0.0, description="Starts this long after the rule was added.")
+    for_ms: SomeMilliseconds | None = Field(
+        None, description="Ends this long after it started; `times` counts all the same."
     )
     per: Scope = Field("rule", description="What skip, every and times are counted for, each on its own.")
 

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from faults.actions import Silence, Standing
 from faults.base import StandingFault
+from faults.document import Milliseconds
 
 
 class Blackhole(StandingFault):
@@ -24,7 +25,7 @@ class Blackhole(StandingFault):
     established: bool = Field(True, description="Whether connections that are open fall silent.")
     new: bool = Field(True, description="Whether new connections get no answer.")
     release: Literal["discard", "immediate", "delayed"] = Field("immediate", description="What happens at the end.")
-    release_delay_ms: float = Field(3000, ge=0, description="How much later `delayed` carries on.")
+    release_delay_ms: Milliseconds = Field(3000, description="How much later `delayed` carries on.")
 
     def of_listener(self) -> Iterable[Standing]:
         if self.new:

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from faults.actions import Action, Refuse, Reset, RewriteResponse, Silence, Standing
 from faults.base import BeginContext, Connection, Context, StandingFault
+from faults.document import NodeId
 from faults.durations import Duration, drawn_ms
 from faults.outage import coordinators_without, depose, metadata_without, restore
 from proxy.wire.names import ApiKey
@@ -27,7 +28,7 @@ class BrokerDown(StandingFault):
     kind: Literal["broker_down"] = "broker_down"
     watches = frozenset((ApiKey.Metadata, ApiKey.FindCoordinator))
 
-    node_id: int = Field(description="The broker that is gone.")
+    node_id: NodeId = Field(description="The broker that is gone.")
     how: Literal["killed", "powered_off"] = Field("killed", description="Whether its host answers for it.")
     election_ms: Duration | None = Field(
         None, description="How long each of its partitions has no leader; without, until the broker is back."

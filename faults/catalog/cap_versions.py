@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
@@ -9,13 +10,16 @@ from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from faults.actions import Action, RewriteResponse
 from faults.base import Context, Fault, NotApplicableError
-from proxy.wire.names import ApiKey, parse_api_key
+from faults.selectors import ApiKeys, pattern_schema, spelled_api
+from proxy.wire.names import ApiKey
+
+_SPAN = re.compile(r"[0-9]+(-[0-9]+)?")
 
 
 def _versions(value: Any) -> dict[int, tuple[int, int]]:
     if not isinstance(value, dict) or not value:
         raise ValueError("a mapping of APIs to versions expected, such as {Produce: '3-7', Fetch: 11}")
-    return {int(parse_api_key(name)): _span(name, span) for name, span in value.items()}
+    return {int(spelled_api(name)): _span(name, span) for name, span in value.items()}
 
 
 def _written(versions: dict[int, tuple[int, int]]) -> dict[str, str]:
@@ -23,9 +27,9 @@ def _written(versions: dict[int, tuple[int, int]]) -> dict[str, str]:
 
 
 def _span(name: str, value: Any) -> tuple[int, int]:
-    text = str(value).strip()
+    text = str(value)
     first, dash, last = text.partition("-")
-    if isinstance(value, bool) or not first.isdecimal() or (dash and not last.isdecimal()):
+    if isinstance(value, bool) or not isinstance(value, (int, str)) or not _SPAN.fullmatch(text):
         raise ValueError(f"{name}: {value!r} is neither the highest version nor a range such as '3-7'")
     span = (int(first), int(last)) if dash else (0, int(first))
     if span[0] > span[1]:
@@ -47,7 +51,15 @@ class CapVersions(Fault):
         dict[int, tuple[int, int]],
         BeforeValidator(_versions),
         PlainSerializer(_written),
-        WithJsonSchema({"type": "object", "additionalProperties": {"type": ["integer", "string"]}, "properties": {}}),
+        WithJsonSchema(
+            {
+                "type": "object",
+                "properties": {},
+                "minProperties": 1,
+                "propertyNames": ApiKeys.one,
+                "additionalProperties": {"anyOf": [{"type": "integer", "minimum": 0}, pattern_schema(_SPAN)]},
+            }
+        ),
     ] = Field(description="API → its highest version, or a range; what the broker doesn't speak is never offered.")
 
     def on_response(self, context: Context) -> Iterable[Action]:

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from faults.actions import Action, RewriteResponse
 from faults.base import Context, Fault, NotApplicableError
+from faults.document import NodeId
 from proxy.wire.names import ApiKey
 
 
@@ -23,7 +24,7 @@ class CoordinatorMove(Fault):
     phase: Literal["after_broker"] = "after_broker"
     default_api_keys = frozenset((ApiKey.FindCoordinator,))
 
-    node_id: int | None = Field(None, description="The broker to name; else the next one that is known.")
+    node_id: NodeId | None = Field(None, description="The broker to name; else the next one that is known.")
 
     def on_response(self, context: Context) -> Iterable[Action]:
         answer = context.answer

@@ -11,20 +11,34 @@ from faults.actions import Action, Fail, RewriteResponse
 from faults.answers import partition_key
 from faults.base import Context, Fault
 from faults.partial import refuse_answer
-from proxy.wire.names import ErrorCode, parse_error_code
+from faults.selectors import number_schema, pattern_schema, spelled
+from proxy.wire.names import OLD_ERROR_NAMES, ErrorCode, parse_error_code
+
+_SPELLED = spelled(ErrorCode, OLD_ERROR_NAMES)
 
 
 def _parse(value: Any) -> ErrorCode:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise ValueError("the name or number of one of Kafka's error codes expected")
-    return parse_error_code(value)
+    code = parse_error_code(value)
+    if isinstance(value, str) and not _SPELLED.fullmatch(value):
+        raise ValueError(f"{value!r} is not how an error code is written: {code.name}")
+    return code
 
 
 ErrorCodeField = Annotated[
     ErrorCode,
     BeforeValidator(_parse),
     PlainSerializer(lambda code: code.name),
-    WithJsonSchema({"anyOf": [{"enum": [code.name for code in ErrorCode]}, {"type": "integer"}]}),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"enum": [code.name for code in ErrorCode]},
+                pattern_schema(_SPELLED),
+                number_schema(ErrorCode),
+            ]
+        }
+    ),
 ]
 
 

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from faults.actions import Action
 from faults.base import Context, Fault, NotApplicableError
+from faults.document import NodeId, SomeMilliseconds
 from proxy.wire.names import ApiKey
 
 
@@ -28,8 +29,8 @@ class LeaderElection(Fault):
     reads_request = True
     default_api_keys = frozenset((ApiKey.Produce, ApiKey.Fetch, ApiKey.Metadata))
 
-    for_ms: float = Field(2000, gt=0, description="How long the partitions have no leader.")
-    new_leader: int | Literal["other"] | None = Field(
+    for_ms: SomeMilliseconds = Field(2000, description="How long the partitions have no leader.")
+    new_leader: NodeId | Literal["other"] | None = Field(
         None, description="Who leads afterwards: a node id, or `other` for the next replica in sync."
     )
 

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from faults.actions import Action, RewriteResponse
 from faults.base import BeginContext, Context, NotApplicableError, StandingFault
+from faults.document import NodeId
 from proxy.wire.names import ApiKey
 
 _DONE = "done"
@@ -30,7 +31,7 @@ class LeaderMove(StandingFault):
     watches = frozenset((ApiKey.Metadata,))
     selects_partitions = True
 
-    leader_id: int | Literal["other"] = Field(
+    leader_id: NodeId | Literal["other"] = Field(
         "other", description="The broker that leads; `other` is the next replica in sync, else the next broker."
     )
 

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from faults.actions import Shape, Standing
 from faults.base import StandingFault
+from faults.document import Bytes
 
 
 class Limit(StandingFault):
@@ -16,7 +17,7 @@ class Limit(StandingFault):
 
     kind: Literal["limit"] = "limit"
 
-    limit_bytes: int = Field(ge=0, description="How many bytes still pass, in each direction on its own.")
+    limit_bytes: Bytes = Field(description="How many bytes still pass, in each direction on its own.")
     direction: Literal["request", "response", "both"] = Field("both", description="Which way is counted.")
 
     def of_connection(self) -> Iterable[Standing]:

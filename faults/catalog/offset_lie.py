@@ -10,6 +10,7 @@ from pydantic import Field
 from faults.actions import Action, Body, RewriteResponse
 from faults.answers import top_key
 from faults.base import Context, Fault, NotApplicableError
+from faults.document import LARGEST_INT64
 from proxy.wire.names import ApiKey
 
 
@@ -25,8 +26,10 @@ class OffsetLie(Fault):
     phase: Literal["after_broker"] = "after_broker"
     default_api_keys = frozenset((ApiKey.ListOffsets,))
 
-    add: int = Field(0, description="How far from the true offset; negative is before it.")
-    offset: int | None = Field(None, ge=0, description="The offset to name, whatever the true one.")
+    add: int = Field(
+        0, ge=-LARGEST_INT64, le=LARGEST_INT64, description="How far from the true offset; negative is before it."
+    )
+    offset: int | None = Field(None, ge=0, le=LARGEST_INT64, description="The offset to name, whatever the true one.")
     asked: Literal["earliest", "latest", "any"] = Field(
         "latest", description="Which questions are answered wrongly: the log's begin, its end, or all."
     )
@@ -69,4 +72,4 @@ class OffsetLie(Fault):
         return {**partition, "offset": self._lie(partition["offset"])} if partition["offset"] >= 0 else partition
 
     def _lie(self, offset: int) -> int:
-        return max(0, offset + self.add) if self.offset is None else self.offset
+        return min(max(0, offset + self.add), LARGEST_INT64) if self.offset is None else self.offset

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from faults.actions import Action, Reset
 from faults.base import ConnectContext, Context, Fault
+from faults.document import Bytes
 
 
 class ResetFault(Fault):
@@ -23,8 +24,8 @@ class ResetFault(Fault):
     phase: Literal["before_broker", "after_broker", "connection"] = Field(
         "before_broker", description="At which step the connection breaks."
     )
-    after_bytes: int | None = Field(
-        None, ge=0, description="How many bytes of the request or answer (length included) pass before the break."
+    after_bytes: Bytes | None = Field(
+        None, description="How many bytes of the request or answer (length included) pass before the break."
     )
 
     def on_connect(self, context: ConnectContext) -> Iterable[Action]:

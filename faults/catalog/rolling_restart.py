@@ -9,6 +9,7 @@ from pydantic import Field
 
 from faults.actions import Action, Refuse, Reset, RewriteResponse, Silence, Standing
 from faults.base import BeginContext, Connection, Context, StandingFault
+from faults.document import Milliseconds, SomeMilliseconds
 from faults.durations import Duration, drawn_ms
 from faults.outage import coordinators_without, depose, metadata_without, restore
 from proxy.wire.names import ApiKey
@@ -30,8 +31,8 @@ class RollingRestart(StandingFault):
     kind: Literal["rolling_restart"] = "rolling_restart"
     watches = frozenset((ApiKey.Metadata, ApiKey.FindCoordinator))
 
-    down_ms: float = Field(5000, gt=0, description="How long each broker is down.")
-    pause_ms: float = Field(5000, ge=0, description="How long all of them are up between two restarts.")
+    down_ms: SomeMilliseconds = Field(5000, description="How long each broker is down.")
+    pause_ms: Milliseconds = Field(5000, description="How long all of them are up between two restarts.")
     how: Literal["killed", "powered_off"] = Field("killed", description="Whether its host answers for a broker.")
     election_ms: Duration = Field(default=200.0, description="How long each partition of a broker has no leader.")
 

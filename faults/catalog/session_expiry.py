@@ -9,6 +9,7 @@ from pydantic import Field
 
 from faults.actions import Action, RewriteResponse
 from faults.base import Context, Fault, NotApplicableError
+from faults.document import YEAR_MS
 from proxy.wire.names import ApiKey
 
 
@@ -23,7 +24,7 @@ class SessionExpiry(Fault):
     phase: Literal["after_broker"] = "after_broker"
     default_api_keys = frozenset((ApiKey.SaslAuthenticate,))
 
-    session_lifetime_ms: int = Field(10_000, ge=1, description="How long the session is said to last.")
+    session_lifetime_ms: int = Field(10_000, ge=1, le=YEAR_MS, description="How long the session is said to last.")
 
     def on_response(self, context: Context) -> Iterable[Action]:
         if "session_lifetime_ms" not in context.answer:

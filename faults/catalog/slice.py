@@ -9,6 +9,7 @@ from pydantic import Field
 
 from faults.actions import Shape, Standing
 from faults.base import StandingFault
+from faults.document import YEAR_MS, Bytes
 
 
 class Slice(StandingFault):
@@ -19,9 +20,9 @@ class Slice(StandingFault):
 
     kind: Literal["slice"] = "slice"
 
-    average_bytes: int = Field(64, ge=1, description="Mean size of a piece.")
-    variation_bytes: int = Field(0, ge=0, description="How far above or below that a piece may be.")
-    delay_us: int = Field(0, ge=0, description="Pause behind each piece.")
+    average_bytes: Bytes = Field(64, ge=1, description="Mean size of a piece.")
+    variation_bytes: Bytes = Field(0, description="How far above or below that a piece may be.")
+    delay_us: int = Field(0, ge=0, le=1000 * YEAR_MS, description="Pause behind each piece.")
     direction: Literal["request", "response", "both"] = Field("both", description="Which way is cut.")
 
     def of_connection(self) -> Iterable[Standing]:

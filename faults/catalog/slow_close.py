@@ -9,6 +9,7 @@ from pydantic import Field
 
 from faults.actions import Shape, Standing
 from faults.base import StandingFault
+from faults.document import SomeMilliseconds
 
 
 class SlowClose(StandingFault):
@@ -19,7 +20,7 @@ class SlowClose(StandingFault):
 
     kind: Literal["slow_close"] = "slow_close"
 
-    delay_ms: float = Field(gt=0, description="How much later the client is told.")
+    delay_ms: SomeMilliseconds = Field(description="How much later the client is told.")
 
     def of_connection(self) -> Iterable[Standing]:
         yield Shape("response", close_delay_us=round(self.delay_ms * 1000))

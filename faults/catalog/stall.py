@@ -9,6 +9,7 @@ from pydantic import Field
 
 from faults.actions import Action, Hold
 from faults.base import Context, Fault
+from faults.document import SomeMilliseconds
 
 
 class StallFault(Fault):
@@ -22,7 +23,7 @@ class StallFault(Fault):
     phase: Literal["before_broker", "after_broker"] = Field(
         "after_broker", description="Whether the request is held, or the answer to it."
     )
-    for_ms: float | None = Field(None, gt=0, description="Goes on after this time; else when released or removed.")
+    for_ms: SomeMilliseconds | None = Field(None, description="Goes on after this time; else when released or removed.")
 
     def on_request(self, context: Context) -> Iterable[Action]:
         yield self._hold(context)

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from faults.actions import Action, Close
 from faults.base import Context, Fault
+from faults.document import Bytes
 
 
 class TruncateFault(Fault):
@@ -22,7 +23,7 @@ class TruncateFault(Fault):
     phase: Literal["before_broker", "after_broker"] = Field(
         "after_broker", description="Whether the request is torn, or the answer to it."
     )
-    after_bytes: int = Field(8, ge=0, description="How many bytes still pass, length prefix included.")
+    after_bytes: Bytes = Field(8, description="How many bytes still pass, length prefix included.")
 
     def on_request(self, context: Context) -> Iterable[Action]:
         yield Close(self.after_bytes)

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from faults.actions import Action, Body, RewriteResponse
 from faults.base import Context, Fault, NotApplicableError
+from faults.document import LARGEST_INT32, NodeId
 from proxy.wire.names import ApiKey
 
 
@@ -23,8 +24,8 @@ class WrongLeader(Fault):
     phase: Literal["after_broker"] = "after_broker"
     default_api_keys = frozenset((ApiKey.Metadata,))
 
-    leader_id: int | None = Field(None, description="The broker to name; else the next one in the answer.")
-    leader_epoch: int | None = Field(None, ge=-1, description="The epoch to name; else the true one.")
+    leader_id: NodeId | None = Field(None, description="The broker to name; else the next one in the answer.")
+    leader_epoch: int | None = Field(None, ge=-1, le=LARGEST_INT32, description="The epoch to name; else the true one.")
 
     def on_response(self, context: Context) -> Iterable[Action]:
         node_ids = sorted(broker["node_id"] for broker in context.answer["brokers"])

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
 from faults.schema import FaultDocumentError
-from faults.timeline import Add, Clear, Operation, Remove, Step, Timeline, parse_timeline
+from faults.timeline import Add, Clear, Operation, Remove, Step, Timeline, parse_timeline, step_json_schema
 from proxy.admin import documents_api as documents
 from proxy.admin.problems import Finding, Problem
 from proxy.admin.target import ControlledProxy
@@ -25,34 +25,7 @@ _EXAMPLE: Final = {
         {"at": "10s", "clear": True},
     ]
 }
-_STEP: Final[dict[str, Any]] = {
-    "type": "object",
-    "description": "When (`at` or `after`), and what (`add`, `remove` or `clear`).",
-    "additionalProperties": False,
-    "oneOf": [{"required": ["at"]}, {"required": ["after"]}],
-    "anyOf": [{"required": ["add"]}, {"required": ["remove"]}, {"required": ["clear"]}],
-    "properties": {
-        "at": {
-            "description": "How long after the start: seconds, or a text such as `1.5s`, `200ms`.",
-            "anyOf": [
-                {"type": "number", "minimum": 0},
-                {"type": "string", "pattern": "^[0-9]+([.][0-9]+)? ?(us|ms|s|m|min|h)$"},
-            ],
-        },
-        "after": {
-            "type": "object",
-            "required": ["fault"],
-            "additionalProperties": False,
-            "properties": {
-                "fault": {"type": "string", "minLength": 1},
-                "hits": {"type": "integer", "minimum": 1},
-            },
-        },
-        "add": {"$ref": "#/components/schemas/Fault"},
-        "remove": {"type": "string", "minLength": 1},
-        "clear": {"const": True},
-    },
-}
+_STEP: Final = step_json_schema({"$ref": "#/components/schemas/Fault"})
 _BODY: Final[dict[str, Any]] = {
     "requestBody": {
         "required": True,
@@ -152,11 +125,12 @@ def make_router(proxy: ControlledProxy) -> APIRouter:
 @cache
 def _incidents() -> list[dict[str, Any]]:
     """The incident files of the package, their rules from the start on as a first step."""
-    found = []
+    found: list[dict[str, Any]] = []
+    kept = {"faults", "steps"}
     for file in sorted(Path(str(files("faults"))).joinpath("incidents").glob("*.yaml")):
         document = yaml.safe_load(file.read_text("utf-8"))
         # Some incidents differ by run: the first is the one in which it happens.
-        source = next((one for one in (document, *document.get("runs", ())) if one.keys() & {"faults", "steps"}), {})
+        source: dict[str, Any] = next((one for one in (document, *document.get("runs", ())) if one.keys() & kept), {})
         steps = [{"at": "0s", "add": fault} for fault in source.get("faults") or ()] + (source.get("steps") or [])
         if steps:
             found.append({"name": document["name"], "title": document["title"], "story": document["story"].strip()})

@@ -9,19 +9,27 @@ from typing import TypeVar
 
 from proxy.wire.enums import RETRIABLE_CODES, ApiKey, ErrorCode
 
-__all__ = ["RETRIABLE_CODES", "ApiKey", "ErrorCode", "parse_api_key", "parse_error_code"]
+__all__ = [
+    "OLD_API_NAMES",
+    "OLD_ERROR_NAMES",
+    "RETRIABLE_CODES",
+    "ApiKey",
+    "ErrorCode",
+    "parse_api_key",
+    "parse_error_code",
+]
 
 _E = TypeVar("_E", bound=IntEnum)
 
 # Names of older Kafka releases, of the protocol guide's early pages and of librdkafka.
-_OLD_API_NAMES = {
+OLD_API_NAMES = {
     "ListClientMetricsResources": ApiKey.ListConfigResources,
     "GroupCoordinator": ApiKey.FindCoordinator,
     "ConsumerMetadata": ApiKey.FindCoordinator,
     "Offset": ApiKey.ListOffsets,
     "Offsets": ApiKey.ListOffsets,
 }
-_OLD_ERROR_NAMES = {
+OLD_ERROR_NAMES = {
     "UNKNOWN": ErrorCode.UNKNOWN_SERVER_ERROR,
     "INVALID_MESSAGE": ErrorCode.CORRUPT_MESSAGE,
     "UNKNOWN_TOPIC_OR_PART": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -64,9 +72,9 @@ def _parse(value: str | int, enum: type[_E], old: Mapping[str, _E], what: str) -
 
 def parse_api_key(value: str | int) -> ApiKey:
     """The API that a name or number means, in any case, old names too; ValueError with the nearest name."""
-    return _parse(value, ApiKey, _OLD_API_NAMES, "API key")
+    return _parse(value, ApiKey, OLD_API_NAMES, "API key")
 
 
 def parse_error_code(value: str | int) -> ErrorCode:
     """The error code that a name or number means, old names too; ValueError with the nearest name."""
-    return _parse(value, ErrorCode, _OLD_ERROR_NAMES, "error code")
+    return _parse(value, ErrorCode, OLD_ERROR_NAMES, "error code")
