@@ -69,6 +69,28 @@ class Run(_Model):
     arguments: dict[str, str | int | bool] = Field(default_factory=dict, description="On top of every program's own.")
     must: list[str] = Field(default_factory=list, description="Checks that have to find something.")
     never: list[str] = Field(default_factory=list, description="Checks that must not.")
+    round: int = Field(0, ge=0, exclude=True, description="Which repetition this is, from 1; 0 when there are none.")
+
+    @property
+    def label(self) -> str:
+        """Its name, and the round when there are several."""
+        return f"{self.name}, round {self.round}" if self.round else self.name
+
+
+class Form(_Model):
+    """The same story at another length, say with the timeouts of the report."""
+
+    told: str = Field(description="What is different, in a few words.")
+    arguments: dict[str, str | int | bool] = Field(default_factory=dict, description="On top of every program's own.")
+    limit_s: float | None = Field(None, gt=0)
+
+
+class World(_Model):
+    """The incident's faults as every other client meets them in the matrix, at settings that can be compared."""
+
+    role: Literal["producer", "consumer"] = "producer"
+    settings: dict[str, str | int | bool] = Field(default_factory=dict, description="Over the matrix' own defaults.")
+    limit_s: float = Field(25, gt=0, description="A client that is not done then hangs.")
 
 
 class Incident(_Model):
@@ -85,7 +107,11 @@ class Incident(_Model):
     steps: list[dict[str, Any]] = Field(default_factory=list, description="Rules added and removed in time.")
     clients: list[Program] = Field(min_length=1)
     runs: list[Run] = Field(default_factory=lambda: [Run(name="demo")], min_length=1)
+    forms: dict[str, Form] = Field(default_factory=dict, description="Other lengths, by name.")
     limit_s: float = Field(60, gt=0, description="When a client still runs then, it is ended.")
+    matrix: World | None = Field(None, description="Without, the matrix leaves this incident out.")
+    seen: str = Field("", description="What was seen where it was run; says so when it does not reproduce.")
+    reproduces: bool = Field(True, description="Whether the affected client did here what was told of it.")
 
     def only(self, client: str | None) -> Incident:
         """The incident with the runs of `FAMILY[@VERSION]`; a version that no run names is run with no verdict."""
@@ -100,12 +126,30 @@ class Incident(_Model):
         runs = [run for run in self.runs if run.version == version]
         return self.model_copy(update={"runs": runs or [Run(name="asked", version=version)]})
 
+    def in_form(self, name: str | None) -> Incident:
+        """The incident at another of its lengths; None: as it is."""
+        if name is None:
+            return self
+        if name not in self.forms:
+            raise IncidentError(f"{self.name} has no form {name!r} (it has: {', '.join(self.forms) or 'none'})")
+        form = self.forms[name]
+        clients = [c.model_copy(update={"arguments": c.arguments | form.arguments}) for c in self.clients]
+        return self.model_copy(update={"clients": clients, "limit_s": form.limit_s or self.limit_s})
+
+    def repeated(self, rounds: int) -> Incident:
+        """The incident with all its runs that often, one round after the other."""
+        if rounds == 1:
+            return self
+        runs = [run.model_copy(update={"round": n}) for n in range(1, rounds + 1) for run in self.runs]
+        return self.model_copy(update={"runs": runs})
+
     def programs(self, run: Run) -> list[Program]:
         """The client programs of one run; their client ids have what tells the run from the others."""
         if len(self.runs) == 1 and not run.version:
             return self.clients
-        alike = [other for other in self.runs if other.version == run.version]
-        suffix = "-".join(filter(None, [run.version, run.name if len(alike) > 1 or not run.version else ""]))
+        alike = {other.name for other in self.runs if other.version == run.version}
+        marks = [run.version, run.name if len(alike) > 1 or not run.version else "", f"r{run.round}" * bool(run.round)]
+        suffix = "-".join(filter(None, marks))
         return [
             program.model_copy(
                 update={
