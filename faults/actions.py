@@ -79,6 +79,13 @@ class Relay:
 
 
 @dataclass(frozen=True, slots=True)
+class RewriteRequest:
+    """What reaches the broker, or the brokers, is made of `body`; the plan turns this into Forward or Relay."""
+
+    body: Body
+
+
+@dataclass(frozen=True, slots=True)
 class RewriteResponse:
     """The broker's answer leaves as `body` (the version of the exchange)."""
 
@@ -182,5 +189,5 @@ class Fail:
 
 Action = Delay | Hold | Drop | Answer | AnswerRaw | Forward | Relay | RewriteResponse | Close | Reset | Mute | Duplicate
 Standing = Refuse | Silence | Shape | Close | Reset
-Outcome = Action | Fail
+Outcome = Action | Fail | RewriteRequest
 TERMINAL: tuple[type, ...] = (Drop, Answer, AnswerRaw, Forward, Relay, Close, Reset)

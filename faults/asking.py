@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from faults.actions import TERMINAL, Action, Answer, Body, Fail, Forward, PartitionKey, Relay
+from faults.actions import TERMINAL, Action, Answer, Body, Fail, Forward, PartitionKey, Relay, RewriteRequest
 from faults.answers import Failure, NoPlaceForError, partition_key, refusal, refuses_by_entry
 from faults.base import Connection, Context, NotApplicableError
 from faults.decision import NOTHING, Decision, Hit, Pending
@@ -120,6 +120,8 @@ class Asking:
             for outcome in rule.fault.on_request(context):
                 if isinstance(outcome, Fail):
                     self._fail(rule, outcome)
+                elif isinstance(outcome, RewriteRequest):
+                    self._body = outcome.body
                 elif isinstance(outcome, TERMINAL):
                     self._terminal = outcome
                 else:
@@ -148,6 +150,7 @@ class Asking:
             rule.refuse(f"API {request.header.api_key} v{request.header.api_version} can't be decoded")
             return None
         context = self._plan.context(rule, self._connection, request, self._now_us)
+        context.rewritten_request = self._body
         if rule.needs & REQUEST_BODY:
             context.asked = self._entries()
         if fault.match.needs_body and not self._means_body(rule, context):
@@ -245,8 +248,11 @@ class Asking:
         self._hits += [self._plan.touch(*touch) for touch in routing.touched if touch[0] not in told]
         self._refusing.update(name for name, _ in routing.touched)
         self._relays = routing.relays
-        body, fenced = elections.lowered(header, self._request.body)
-        if body is not self._request.body:
+        asked = self._request.body if self._body is None else self._body
+        body, fenced = elections.lowered(header, asked)
+        if header.api_key == ApiKey.Fetch and body.get("rack_id") and elections.only_leaders_are_read(self._entries()):
+            body = {**body, "rack_id": ""}
+        if body is not asked:
             self._body = body
         for key, failure in (*routing.failures.items(), *fenced.items()):
             self._failures.setdefault(key, failure)
@@ -255,11 +261,12 @@ class Asking:
         """Turn refused partitions and rewritten bodies into the one terminal action that they need."""
         relays = {key: node_id for key, node_id in self._relays.items() if key not in self._failures}
         if relays:
-            self._terminal = relayed(self._request, self._entries(), relays, self._failures, self._lower)
+            body = self._request.body if self._body is None else self._body
+            self._terminal = relayed(self._request, body, self._entries(), relays, self._failures, self._lower)
         elif self._failures:
             self._terminal = self._located(refuse_some(self._request, self._failures, self._body))
         elif self._merges:
-            self._terminal = Forward(self._request.body, self._merge)
+            self._terminal = Forward(self._request.body if self._body is None else self._body, self._merge)
         elif self._body is not None:
             self._terminal = Forward(self._body)
 

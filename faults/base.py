@@ -66,6 +66,12 @@ class Context:
     hit_partitions: frozenset[PartitionKey] | None = None
     response: Response | None = None
     rewritten: Body | None = None
+    rewritten_request: Body | None = None
+
+    @property
+    def body(self) -> Body:
+        """The request as it stands: the client's, or what faults before this one made of it."""
+        return self.request.body if self.rewritten_request is None else self.rewritten_request
 
     @property
     def answer(self) -> Body:

@@ -19,6 +19,11 @@ by it again, for ever. Which fields carry such epochs, and which don't:
 A partition may also be shown under another leader than its true one, from an election's end on (`new_leader`) or
 at once (`move`). Then everybody but the shown leader refuses, the true leader included, and what the shown leader
 is asked the proxy relays to the true one (`faults.relay`). Every such change starts a new leader epoch too.
+
+Consumers that fetch from followers (KIP-392) come to the shown leader as well: followers refuse, and the true leader
+isn't told the consumer's rack, so that it serves the records itself instead of naming the replica next to it. Once
+the true leader leads again followers serve as before. Nor is any leader told a rack while a broker is away that it
+might name.
 """
 
 from __future__ import annotations
@@ -55,6 +60,7 @@ _LEADER_APIS = frozenset(
 )
 # Of these the proxy can't relay any: a share session lives in one broker and has no form without.
 _NEVER_RELAYED = frozenset((ApiKey.ShareFetch, ApiKey.ShareAcknowledge))
+_FOLLOWERS_SERVE = 11  # the version of Fetch from which on followers serve consumers (KIP-392)
 _NAMES_LEADERS = frozenset((ApiKey.Metadata, ApiKey.DescribeTopicPartitions))
 # From which version on the request carries `current_leader_epoch`, and the answer epochs to raise.
 EPOCH_IN_REQUEST: dict[int, int] = {ApiKey.Fetch: 9, ApiKey.ListOffsets: 4, ApiKey.OffsetForLeaderEpoch: 2}
@@ -105,6 +111,7 @@ class State:
     election: Election | None = None
     leader_id: int | None = None
     moved_by: Touch | None = None  # the rule that showed another leader last, also once it is over
+    moved_to: int | None = None  # and who that was
 
 
 @dataclass(slots=True)
@@ -119,7 +126,7 @@ class Routing:
 class Elections:
     """All elections of one proxy: those that last, what those before have raised, and who is shown to lead."""
 
-    __slots__ = ("_active", "_changed", "_cluster", "_moved", "_states")
+    __slots__ = ("_active", "_changed", "_cluster", "_moved", "_states", "absent")
 
     def __init__(self, cluster: Cluster, changed: Callable[[], None]) -> None:
         self._cluster = cluster
@@ -127,6 +134,8 @@ class Elections:
         self._states: dict[tuple[str, int], State] = {}
         self._active = 0
         self._moved = False  # whether any partition was ever shown under another leader
+        self.absent: dict[str, int] = {}
+        """The brokers that are away, by the rule that keeps them so."""
 
     # ---- starting and ending
 
@@ -196,6 +205,7 @@ class Elections:
     def _show(self, state: State, topic: str, partition_index: int, leader_id: int, moved_by: Touch) -> None:
         self._moved = True
         state.moved_by = moved_by
+        state.moved_to = leader_id
         known = self._cluster.leaders.get((topic, partition_index))
         state.leader_id = None if known is not None and known.leader_id == leader_id else leader_id
 
@@ -254,18 +264,18 @@ class Elections:
     @property
     def any_ever(self) -> bool:
         """Whether an election was ever started: only then is there anything to show or to translate."""
-        return bool(self._states)
+        return bool(self._states or self.absent)
 
     # ---- what the session has to show
 
     def interest(self, api_key: int, api_version: int) -> int:
         """The plan's interest flags for an API; 0 while no election was ever started, and for unknown versions."""
-        if not self._states or not is_known(api_key, api_version):
+        if not self.any_ever or not is_known(api_key, api_version):
             return 0
-        flags = 0
+        flags = REQUEST | REQUEST_BODY if self.absent and api_key == ApiKey.Fetch else 0
         shown = self._active or self._moved
         if (shown and api_key in _LEADER_APIS) or api_version >= EPOCH_IN_REQUEST.get(api_key, 1 << 16):
-            flags = REQUEST | REQUEST_BODY
+            flags |= REQUEST | REQUEST_BODY
         if (shown and api_key in _NAMES_LEADERS) or (api_version >= EPOCH_IN_RESPONSE.get(api_key, 1 << 16)):
             flags |= RESPONSE_BODY
         return flags
@@ -295,7 +305,7 @@ class Elections:
                     if known.leader_id != node_id:
                         routing.relays[partition_key(entry)] = known.leader_id
                     continue
-                if node_id is None and state.leader_id is None:
+                if state.leader_id is None and (node_id is None or self._serves(request, entry, topic, state, node_id)):
                     continue
                 routing.touched[state.moved_by] = None
             epoch = self._shown_epoch(topic, entry.partition_index, state)
@@ -304,6 +314,27 @@ class Elections:
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, {"current_leader": current_leader}
             )
         return routing
+
+    def _serves(self, request: Request, entry: PartitionEntry, topic: str, state: State, node_id: int) -> bool:
+        """Whether a follower takes this Fetch, now that the true leader leads again.
+
+        The one that was shown to lead does so only from who knows that it leads no more.
+        """
+        if request.header.api_key != ApiKey.Fetch or request.header.api_version < _FOLLOWERS_SERVE:
+            return False
+        epoch = entry.fields.get("current_leader_epoch", -1)
+        is_told = epoch >= 0 and epoch == self._shown_epoch(topic, entry.partition_index, state)
+        return node_id != state.moved_to or is_told
+
+    def only_leaders_are_read(self, asked: Iterable[PartitionEntry]) -> bool:
+        """Whether a leader, asked for these partitions, must not send the consumer to a follower (KIP-392)."""
+        if self.absent:
+            return True
+        names = (
+            (entry.topic or self._cluster.topic_name(entry.topic_id) or "", entry.partition_index) for entry in asked
+        )
+        states = (self._states.get(name) for name in names)
+        return any(state is not None and state.leader_id is not None for state in states)
 
     def lowered(self, header: RequestHeader, body: Body) -> tuple[Body, dict[PartitionKey, Failure]]:
         """The request with the epochs that brokers know, and the partitions fenced for an epoch they can't know."""

@@ -28,6 +28,7 @@ Lower = Callable[[Body], Body]
 
 def relayed(
     request: Request,
+    body: Body,
     asked: Collection[PartitionEntry],
     relays: Mapping[PartitionKey, int],
     failures: Mapping[PartitionKey, Failure],
@@ -35,11 +36,12 @@ def relayed(
 ) -> Relay:
     """What to do with a request of which some partitions go to other brokers, and some are refused.
 
-    `asked` are all partitions it means, `lower` gives a body the leader epochs that brokers know.
+    `body` is the request as brokers are to get it, `asked` are all partitions it means, `lower` gives a body made of
+    those the leader epochs that brokers know.
     """
     if request.header.api_key == ApiKey.Fetch:
-        return _relayed_fetch(request, asked, relays, failures, lower)
-    body, codec = lower(request.body), request.codec
+        return _relayed_fetch(request, body, asked, relays, failures, lower)
+    codec = request.codec
     elsewhere = relays.keys() | failures.keys()
     own = without_partitions(codec, body, lambda entry: partition_key(entry) in elsewhere)
     parts = {
@@ -70,12 +72,13 @@ def _joined(answers: list[Body]) -> Body:
 
 def _relayed_fetch(
     request: Request,
+    body: Body,
     asked: Collection[PartitionEntry],
     relays: Mapping[PartitionKey, int],
     failures: Mapping[PartitionKey, Failure],
     lower: Lower,
 ) -> Relay:
-    body, api_version = lower(request.body), request.header.api_version
+    api_version = request.header.api_version
     elsewhere = relays.keys() | failures.keys()
     has_own = any(partition_key(entry) not in elsewhere for entry in asked)
     own: Body | None = body

@@ -50,19 +50,22 @@ class Relays:
         self._to_node = to_node
         self._max_frame_bytes = max_frame_bytes
         self._last_id = 0
-        self._waiting: dict[int, deque[tuple[int, Exchange, Request]]] = {}
+        # By node the correlation id and the exchange of each part; None where the answer is to be thrown away.
+        self._waiting: dict[int, deque[tuple[int, Exchange | None, Request]]] = {}
         self._torn: dict[int, bytes] = {}
 
     def send(self, exchange: Exchange, action: Relay, request: Request) -> Relayed | None:
-        """Send the parts of a request; None where nobody will answer."""
+        """Send the parts of a request, and `exchange.copies` more of each; None where nobody will answer."""
         header = request.header
         for node_id, body in action.parts.items():
-            self._last_id = self._last_id + 1 & 0x7FFFFFFF
-            head = encode_request_header(header.api_key, header.api_version, self._last_id, header.client_id)
-            frame = head + request.codec.encode(body)
-            if action.merge is not None:
-                self._waiting.setdefault(node_id, deque()).append((self._last_id, exchange, request))
-            self._to_node(node_id, _LENGTH.pack(len(frame)) + frame)
+            encoded = request.codec.encode(body)
+            for number in range(1 + exchange.copies):
+                self._last_id = self._last_id + 1 & 0x7FFFFFFF
+                head = encode_request_header(header.api_key, header.api_version, self._last_id, header.client_id)
+                if action.merge is not None:
+                    waits = exchange if number == 0 else None
+                    self._waiting.setdefault(node_id, deque()).append((self._last_id, waits, request))
+                self._to_node(node_id, _LENGTH.pack(len(head) + len(encoded)) + head + encoded)
         if action.merge is None:
             return None
         return Relayed(action.merge, len(action.parts) + (action.body is not None))
@@ -82,10 +85,11 @@ class Relays:
             if not waiting or waiting[0][0] != correlation_id:
                 raise WireError(f"broker {node_id} answered what it wasn't asked", side="broker")
             _, exchange, request = waiting.popleft()
-            answer = Response(data[position + 4 : position + 4 + size], request).body
-            assert exchange.relayed is not None
-            if exchange.relayed.add(node_id, answer):
-                complete.append(exchange)
+            if exchange is not None:
+                answer = Response(data[position + 4 : position + 4 + size], request).body
+                assert exchange.relayed is not None
+                if exchange.relayed.add(node_id, answer):
+                    complete.append(exchange)
             position += 4 + size
         if position < len(data):
             self._torn[node_id] = data[position:]
@@ -93,4 +97,4 @@ class Relays:
 
     def waits_for(self, node_id: int) -> bool:
         """Whether answers of this broker are still to come."""
-        return bool(self._waiting.get(node_id))
+        return any(exchange is not None for _, exchange, _ in self._waiting.get(node_id, ()))

@@ -380,17 +380,21 @@ class Session:
             else:
                 raise AssertionError(f"{action} is not an action on a request")
         exchange.forwarded_at_us = now_us
+        self._to_broker(exchange, whole, expects)
+        if not expects:
+            self._commands.record(exchange)
+        if exchange.close_after:
+            self._cut(exchange, now_us, Close())
+        return True
+
+    def _to_broker(self, exchange: Exchange, whole: bytes, expects: bool) -> None:
+        """Send a whole request to the connection's own broker, as often as was decided."""
         exchange.awaits_broker = expects
         self._commands.to_broker(whole)
         for _ in range(exchange.copies):
             self._commands.to_broker(whole)
             if expects:
                 self._inflight.add_behind(exchange, _copy_of(exchange))
-        if not expects:
-            self._commands.record(exchange)
-        if exchange.close_after:
-            self._cut(exchange, now_us, Close())
-        return True
 
     def _relay(self, exchange: Exchange, action: Relay, request: Request, now_us: int, expects: bool) -> None:
         """Send every broker its part of a request, the connection's own broker included where it has one."""
@@ -401,8 +405,7 @@ class Session:
         exchange.forwarded_at_us = now_us
         exchange.relayed = self._relays.send(exchange, action, request)
         if action.body is not None:
-            exchange.awaits_broker = expects
-            self._commands.to_broker(_framed(request.encode(action.body)))
+            self._to_broker(exchange, _framed(request.encode(action.body)), expects)
         if not expects:
             self._commands.record(exchange)
         if exchange.close_after:

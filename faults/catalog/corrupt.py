@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from faults.actions import Action, Body, Forward, RewriteResponse
+from faults.actions import Action, Body, Outcome, RewriteRequest, RewriteResponse
 from faults.answers import partition_key, top_key
 from faults.base import Context, Fault, NotApplicableError
 from proxy.wire.names import ApiKey
@@ -40,10 +40,10 @@ class CorruptFault(Fault):
     def applies(self, context: Context) -> bool:
         return context.request.header.api_key == (ApiKey.Produce if self.phase == "before_broker" else ApiKey.Fetch)
 
-    def on_request(self, context: Context) -> Iterable[Action]:
+    def on_request(self, context: Context) -> Iterable[Outcome]:
         keys = None if context.partitions is None else {partition_key(entry) for entry in context.partitions}
-        body = context.request.body
-        yield Forward({**body, "topic_data": self._topics(body["topic_data"], "partition_data", keys)})
+        body = context.body
+        yield RewriteRequest({**body, "topic_data": self._topics(body["topic_data"], "partition_data", keys)})
 
     def on_response(self, context: Context) -> Iterable[Action]:
         answer = context.answer

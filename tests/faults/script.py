@@ -8,6 +8,8 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
 from faults.actions import Action, Answer, Close, Delay, Drop, Forward, Hold, Relay, Reset, RewriteResponse
 from faults.base import Connection, Fault
 from faults.flags import REQUEST, RESPONSE_BODY
@@ -166,6 +168,14 @@ def produce(*partitions: tuple[str, int], version: int = 9, acks: int = -1, reco
         topics.setdefault(topic, []).append({"index": index, "records": records})
     named = [{**topic_key(name, version >= 13), "partition_data": data} for name, data in topics.items()]
     return request(ApiKey.Produce, version, {"acks": acks, "timeout_ms": 1000, "topic_data": named})
+
+
+def batch(count: int = 3) -> bytes:
+    """A record batch as a producer sends it."""
+    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 1 << 20)
+    for offset in range(count):
+        builder.append(offset, timestamp=1, key=b"k", value=b"value", headers=[])
+    return bytes(builder.build())
 
 
 def produced(sent: Request) -> Body:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from faults.actions import AnswerRaw, Close, Duplicate, Mute, RewriteResponse
 from faults.plan import Decision, Plan
@@ -15,6 +14,7 @@ from proxy.wire.records import crc_is_valid, iter_batches
 from proxy.wire.view import Request
 from tests.faults.script import (
     Body,
+    batch,
     connection,
     exchange,
     fault,
@@ -35,13 +35,6 @@ HEARTBEAT = request(ApiKey.Heartbeat, 4, {"group_id": "g"})
 def said(plan: Plan, asked: Request, body: Body) -> Decision:
     """What the plan says about the answer to a request."""
     return plan.on_response(connection(), asked, response(asked, body), plan.on_request(connection(), asked, 0), 0)
-
-
-def batch(count: int = 3) -> bytes:
-    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 1 << 20)
-    for offset in range(count):
-        builder.append(offset, timestamp=1, key=b"k", value=b"value", headers=[])
-    return bytes(builder.build())
 
 
 def test_throttle_is_named_and_mutes_when_asked() -> None:

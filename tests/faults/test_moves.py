@@ -8,9 +8,11 @@ from faults.plan import Plan
 from faults.schema import FaultDocumentError
 from proxy.wire.codec import known_versions
 from proxy.wire.names import ApiKey, ErrorCode
+from proxy.wire.view import Request
 from tests.faults.script import (
     Body,
     Exchange,
+    batch,
     connection,
     entries,
     exchange,
@@ -212,3 +214,94 @@ def test_a_broker_that_is_down_coordinates_nothing() -> None:
     assert [broker["node_id"] for broker in shown["brokers"]] == [2]
     assert shown["controller_id"] == 2
     assert {entry["leader_id"] for topic in shown["topics"] for entry in topic["partitions"]} == {2}
+
+
+def rack_fetch(epoch: int, version: int = 12, session: tuple[int, int] = (0, -1)) -> Request:
+    """A consumer that says where it stands, and of which epoch it was told."""
+    asked = fetch(("orders", 0), version=version, epoch=epoch, session=session)
+    return Request(asked.encode({**asked.body, "rack_id": "r3"}))
+
+
+FOLLOWER = connection(3, listener="broker-3", node_id=3)
+
+
+def test_while_a_leader_is_moved_followers_are_not_read_and_the_true_leader_serves_all() -> None:
+    plan = moved_plan()
+    at_follower = exchange(plan, rack_fetch(6), fetched(), on=FOLLOWER)
+    assert (at_follower.sent, entries(told(at_follower))) == (None, [("orders", 0, NOT_LEADER)])
+    at_leader = exchange(plan, rack_fetch(6), fetched(), on=NEW)
+    assert at_leader.relayed[1]["rack_id"] == "", "else it would name the follower next to the consumer, and no record"
+    elsewhere = fetch(("payments", 0))
+    unmoved = exchange(plan, Request(elsewhere.encode({**elsewhere.body, "rack_id": "r3"})), fetched(), on=NEW)
+    assert unmoved.sent is not None
+    assert unmoved.sent["rack_id"] == "r3"
+
+
+def test_once_the_true_leader_leads_again_followers_serve_as_before() -> None:
+    plan = moved_plan()
+    plan.remove("move")
+    at_follower = exchange(plan, rack_fetch(7), fetched(), on=FOLLOWER)
+    assert at_follower.sent is not None
+    assert at_follower.sent["topics"][0]["partitions"][0]["current_leader_epoch"] == 5
+    at_leader = exchange(plan, rack_fetch(7), fetched(), on=OLD)
+    assert at_leader.sent is not None
+    assert at_leader.sent["rack_id"] == "r3"
+    assert exchange(plan, rack_fetch(7), fetched(), on=NEW).sent is not None, "a follower that is asked knowingly"
+    unaware = exchange(plan, rack_fetch(6), fetched(), on=NEW)
+    assert entries(told(unaware)) == [("orders", 0, NOT_LEADER)]
+    assert entries(told(exchange(plan, rack_fetch(-1, version=10), fetched(), on=FOLLOWER))) == [
+        ("orders", 0, NOT_LEADER)
+    ]
+
+
+def test_no_leader_sends_consumers_to_a_broker_that_is_away() -> None:
+    plan = knowing_plan()
+    plan.add(fault(name="down", kind="broker_down", node_id=3), 0)
+    plan.link(OLD, 0)
+    racks = []
+    for _ in range(2):
+        done = exchange(plan, rack_fetch(5), fetched(), on=OLD)
+        assert done.sent is not None
+        racks.append(done.sent["rack_id"])
+        if plan.rules():
+            plan.remove("down")
+    assert racks == ["", "r3"]
+
+
+def batch_of(body: Body) -> bytes:
+    return bytes(body["topic_data"][0]["partition_data"][0]["records"])
+
+
+def test_a_damaged_batch_is_damaged_at_the_true_leader_too() -> None:
+    plan = moved_plan()
+    plan.add(fault(name="c", kind="corrupt", phase="before_broker", match={"topic": "orders"}))
+    whole = batch()
+    done = exchange(plan, produce(("orders", 0), records=whole), produced, on=NEW)
+    assert (done.sent, list(done.relayed)) == (None, [1])
+    assert batch_of(done.relayed[1]) != whole
+    assert done.hit_names == ["c"]
+    assert entries(told(done), partitions="partition_responses") == [("orders", 0, 0)]
+
+
+def test_a_damaged_batch_is_refused_where_nobody_leads() -> None:
+    plan = moved_plan()
+    plan.add(fault(name="c", kind="corrupt", phase="before_broker", trigger={"times": 2}))
+    refused = exchange(plan, produce(("orders", 0), records=batch()), produced, on=OLD)
+    assert (refused.sent, entries(told(refused), partitions="partition_responses")) == (
+        None,
+        [("orders", 0, NOT_LEADER)],
+    )
+    plan.add(fault(name="e", kind="error", error_code=7, match={"topic": "payments"}))
+    both = exchange(plan, produce(("orders", 1), ("payments", 0), records=batch()), produced, on=OLD)
+    assert both.sent is not None
+    assert [topic["name"] for topic in both.sent["topic_data"]] == ["orders"]
+    assert batch_of(both.sent) != batch()
+    assert entries(told(both), partitions="partition_responses") == [("orders", 1, 0), ("payments", 0, 7)]
+
+
+def test_a_batch_can_be_damaged_twice() -> None:
+    rules = [fault(kind="corrupt", phase="before_broker", part=part) for part in ("crc", "compression")]
+    done = exchange(knowing_plan(*rules), produce(("orders", 0), records=batch()), produced)
+    assert done.sent is not None
+    damaged, whole = batch_of(done.sent), batch()
+    assert [position for position in range(len(whole)) if damaged[position] != whole[position]] == [17, 22]

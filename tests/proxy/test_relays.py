@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from faults.schema import parse_fault_document
 from proxy.wire.codec import request_codec
 from proxy.wire.names import ApiKey
 from tests.proxy.conversation import Conversation, decoded, request, response
@@ -107,3 +108,19 @@ def test_an_answer_that_was_not_asked_for_breaks_the_protocol() -> None:
     error, close = talk.commands()
     assert error == ("wire_error", "broker 1 answered what it wasn't asked")
     assert close[0] == "close"
+
+
+def test_a_request_that_is_sent_twice_is_relayed_twice_and_answered_once() -> None:
+    talk = conversation()
+    talk.plan.add(parse_fault_document({"kind": "duplicate"}))
+    sent = talk.client(produce(7, 0, 1))
+    assert [command[0] for command in sent] == ["to_node", "to_node", "to_broker", "to_broker"]
+    assert sent[0][2][12:] == sent[1][2][12:], "but for the correlation id"
+    assert talk.broker(produced(7, 1)) == []
+    talk.session.node_bytes(1, produced(1, 0), talk.now_us)
+    (answer,) = talk.commands()
+    assert answered(answer[1]) == [(0, 10), (1, 11)]
+    talk.session.node_bytes(1, produced(2, 0), talk.now_us)
+    assert (talk.commands(), talk.broker(produced(7, 1))) == ([], [])
+    talk.session.node_gone(1, "it closed the connection", talk.now_us)
+    assert talk.commands() == [], "nobody waits for it any more"
