@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from proxy.lab.incident import CLIENTS, Incident
 from proxy.lab.java import find_java
 from proxy.lab.kafka import KafkaCluster
 from proxy.lab.process import Child
-from proxy.lab.run import Recording
+from proxy.lab.run import Recording, record_on, started
+from proxy.lab.stages import Stages
+from proxy.lab.verdict import Judged, judge
 
 _READ_S = 60.0
 
@@ -36,6 +39,78 @@ def apart(incident: Incident, word: str) -> Incident:
 
     document = incident.model_dump(mode="json", exclude_unset=True)
     return Incident.model_validate({**rename(document), "name": incident.name})
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One run of one incident, held to its file: how its rules struck, and where everything is."""
+
+    incident: str
+    judged: Judged
+    hits: dict[str, int]
+    failed: str
+    folder: Path
+
+    @property
+    def as_expected(self) -> bool:
+        return self.judged.as_expected and not self.failed
+
+
+def hold(incidents: Iterable[Incident], folder: Path, stages: Stages) -> list[Held]:
+    """Run every run of every incident, each with a proxy and topics of its own, and judge all of them.
+
+    Incidents with the same needs share brokers; their topics are read back past the proxy before those end.
+    """
+    recorded: list[tuple[Incident, Recording | None, str, Path]] = []
+    alike: dict[str, list[Incident]] = {}
+    for incident in incidents:
+        alike.setdefault(incident.kafka.model_dump_json(), []).append(incident)
+    for group in alike.values():
+        with started(group[0].kafka, stages) as kafka:
+            for incident in group:
+                recorded += _runs_apart(kafka, incident, folder / incident.name, stages)
+    by_incident: dict[str, list[tuple[Path, list[Path]]]] = {}
+    for one, recording, _, where in recorded:
+        if recording is not None:
+            by_incident.setdefault(one.name, []).append(
+                (recording.capture, sorted((where / "outcomes").glob("*.jsonl")))
+            )
+    with stages.stage("Spark"):
+        jobs = [job(recordings, folder / name / "analysis") for name, recordings in by_incident.items()]
+        documents = dict(zip(by_incident, analyse_each(jobs, folder), strict=True))
+    held = []
+    for one, recording, failed, where in recorded:
+        document = documents.get(one.name, {"failed": "nothing was recorded"})
+        judged = judge(one, one.runs[0], document.get("findings", []))
+        hits = recording.runs[0].hits if recording else {}
+        held.append(Held(one.name, judged, hits, failed or document.get("failed", ""), where))
+    return held
+
+
+def _runs_apart(
+    kafka: KafkaCluster, incident: Incident, folder: Path, stages: Stages
+) -> list[tuple[Incident, Recording | None, str, Path]]:
+    recorded: list[tuple[Incident, Recording | None, str, Path]] = []
+    for run in incident.runs:
+        alone = apart(incident.model_copy(update={"runs": [run]}), f"{incident.name}.{run.name}")
+        where = folder / run.name
+        failed = ""
+        recording = None
+        with stages.stage(f"{incident.name}, {run.name} {run.version}") as say:
+            try:
+                recording = record_on(kafka, alone, where, Stages(quiet=True))
+            except LabError as error:
+                say(failed := str(error))
+            else:
+                failed = recording.runs[0].failed
+                log = read_back(kafka, [topic.name for topic in alone.topics], where / "logs")
+                log.rename(where / "outcomes" / "log.jsonl")
+                ids = run_ids(recording.capture)
+                for outcomes in (where / "outcomes").glob("*.jsonl"):
+                    stamp(outcomes, ids[-1] if ids else "")
+                say(", ".join(f"{name} x{hits}" for name, hits in recording.runs[0].hits.items()))
+        recorded.append((alone, recording, failed, where))
+    return recorded
 
 
 def run_ids(capture: Path) -> list[str]:
@@ -73,11 +148,6 @@ def job(recordings: list[tuple[Path, list[Path]]], out: Path) -> dict[str, Any]:
         "outcomes": [str(path) for _, outcomes in recordings for path in outcomes],
         "out": str(out),
     }
-
-
-def files(recording: Recording) -> tuple[Path, list[Path]]:
-    """A recording as `job` takes it."""
-    return recording.capture, recording.outcomes
 
 
 def analyse_each(jobs: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:

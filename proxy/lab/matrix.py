@@ -97,7 +97,7 @@ def _aiokafka(settings: Settings) -> Arguments:
 
 
 FAMILIES = {
-    "sarama": Family("sarama (Go)", "sarama/main.go", _sarama),
+    "sarama": Family("sarama (Go)", "sarama/main.go", _sarama, "sarama/consumer.go"),
     "franz_go": Family("franz-go (Go)", "franz_go/main.go", _same, "franz_go/main.go"),
     "kafka_go": Family("kafka-go (Go)", "kafka_go/main.go", _same, "kafka_go/main.go", lambda _: False),
     "librdkafka": Family("librdkafka (confluent-kafka-go)", "librdkafka/main.go", _same, "librdkafka/main.go"),
@@ -148,7 +148,7 @@ class Client:
         return "not idempotent" if wanted and not FAMILIES[self.family].idempotent(self.version) else ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Cell:
     """One client in one incident's world: an incident of its own, with one client under test and one run."""
 
