@@ -46,6 +46,8 @@ def run_demo(incident: Incident, folder: Path, stages: Stages, *, as_json: bool 
     if importlib.util.find_spec("pyspark") is None:
         raise AnalysisError("the verdict needs Spark: pip install 'notleader[spark]'")
     recording = record(incident, folder, stages)
+    if reasons := [ran.failed for ran in recording.runs if ran.failed]:
+        raise LabError("; ".join(reasons))
     with stages.stage("Spark") as say:
         say(f"reading capture and outcomes, on Java {java.version}")
         words, negative = analyse(recording, folder, java.environment(), as_json=as_json)

@@ -58,19 +58,24 @@ def incident_run(
     client: Annotated[
         str | None, typer.Option(metavar="FAMILY[@VERSION]", help="Only the runs with this client (and version).")
     ] = None,
+    form: Annotated[
+        str | None, typer.Option(help="Another length of the story, say with the timeouts of the report; see `show`.")
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Run all of it that often, on one Kafka, and count.")] = 1,
     out: Annotated[Path, typer.Option(help="Where the run's folder, named by the time, goes.")] = Path("out"),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """Run an incident with the affected client and its controls; exit 1 when one behaves other than it is told.
 
-    Client programs are built once with the machine's own toolchain.
+    Client programs are built once with the machine's own toolchain. A run whose client can't be built is told as
+    such, and the others go on; the exit code is then 2.
     """
     from proxy.lab.demo import new_folder
     from proxy.lab.incident import load_incident
     from proxy.lab.incident_run import run_incident
 
     with clear_errors():
-        incident = load_incident(name).only(client)
+        incident = load_incident(name).only(client).in_form(form).repeated(rounds)
         stages = Stages(quiet=as_json)
         stages.console.print(f"[bold]{incident.title}[/]\n{incident.story.strip()}\n")
         done = run_incident(incident, new_folder(out / incident.name), stages)
@@ -78,4 +83,4 @@ def incident_run(
         typer.echo(json.dumps(done.as_dict()))
     else:
         sys.stdout.write(done.told() + "\n")
-    raise typer.Exit(0 if done.as_expected else 1)
+    raise typer.Exit(done.exit_code)

@@ -10,21 +10,26 @@ from typing import Any
 from proxy.lab.demo import analyse
 from proxy.lab.incident import Incident
 from proxy.lab.java import find_java
-from proxy.lab.run import Ran, record
+from proxy.lab.run import Ran, Recording, record
 from proxy.lab.stages import Stages
 from proxy.lab.story import Line, story
-from proxy.lab.verdict import Judged, judge
+from proxy.lab.verdict import Judged, judge, not_done
 
 _MOST_LINES = 24
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One run's verdict, its hits, and the lines of its story by client id."""
+    """One run's verdict, its hits, what its clients said, and the lines of its story by client id."""
 
     judged: Judged
     hits: dict[str, int]
+    outcomes: list[dict[str, Any]]
     stories: dict[str, list[Line]]
+
+    @property
+    def as_expected(self) -> bool:
+        return self.judged.as_expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,27 @@ class Done:
 
     @property
     def as_expected(self) -> bool:
-        return all(told.judged.as_expected for told in self.runs)
+        return all(told.as_expected for told in self.runs)
+
+    @property
+    def report(self) -> Path:
+        """The analysis of all runs together."""
+        return self.folder / "analysis" / "report.html"
+
+    @property
+    def exit_code(self) -> int:
+        """0: all as expected; 1: one was not; 2: what could be run was, but not everything could."""
+        if any(not told.as_expected and not told.judged.not_done for told in self.runs):
+            return 1
+        return 0 if self.as_expected else 2
+
+    def tally(self) -> dict[str, tuple[int, int]]:
+        """By name of the run: how many rounds were as expected, and how many there were."""
+        counts: dict[str, tuple[int, int]] = {}
+        for told in self.runs:
+            good, all_of_them = counts.get(told.judged.run.name, (0, 0))
+            counts[told.judged.run.name] = good + told.as_expected, all_of_them + 1
+        return counts
 
     def as_dict(self) -> dict[str, Any]:
         """What `incident run --json` prints."""
@@ -45,12 +70,15 @@ class Done:
             "incident": self.incident.name,
             "as_expected": self.as_expected,
             "folder": str(self.folder),
-            "report": str(self.folder / "analysis" / "report.html"),
+            "report": str(self.report),
+            "rounds": {name: {"as_expected": good, "of": of} for name, (good, of) in self.tally().items()},
             "runs": [
                 {
                     "name": told.judged.run.name,
+                    "round": told.judged.run.round,
                     "version": told.judged.run.version,
-                    "as_expected": told.judged.as_expected,
+                    "as_expected": told.as_expected,
+                    "not_done": told.judged.not_done,
                     "problems": told.judged.problems,
                     "found": told.judged.found,
                     "evidence": told.judged.evidence,
@@ -65,33 +93,49 @@ class Done:
         }
 
     def told(self) -> str:
-        """The story as a timeline and the verdict with its evidence, for a terminal."""
+        """The story as a timeline and the verdict with its evidence, for a terminal.
+
+        Of several rounds the first is told, and those that were not as expected.
+        """
         parts = []
         for told in self.runs:
             run = told.judged.run
+            if run.round > 1 and told.as_expected:
+                continue
             for client, lines in told.stories.items():
-                parts += ["", f"{run.name}: {client}", *_timeline(lines)]
-            mark = "✓ as expected" if told.judged.as_expected else f"✗ {'; '.join(told.judged.problems)}"
-            parts.append(f"  {mark}")
+                parts += ["", f"{run.label}: {client}", *_timeline(lines)]
+            if not told.stories:
+                parts += ["", run.label]
+            parts.append("  ✓ as expected" if told.as_expected else f"  ✗ {'; '.join(told.judged.problems)}")
             parts += [f"    {sentence}" for sentence in told.judged.evidence]
-        return "\n".join([*parts, "", f"report: {self.folder / 'analysis' / 'report.html'}"])
+        if any(of > 1 for _, of in self.tally().values()):
+            parts += [
+                "",
+                *(f"{name}: as expected in {good} of {of} rounds" for name, (good, of) in self.tally().items()),
+            ]
+        return "\n".join([*parts, "", f"report: {self.report}"])
 
 
 def run_incident(incident: Incident, folder: Path, stages: Stages) -> Done:
     """Run every run of the incident, analyse them together, and judge each by the findings of its clients."""
-    java = find_java()
-    recording = record(incident, folder, stages)
-    with stages.stage("Spark"):
-        words, _ = analyse(recording, folder, java.environment(), as_json=True)
-    judged = judge(incident, json.loads(words)["findings"])
-    return Done(
-        incident, folder, [_tell(recording.capture, ran, one) for ran, one in zip(recording.runs, judged, strict=True)]
-    )
+    return tell(incident, record(incident, folder, stages), folder, stages)
 
 
-def _tell(capture: Path, ran: Ran, judged: Judged) -> Told:
+def tell(incident: Incident, recording: Recording, folder: Path, stages: Stages) -> Done:
+    """Let Spark read what was recorded, and judge and tell each run."""
+    findings: list[dict[str, Any]] = []
+    if any(not ran.failed for ran in recording.runs):
+        with stages.stage("Spark"):
+            words, _ = analyse(recording, folder, find_java().environment(), as_json=True)
+        findings = json.loads(words)["findings"]
+    return Done(incident, folder, [_tell(recording.capture, ran, incident, findings) for ran in recording.runs])
+
+
+def _tell(capture: Path, ran: Ran, incident: Incident, findings: list[dict[str, Any]]) -> Told:
     stories = {client.program.name: story(capture, client.outcomes, client.program.name) for client in ran.clients}
-    return Told(judged, ran.hits, stories)
+    said = [json.loads(line) for client in ran.clients for line in client.outcomes.read_text().splitlines()]
+    judged = not_done(ran.run, ran.failed) if ran.failed else judge(incident, ran.run, findings)
+    return Told(judged, ran.hits, said, stories)
 
 
 def _timeline(lines: list[Line]) -> list[str]:

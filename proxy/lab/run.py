@@ -35,6 +35,10 @@ class RunError(LabError):
     """A part of the run failed; the text has its last words and the log's path."""
 
 
+class ClientEndedError(RunError):
+    """A client program broke off; the other runs can go on."""
+
+
 @dataclass(slots=True)
 class Client:
     """A client program at work: its process and what it has said so far, counted by outcome.
@@ -62,11 +66,15 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """One run that is over: its clients and the rules with their hits."""
+    """One run that is over: its clients and the rules with their hits.
+
+    `failed` says why it could not be done, when a client can't be built here or broke off.
+    """
 
     run: Run
     clients: list[Client]
     rules: list[dict[str, Any]]
+    failed: str = ""
 
     @property
     def hits(self) -> dict[str, int]:
@@ -88,9 +96,41 @@ class Recording:
 
 
 def record(incident: Incident, folder: Path, stages: Stages) -> Recording:
-    """Run `incident` on a Kafka of its own, leave everything below `folder`, and end all processes."""
+    """Run `incident` on a Kafka of its own, leave everything below `folder`, and end all processes.
+
+    Raises LabError when none of its runs can be done; one that can't doesn't stop the others.
+    """
+    builds = build(incident, stages)  # first: a missing toolchain needs no Kafka to be told
     with started(incident.kafka, stages) as kafka:
-        return record_on(kafka, incident, folder, stages)
+        return record_on(kafka, incident, folder, stages, builds)
+
+
+Commands = dict[str, list[str] | str]
+"""How to start each client program by its name, or why it can't be had."""
+
+
+def build(incident: Incident, stages: Stages) -> Commands:
+    """Build all client programs of an incident; raises LabError when no run has all of its own."""
+    found: Commands = {}
+    built: dict[tuple[str, str], list[str] | str] = {}
+    for program in (program for run in incident.runs for program in incident.programs(run)):
+        source = program.program, program.version
+        if source not in built:
+            try:
+                built[source] = command(program, stages)
+            except LabError as error:
+                built[source] = str(error)
+        found[program.name] = built[source]
+    reasons = [_missing(incident, run, found) for run in incident.runs]
+    if all(reasons):
+        raise LabError("; ".join(dict.fromkeys(reasons)))
+    return found
+
+
+def _missing(incident: Incident, run: Run, commands: Commands) -> str:
+    """Why a run can't be done, or nothing."""
+    reasons = (commands[program.name] for program in incident.programs(run))
+    return "; ".join(dict.fromkeys(reason for reason in reasons if isinstance(reason, str)))
 
 
 @contextlib.contextmanager
@@ -105,7 +145,9 @@ def started(needs: Cluster, stages: Stages) -> Iterator[KafkaCluster]:
         yield kafka
 
 
-def record_on(kafka: KafkaCluster, incident: Incident, folder: Path, stages: Stages) -> Recording:
+def record_on(
+    kafka: KafkaCluster, incident: Incident, folder: Path, stages: Stages, commands: Commands | None = None
+) -> Recording:
     """Run `incident` on a Kafka that runs, with a proxy of its own; leave everything below `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("capture", "outcomes", "logs"):
@@ -117,7 +159,7 @@ def record_on(kafka: KafkaCluster, incident: Incident, folder: Path, stages: Sta
             replication_factor=topic.replication_factor,
             config=topic.config,
         )
-    commands = {program.name: command(program, stages) for run in incident.runs for program in incident.programs(run)}
+    commands = build(incident, stages) if commands is None else commands
     with contextlib.ExitStack() as stack:
         with stages.stage("proxy") as say:
             proxy = _Proxy(incident, kafka.bootstrap, folder)
@@ -129,25 +171,30 @@ def record_on(kafka: KafkaCluster, incident: Incident, folder: Path, stages: Sta
     return Recording(folder / "capture", ran)
 
 
-def _run_once(
-    incident: Incident, run: Run, proxy: _Proxy, commands: dict[str, list[str]], folder: Path, stages: Stages
-) -> Ran:
+def _run_once(incident: Incident, run: Run, proxy: _Proxy, commands: Commands, folder: Path, stages: Stages) -> Ran:
     """One run: the rules anew, the clients, the steps; ends when the clients have or at the limit."""
+    if reason := _missing(incident, run, commands):
+        return Ran(run, [], [], reason)
     proxy.delete("/v1/faults")
     if faults := incident.faults if run.faults is None else run.faults:
         proxy.post("/v1/faults", faults)
-    programs = incident.programs(run)
     clients: list[Client] = []
+    failed = ""
     try:
-        with stages.stage(f"clients, {run.name}" if len(incident.runs) > 1 else "clients") as say:
-            clients.extend(_start(program, commands[program.name], proxy.listen, folder) for program in programs)
+        with stages.stage(f"clients, {run.label}" if len(incident.runs) > 1 else "clients") as say:
+            for program in incident.programs(run):
+                argv = commands[program.name]
+                assert isinstance(argv, list)
+                clients.append(_start(program, argv, proxy.listen, folder))
             if steps := incident.steps if run.steps is None else run.steps:
                 _wait_for_first_success(clients)
                 proxy.post("/v1/timelines", {"steps": steps})
             _let_work(clients, incident.limit_s, say)
+    except ClientEndedError as error:
+        failed = str(error)
     finally:
         _end(clients)
-    return Ran(run, clients, proxy.rules())
+    return Ran(run, clients, proxy.rules(), failed)
 
 
 class _Proxy:
@@ -225,10 +272,12 @@ def _wait_for_first_success(clients: list[Client]) -> None:
         for client in waiting:
             client.listen()
             if not client.child.running() and not client.said["ok"]:
-                raise RunError(f"client {client.program.name} ended at once: {_last_words(client.child)}")
+                raise ClientEndedError(f"client {client.program.name} ended at once: {_last_words(client.child)}")
         if time.monotonic() > deadline:
             names = ", ".join(client.program.name for client in waiting)
-            raise RunError(f"no success in {_FIRST_SUCCESS_S:.0f} s from {names}: {_last_words(waiting[0].child)}")
+            raise ClientEndedError(
+                f"no success in {_FIRST_SUCCESS_S:.0f} s from {names}: {_last_words(waiting[0].child)}"
+            )
         time.sleep(_TICK_S)
 
 
@@ -255,7 +304,7 @@ def _let_work(clients: list[Client], limit_s: float, say: Any) -> None:
     for client in workers:
         code = client.child.popen.returncode
         if code != 0 and not client.hung:
-            raise RunError(f"client {client.program.name} ended with code {code}: {_last_words(client.child)}")
+            raise ClientEndedError(f"client {client.program.name} ended with code {code}: {_last_words(client.child)}")
 
 
 def _count(clients: list[Client], say: Any) -> None:

@@ -16,18 +16,20 @@ class Judged:
     found: dict[str, int]
     evidence: list[str]
     problems: list[str]
+    not_done: bool = False
 
     @property
     def as_expected(self) -> bool:
         return not self.problems
 
 
-def judge(incident: Incident, findings: list[dict[str, Any]]) -> list[Judged]:
-    """Every run against the findings of its own clients; a check found something when it counted a case."""
-    return [_judge(incident, run, findings) for run in incident.runs]
+def not_done(run: Run, reason: str) -> Judged:
+    """A run of which nothing can be said."""
+    return Judged(run, {}, [], [f"could not be run: {reason}"], not_done=True)
 
 
-def _judge(incident: Incident, run: Run, findings: list[dict[str, Any]]) -> Judged:
+def judge(incident: Incident, run: Run, findings: list[dict[str, Any]]) -> Judged:
+    """A run against the findings of its own clients; a check found something when it counted a case."""
     clients = {program.name for program in incident.programs(run)}
     own = [finding for finding in findings if finding["client"] in clients and finding["count"]]
     found: dict[str, int] = {}

@@ -8,8 +8,9 @@ import pytest
 
 from faults.schema import parse_faults
 from faults.timeline import parse_timeline
-from proxy.lab.incident import CLIENTS, IncidentError, incident_names, load_incident
-from proxy.lab.verdict import judge
+from proxy.lab.incident import CLIENTS, IncidentError, Run, incident_names, load_incident
+from proxy.lab.incident_run import Done, Told
+from proxy.lab.verdict import Judged, judge, not_done
 
 
 @pytest.mark.parametrize("name", incident_names())
@@ -63,7 +64,8 @@ def finding(check: str, client: str, count: int = 1) -> dict[str, object]:
 
 def test_a_run_is_judged_by_the_findings_of_its_own_clients() -> None:
     findings = [finding("hang", "sarama-1.37.2", 2), finding("failed", "sarama-1.38.0"), finding("hang", "other")]
-    affected, control, newest = judge(load_incident("sarama-hang"), findings)
+    incident = load_incident("sarama-hang")
+    affected, control, newest = (judge(incident, run, findings) for run in incident.runs)
     assert affected.as_expected
     assert affected.found == {"hang": 2}
     assert affected.evidence == ["hang of sarama-1.37.2"]
@@ -72,5 +74,47 @@ def test_a_run_is_judged_by_the_findings_of_its_own_clients() -> None:
 
 
 def test_what_should_not_be_is_a_problem_too() -> None:
-    judged = judge(load_incident("sarama-hang"), [finding("hang", "sarama-1.38.0"), finding("failed", "sarama-1.38.0")])
-    assert judged[1].problems == ["hang was found (1) and should not be"]
+    incident = load_incident("sarama-hang")
+    findings = [finding("hang", "sarama-1.38.0"), finding("failed", "sarama-1.38.0")]
+    assert judge(incident, incident.runs[1], findings).problems == ["hang was found (1) and should not be"]
+
+
+def test_rounds_are_told_apart_by_the_client_id() -> None:
+    incident = load_incident("java-callback-deadlock").repeated(2)
+    names = [program.name for run in incident.runs for program in incident.programs(run)]
+    assert len(set(names)) == len(names) == 6
+    assert names[1] == "java-4.4.0-newest-r1"
+    assert [run.label for run in incident.runs[2:4]] == ["control, round 1", "affected, round 2"]
+
+
+def test_a_form_changes_arguments_and_limit() -> None:
+    incident = load_incident("sarama-two-minutes")
+    reported = incident.in_form("report")
+    assert reported.clients[0].arguments["dial_timeout_ms"] == 30_000
+    assert reported.limit_s > 126
+    assert incident.in_form(None) is incident
+    with pytest.raises(IncidentError, match=r"sarama-two-minutes has no form 'long' .it has: measured, report"):
+        incident.in_form("long")
+
+
+def told(name: str, *, good: bool, done: bool = True, round_number: int = 0) -> Told:
+    run = Run(name=name, round=round_number)
+    judged = Judged(run, {}, [], []) if good else Judged(run, {}, [], ["problem"]) if done else not_done(run, "no go")
+    return Told(judged, {}, [], {})
+
+
+def test_the_exit_code_tells_a_bad_run_from_one_that_was_not_done(tmp_path: Path) -> None:
+    incident = load_incident("sarama-hang")
+    good, bad, undone = told("a", good=True), told("b", good=False), told("c", good=False, done=False)
+    assert Done(incident, tmp_path, [good, good]).exit_code == 0
+    assert Done(incident, tmp_path, [good, undone]).exit_code == 2
+    assert Done(incident, tmp_path, [undone, bad]).exit_code == 1
+
+
+def test_of_several_rounds_the_first_and_the_bad_ones_are_told(tmp_path: Path) -> None:
+    runs = [told("a", good=number != 2, round_number=number) for number in (1, 2, 3)]
+    text = Done(load_incident("sarama-hang"), tmp_path, runs).told()
+    assert "a, round 1" in text
+    assert "✗ problem" in text
+    assert "a, round 3" not in text
+    assert "a: as expected in 2 of 3 rounds" in text

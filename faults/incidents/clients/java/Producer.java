@@ -19,8 +19,8 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  *
  * <p>Arguments (name=value): bootstrap, topic, client_id; messages, interval_ms (between sends), value_bytes,
  * warm (none; metadata: the topic is asked for first; message: one is sent and waited for first), resend (none, or get: the callback of
- * a failed send sends the record again and waits for it there), wait_ms (how long to wait for the last callbacks),
- * and every producer setting by its own name (max.block.ms=1000 …).
+ * a failed send sends the record again and waits for it there), wait_ms (how long to wait for the last callbacks), fresh
+ * (true: when all is over a second producer sends one record, told as client `…-fresh`), and every producer setting by its own name (max.block.ms=1000 …).
  */
 public final class Producer {
     private static final Map<String, String> settings = new LinkedHashMap<>();
@@ -32,6 +32,7 @@ public final class Producer {
         settings.put("warm", "none");
         settings.put("resend", "none");
         settings.put("wait_ms", "5000");
+        settings.put("fresh", "false");
         for (String argument : arguments) {
             int equals = argument.indexOf('=');
             settings.put(argument.substring(0, equals), argument.substring(equals + 1));
@@ -66,6 +67,15 @@ public final class Producer {
                     System.err.println("\t at " + frame);
                 }
             }
+        }
+        if (settings.get("fresh").equals("true")) {
+            settings.put("client_id", settings.get("client_id") + "-fresh");
+            properties.put("client.id", settings.get("client_id"));
+            KafkaProducer<byte[], byte[]> fresh =
+                new KafkaProducer<>(properties, new ByteArraySerializer(), new ByteArraySerializer());
+            CountDownLatch told = new CountDownLatch(1);
+            send(fresh, settings.get("client_id") + "-0", told);
+            told.await(number("wait_ms"), TimeUnit.MILLISECONDS);
         }
         System.out.flush();
         // Not close(): a producer that hangs would keep us.
@@ -137,6 +147,7 @@ public final class Producer {
     private static final class Line {
         private final String id;
         private final String thread = Thread.currentThread().getName();
+        private final String client = settings.get("client_id");
         private final long calledAtUs = now();
         private long returnedAtUs;
         private long completedAtUs;
@@ -164,9 +175,9 @@ public final class Producer {
         }
 
         private void write() {
-            StringBuilder text = new StringBuilder("{\"client\":").append(quoted(settings.get("client_id")));
+            StringBuilder text = new StringBuilder("{\"client\":").append(quoted(client));
             text.append(",\"client_version\":").append(quoted(settings.get("client_version")));
-            text.append(",\"client_id\":").append(quoted(settings.get("client_id")));
+            text.append(",\"client_id\":").append(quoted(client));
             text.append(",\"operation\":\"send\",\"message_id\":").append(quoted(id));
             text.append(",\"topic\":").append(quoted(settings.get("topic"))).append(",\"partition\":0");
             text.append(",\"called_at_us\":").append(calledAtUs);

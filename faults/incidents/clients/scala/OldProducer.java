@@ -1,6 +1,8 @@
+import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Properties;
+import java.util.zip.CRC32;
 
 import kafka.javaapi.producer.Producer;
 import kafka.producer.KeyedMessage;
@@ -9,8 +11,10 @@ import kafka.producer.ProducerConfig;
 /**
  * The Scala producer of Kafka 0.8 (kafka.javaapi), synchronous, which sends numbered messages at a steady rate.
  *
- * <p>Arguments (name=value): bootstrap, topic, client_id; messages, interval_ms, budget_ms (what the application thinks that
- * a call may take; only written down), and every producer setting by its own name (request.timeout.ms=2000 …). Records of that time have no headers: the message id is the message.
+ * <p>Arguments (name=value): bootstrap, topic, client_id; messages, interval_ms, budget_ms (what the application
+ * thinks that a call may take; only written down), and every producer setting by its own name
+ * (request.timeout.ms=2000 …). Records of that time
+ * have no headers: the key, of which each message has its own, is how a record on the wire is known again.
  */
 public final class OldProducer {
     private static final Map<String, String> settings = new HashMap<>();
@@ -59,6 +63,9 @@ public final class OldProducer {
         text.append("\",\"client_version\":\"").append(settings.get("client_version"));
         text.append("\",\"operation\":\"send\",\"message_id\":\"").append(id);
         text.append("\",\"topic\":\"").append(settings.get("topic")).append("\",\"partition\":0");
+        CRC32 keyHash = new CRC32();
+        keyHash.update(id.getBytes(StandardCharsets.UTF_8));
+        text.append(",\"key_hash\":").append(keyHash.getValue());
         text.append(",\"budget_ms\":").append(settings.get("budget_ms"));
         text.append(",\"called_at_us\":").append(called);
         if (returned > 0) {
