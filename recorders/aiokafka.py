@@ -1,0 +1,164 @@
+"""`recorded(client, file)` for aiokafka's AIOKafkaProducer and AIOKafkaConsumer.
+
+Recorded are `send`, `send_and_wait`, `getone`, `getmany`, iteration and `commit`; anything else is the client's own.
+Batches that the application builds itself (`send_batch`) have no record of their own to write down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from pathlib import Path
+from typing import Any, overload
+
+import aiokafka
+
+from recorders.lines import Lines, id_in, key_hash, named, returned
+
+
+@overload
+def recorded(
+    client: aiokafka.AIOKafkaProducer, file: str | Path, *, name: str | None = None, budget_ms: int | None = None
+) -> RecordedProducer: ...
+@overload
+def recorded(client: aiokafka.AIOKafkaConsumer, file: str | Path, *, name: str | None = None) -> RecordedConsumer: ...
+def recorded(client: Any, file: str | Path, *, name: str | None = None, budget_ms: int | None = None) -> Any:
+    """`client` with its operations appended to `file`; `name` is what reports call it (default: the file's stem).
+
+    `budget_ms` is how long a send may take before it counts as late. OSError when `file` can't be written.
+    """
+    name = name or Path(file).stem
+    version = f"aiokafka {aiokafka.__version__}"
+    if isinstance(client, aiokafka.AIOKafkaProducer):
+        return RecordedProducer(client, Lines(file, name, version, budget_ms=budget_ms))
+    if isinstance(client, aiokafka.AIOKafkaConsumer):
+        return RecordedConsumer(client, Lines(file, name, version, group_id=client._group_id))
+    raise TypeError(f"neither an AIOKafkaProducer nor an AIOKafkaConsumer: {type(client).__name__}")
+
+
+class _Recorded:
+    def __init__(self, client: Any, lines: Lines) -> None:
+        self._client, self._lines = client, lines
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    async def __aenter__(self) -> Any:
+        await self._client.start()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._client.stop()
+
+
+class RecordedProducer(_Recorded):
+    """An AIOKafkaProducer that writes down each send."""
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Any = None,
+    ) -> asyncio.Future[Any]:
+        """As AIOKafkaProducer.send; the id goes into the record's headers unless one is there."""
+        message_id, headers = named(self._lines, headers)
+        task = asyncio.current_task()
+        line = self._lines.called(
+            "send",
+            message_id=message_id,
+            topic=topic,
+            partition=partition,
+            key_hash=key_hash(key),
+            thread=task.get_name() if task else None,
+        )
+        try:
+            future = await self._client.send(topic, value, key, partition, timestamp_ms, headers)
+        except BaseException as error:
+            # A cancelled call has no outcome: what it put into the buffer may still be sent.
+            if isinstance(error, Exception):
+                self._lines.failed(line, error)
+            raise
+        returned(line)
+        future.add_done_callback(lambda done: self._settle(line, done))
+        return future
+
+    async def send_and_wait(self, topic: str, *args: Any, **kwargs: Any) -> Any:
+        """As AIOKafkaProducer.send_and_wait."""
+        return await (await self.send(topic, *args, **kwargs))
+
+    def _settle(self, line: dict[str, Any], done: asyncio.Future[Any]) -> None:
+        if done.cancelled():
+            return
+        error = done.exception()
+        if error is not None:
+            self._lines.failed(line, error)
+        else:
+            told = done.result()
+            self._lines.ok(line, partition=told.partition, offset=told.offset)
+
+
+class RecordedConsumer(_Recorded):
+    """An AIOKafkaConsumer that writes down each record it hands out, and each commit."""
+
+    _reached: dict[Any, int]
+
+    def __init__(self, client: Any, lines: Lines) -> None:
+        super().__init__(client, lines)
+        self._reached = {}
+
+    async def getone(self, *partitions: Any) -> Any:
+        """As AIOKafkaConsumer.getone."""
+        record = await self._client.getone(*partitions)
+        self._got([record])
+        return record
+
+    async def getmany(self, *partitions: Any, timeout_ms: int = 0, max_records: int | None = None) -> Any:
+        """As AIOKafkaConsumer.getmany."""
+        batches = await self._client.getmany(*partitions, timeout_ms=timeout_ms, max_records=max_records)
+        self._got(record for records in batches.values() for record in records)
+        return batches
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self
+
+    async def __anext__(self) -> Any:
+        record = await anext(self._client)
+        self._got([record])
+        return record
+
+    async def commit(self, offsets: Mapping[Any, Any] | None = None) -> None:
+        """As AIOKafkaConsumer.commit; without `offsets` these are the places after the last records handed out."""
+        if offsets is None:
+            mine = self._client.assignment()
+            places = {place: at for place, at in self._reached.items() if place in mine}
+        else:
+            places = {place: at if isinstance(at, int) else at[0] for place, at in offsets.items()}
+        lines = [
+            self._lines.called("commit", topic=place.topic, partition=place.partition, offset=at)
+            for place, at in places.items()
+        ]
+        try:
+            await self._client.commit(offsets)
+        except Exception as error:
+            for line in lines:
+                self._lines.failed(line, error)
+            raise
+        for line in lines:
+            self._lines.ok(line)
+
+    def _got(self, records: Iterable[Any]) -> None:
+        told = []
+        for record in records:
+            self._reached[aiokafka.TopicPartition(record.topic, record.partition)] = record.offset + 1
+            told.append(
+                {
+                    "message_id": id_in(record.headers),
+                    "topic": record.topic,
+                    "partition": record.partition,
+                    "offset": record.offset,
+                }
+            )
+        self._lines.got(told)

@@ -1,0 +1,95 @@
+// Package kgorecorder records a franz-go client: kgo.NewClient(…, kgo.WithHooks(kgorecorder.New(lines))).
+package kgorecorder
+
+import (
+	"context"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"notleader.lab/recorder"
+)
+
+// Hooks writes down each record produced and each record polled; the other hooks of kgo are not used.
+//
+// When Produce returned is nothing that a hook gets to know, so these lines say nothing about blocked calls.
+type Hooks struct {
+	lines *recorder.Lines
+	open  sync.Map // *kgo.Record → *recorder.Line
+}
+
+var (
+	_ kgo.HookProduceRecordBuffered   = (*Hooks)(nil)
+	_ kgo.HookProduceRecordUnbuffered = (*Hooks)(nil)
+	_ kgo.HookFetchRecordUnbuffered   = (*Hooks)(nil)
+)
+
+// New makes the hooks of one client.
+func New(lines *recorder.Lines) *Hooks {
+	if lines.ClientVersion == "" {
+		lines.ClientVersion = "franz-go"
+	}
+	return &Hooks{lines: lines}
+}
+
+// OnProduceRecordBuffered is called by franz-go when a record was handed to it.
+func (hooks *Hooks) OnProduceRecordBuffered(record *kgo.Record) {
+	id := idIn(record)
+	if id == "" {
+		id = hooks.lines.NewID()
+		record.Headers = append(record.Headers, kgo.RecordHeader{Key: recorder.Header, Value: []byte(id)})
+	}
+	// The partition is franz-go's to choose, unless it is told by the manual partitioner: known when acknowledged.
+	hooks.open.Store(record, hooks.lines.Called("send", id, record.Topic, -1))
+}
+
+// OnProduceRecordUnbuffered is called by franz-go when a record's promise is about to be called.
+func (hooks *Hooks) OnProduceRecordUnbuffered(record *kgo.Record, err error) {
+	if line, found := hooks.open.LoadAndDelete(record); found {
+		hooks.lines.Settle(line.(*recorder.Line), record.Partition, record.Offset, err)
+	}
+}
+
+// OnFetchRecordUnbuffered is called by franz-go when a fetched record leaves its buffer, polled or thrown away.
+func (hooks *Hooks) OnFetchRecordUnbuffered(record *kgo.Record, polled bool) {
+	if polled {
+		hooks.lines.Got(idIn(record), record.Topic, record.Partition, record.Offset)
+	}
+}
+
+// Committed fits kgo.AutoCommitCallback and the callbacks of CommitOffsets and CommitOffsetsSync.
+func (hooks *Hooks) Committed(
+	_ *kgo.Client, request *kmsg.OffsetCommitRequest, response *kmsg.OffsetCommitResponse, err error,
+) {
+	codes := map[string]map[int32]int16{}
+	if response != nil {
+		for _, topic := range response.Topics {
+			codes[topic.Topic] = map[int32]int16{}
+			for _, partition := range topic.Partitions {
+				codes[topic.Topic][partition.Partition] = partition.ErrorCode
+			}
+		}
+	}
+	for _, topic := range request.Topics {
+		for _, partition := range topic.Partitions {
+			told := err
+			if told == nil {
+				told = kerr.ErrorForCode(codes[topic.Topic][partition.Partition])
+			}
+			if told != context.Canceled {
+				hooks.lines.Committed(topic.Topic, partition.Partition, partition.Offset, told)
+			}
+		}
+	}
+}
+
+func idIn(record *kgo.Record) string {
+	for _, header := range record.Headers {
+		if header.Key == recorder.Header {
+			return string(header.Value)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,102 @@
+"""Outcome lines: one JSON object per word that a client spoke, `pending` first, so that a kill at any moment loses none.
+
+The format is that of the analysis (docs/analysis.md): `called_at_us` → `returned_at_us` is how long the call held its
+caller, `completed_at_us` when the client said what became of it; all times in µs since the epoch, UTC.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import threading
+import time
+import zlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+HEADER = "notleader-id"
+"""The record header that carries a message's id; the proxy's capture (level `record`) and every consumer read it."""
+
+Headers = list[tuple[str, bytes]]
+
+
+class Lines:
+    """The outcome lines of one client. Several clients, threads and processes may append to one file."""
+
+    def __init__(self, file: str | Path, client: str, client_version: str, **always: Any) -> None:
+        """`always` goes into every line (say `group_id`, `budget_ms`); OSError when `file` can't be appended to."""
+        self._file = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        given = {name: value for name, value in always.items() if value is not None}
+        self._always = {"client": client, "client_version": client_version, **given}
+        self._ids = (f"{client}-{os.getpid():x}-{time.time_ns():x}-{number}" for number in itertools.count())
+
+    def new_id(self) -> str:
+        """An id for a message, which no other message has."""
+        return next(self._ids)
+
+    def called(self, operation: str, **fields: Any) -> dict[str, Any]:
+        """A call begins: write `pending`, and return the line to finish with `returned`, `ok` or `failed`."""
+        line = self.line(operation, now_us(), **fields)
+        self._write({**line, "outcome": "pending"})
+        return line
+
+    def line(self, operation: str, called_at_us: int, **fields: Any) -> dict[str, Any]:
+        """The line of a call of which nothing was written yet."""
+        fields.setdefault("thread", threading.current_thread().name)
+        return {**self._always, "operation": operation, **fields, "called_at_us": called_at_us}
+
+    def ok(self, line: dict[str, Any], **fields: Any) -> None:
+        """The client confirmed the operation."""
+        self._write({**line, **fields, "completed_at_us": now_us(), "outcome": "ok"})
+
+    def failed(self, line: dict[str, Any], error: object) -> None:
+        """The client reported an error."""
+        said = f"{type(error).__name__}: {error}"
+        self._write({**line, "completed_at_us": now_us(), "outcome": "fail", "error": said})
+
+    def got(self, records: Iterable[dict[str, Any]]) -> None:
+        """Records that a consumer was handed: `message_id`, `topic`, `partition`, `offset` of each."""
+        at, thread = now_us(), threading.current_thread().name
+        common = {**self._always, "operation": "poll", "completed_at_us": at, "outcome": "ok", "thread": thread}
+        self._write(*({**common, **record} for record in records))
+
+    def _write(self, *lines: dict[str, Any]) -> None:
+        # One write per call: appended whole, whoever else appends.
+        if lines:
+            os.write(self._file, "".join(json.dumps(line) + "\n" for line in lines).encode())
+
+
+def returned(line: dict[str, Any]) -> None:
+    """The call gave its caller back; whatever is written of it from now on says when."""
+    line["returned_at_us"] = now_us()
+
+
+def named(lines: Lines, headers: Sequence[tuple[str, bytes]] | None) -> tuple[str, Headers]:
+    """The message's id and its headers with the id among them: the application's own id when it has one."""
+    had = list(headers or ())
+    found = id_in(had)
+    if found is not None:
+        return found, had
+    message_id = lines.new_id()
+    return message_id, [*had, (HEADER, message_id.encode())]
+
+
+def id_in(headers: Iterable[tuple[str, bytes | str | None]] | None) -> str | None:
+    """The id in a record's headers, or None."""
+    for name, value in headers or ():
+        if name == HEADER and value is not None:
+            return value if isinstance(value, str) else value.decode(errors="replace")
+    return None
+
+
+def key_hash(key: object) -> int | None:
+    """CRC-32 of a key of bytes or text, as the proxy's capture has it; None for any other."""
+    data = key.encode() if isinstance(key, str) else key
+    return zlib.crc32(data) if isinstance(data, bytes | bytearray | memoryview) else None
+
+
+def now_us() -> int:
+    """Microseconds since the epoch, UTC."""
+    return time.time_ns() // 1000
