@@ -12,10 +12,10 @@ from proxy.lab.incident import Incident
 from proxy.lab.java import find_java
 from proxy.lab.run import Ran, Recording, record
 from proxy.lab.stages import Stages
-from proxy.lab.story import Line, story
+from proxy.lab.story import Line, shortened, story
 from proxy.lab.verdict import Judged, judge, not_done
 
-_MOST_LINES = 24
+_MOST_LINES = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,10 @@ def tell(incident: Incident, recording: Recording, folder: Path, stages: Stages)
 
 
 def _tell(capture: Path, ran: Ran, incident: Incident, findings: list[dict[str, Any]]) -> Told:
-    stories = {client.program.name: story(capture, client.outcomes, client.program.name) for client in ran.clients}
+    stories = {
+        client.program.name: story(capture, client.outcomes, client.program.name, client.ended_at_us)
+        for client in ran.clients
+    }
     said = [json.loads(line) for client in ran.clients for line in client.outcomes.read_text().splitlines()]
     judged = not_done(ran.run, ran.failed) if ran.failed else judge(incident, ran.run, findings)
     return Told(judged, ran.hits, said, stories)
@@ -142,6 +145,7 @@ def _timeline(lines: list[Line]) -> list[str]:
     if not lines:
         return ["  nothing happened"]
     start = lines[0].at_us
+    lines = shortened(lines)
     shown = lines if len(lines) <= _MOST_LINES else [*lines[: _MOST_LINES - 4], *lines[-3:]]
     told = [
         f"  {(line.at_us - start) / 1e6:8.3f} s  {line.text}{f' (x{line.count})' if line.count > 1 else ''}"

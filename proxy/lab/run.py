@@ -50,6 +50,7 @@ class Client:
     child: Child
     outcomes: Path
     hung: bool = False
+    ended_at_us: int = 0
     said: Counter[str] = field(default_factory=Counter)
     _read_bytes: int = 0
 
@@ -291,6 +292,7 @@ def _let_work(clients: list[Client], limit_s: float, say: Any) -> None:
     for client in workers:
         if client.child.running():
             client.hung = True
+            client.ended_at_us = time.time_ns() // 1000
             dump_stacks(client.program, client.child)
     _end(workers)
     others = [client for client in clients if client not in workers]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -14,40 +15,85 @@ from proxy.wire.names import ErrorCode
 
 _COLUMNS = ["event", "client_id", "api_name", "request_at_us", "response_at_us", "outcome", "error_code"]
 _COLUMNS += ["fault_names", "fault_phase", "detail", "partitions"]
-_BLOCKED_US = 500_000
+_SLOW_US = 500_000
+_NOTHING_NEW = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One thing that happened, or several alike in a row; times in µs since the epoch."""
+    """One thing that happened, or several alike in a row; times in µs since the epoch.
+
+    `usual` is what happens when nothing is wrong.
+    """
 
     at_us: int
     text: str
     count: int = 1
     last_at_us: int = 0
+    usual: bool = False
 
 
-def story(capture: Path, outcomes: Path, client_id: str) -> list[Line]:
-    """The lines of one client, in order; alike neighbours are one line with a count."""
+def story(capture: Path, outcomes: Path, client_id: str, ended_at_us: int = 0) -> list[Line]:
+    """The lines of one client, in order; alike neighbours are one line with a count.
+
+    `ended_at_us` is when it was ended because it still ran at the limit.
+    """
     rows = pyarrow.dataset.dataset(capture, format="parquet").to_table(columns=_COLUMNS).to_pylist()
-    told = [Line(row["request_at_us"], _exchange(row)) for row in rows if row["client_id"] == client_id]
+    told = [_exchange(row) for row in rows if row["client_id"] in (client_id, f"{client_id}-fresh")]
     told += _said(outcomes)
+    if not told:
+        return []
+    if ended_at_us:
+        silent_s = (ended_at_us - max(line.at_us for line in told)) / 1e6
+        told.append(Line(ended_at_us, f"still running, after {silent_s:.1f} s of nothing; the program is ended"))
+    first, last = min(line.at_us for line in told), max(line.at_us for line in told)
+    told += [
+        Line(row["request_at_us"], f"— {row['detail']} —")
+        for row in rows
+        if row["event"] == "fault" and first <= row["request_at_us"] <= last
+    ]
     return list(_together(sorted(told, key=lambda line: line.at_us)))
 
 
-def _exchange(row: dict[str, Any]) -> str:
+def shortened(lines: list[Line]) -> list[Line]:
+    """The lines with long stretches of the usual left out, but for their ends."""
+    kept: list[Line] = []
+    for usual, stretch in groupby(lines, key=lambda line: line.usual):
+        alike = list(stretch)
+        if not usual or len(alike) <= _NOTHING_NEW:
+            kept += alike
+            continue
+        hidden = alike[2:-2]
+        kept += [*alike[:2], Line(hidden[0].at_us, f"… all as usual, {len(hidden)} lines …"), *alike[-2:]]
+    return kept
+
+
+def _exchange(row: dict[str, Any]) -> Line:
+    at_us = row["request_at_us"]
     if row["event"] != "exchange":
-        return f"{row['event']}{': ' + row['detail'] if row['detail'] else ''}"
+        return Line(at_us, f"{row['event']}{': ' + row['detail'] if row['detail'] else ''}", usual=True)
     what = row["api_name"] + _places(row["partitions"])
-    by = f" ({', '.join(row['fault_names'])})" if row["fault_names"] else ""
-    where = {"before_broker": ", never forwarded", "after_broker": ", though the broker applied it"}
+    faults = row["fault_names"]
+    took_us = (row["response_at_us"] or at_us) - at_us
     if row["outcome"] in ("dropped", "no_response", "closed"):
-        answer = {"dropped": "no answer", "no_response": "no answer", "closed": "connection closed"}[row["outcome"]]
+        answer = "the connection is closed" if row["outcome"] == "closed" else "no answer"
     elif row["error_code"]:
-        answer = _error_name(row["error_code"])
+        speaker = (
+            "the proxy"
+            if row["outcome"] == "injected"
+            else "the broker"
+            if not faults
+            else "the proxy, in the broker's place,"
+        )
+        answer = f"{speaker} says {_error_name(row['error_code'])}"
     else:
-        answer = f"answered after {(row['response_at_us'] - row['request_at_us']) / 1000:.0f} ms"
-    return f"{what} → {answer}{by}{where.get(row['fault_phase'] or '', '') if by else ''}"
+        answer = f"answered after {took_us / 1000:.0f} ms"
+    if not faults:
+        fine = row["outcome"] == "answered" and not row["error_code"] and took_us < _SLOW_US
+        return Line(at_us, f"{what} → {answer}", usual=fine)
+    where = {"before_broker": "; the broker never saw it", "after_broker": ", though the broker has acted on it"}
+    by = f" (rule {', '.join(faults)})"
+    return Line(at_us, f"{what} → {answer}{by}{where.get(row['fault_phase'] or '', '')}")
 
 
 def _places(partitions: list[dict[str, Any]] | None) -> str:
@@ -72,21 +118,27 @@ def _said(outcomes: Path) -> Iterator[Line]:
         if line["operation"] != "send":
             continue
         called, returned = line["called_at_us"], line.get("returned_at_us")
-        if returned and returned - called >= _BLOCKED_US:
+        if returned and returned - called >= _SLOW_US:
             yield Line(returned, f"send returns after {(returned - called) / 1000:.0f} ms")
         if line["outcome"] != "pending":
-            took_ms = (line["completed_at_us"] - called) / 1000
+            took_us = line["completed_at_us"] - called
+            who = "a fresh producer's send" if line["client"].endswith("-fresh") else "send"
             error = f": {line['error']}" if line.get("error") else ""
-            yield Line(line["completed_at_us"], f"send is told {line['outcome']} after {took_ms:.0f} ms{error}")
+            fine = line["outcome"] == "ok" and took_us < _SLOW_US and who == "send"
+            yield Line(
+                line["completed_at_us"],
+                f"{who} is told {line['outcome']} after {took_us / 1000:.0f} ms{error}",
+                usual=fine,
+            )
         elif not returned:
-            yield Line(called, "the application calls send")
+            yield Line(called, "the application calls send", usual=True)
 
 
 def _together(lines: Iterable[Line]) -> Iterator[Line]:
     held: Line | None = None
     for line in lines:
         if held is not None and held.text == line.text:
-            held = Line(held.at_us, held.text, held.count + 1, line.at_us)
+            held = replace(held, count=held.count + 1, last_at_us=line.at_us)
             continue
         if held is not None:
             yield held

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from proxy.capture.schema import EXCHANGE
-from proxy.lab.story import story
+from proxy.lab.story import Line, shortened, story
 
 
 def exchange(at_us: int, **fields: Any) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def exchange(at_us: int, **fields: Any) -> dict[str, Any]:
 def told(tmp_path: Path, rows: list[dict[str, Any]], said: list[dict[str, Any]]) -> list[tuple[int, str, int]]:
     pq.write_table(pa.Table.from_pylist(rows, EXCHANGE), tmp_path / "capture.parquet")
     outcomes = tmp_path / "c.jsonl"
-    outcomes.write_text("".join(json.dumps({"operation": "send", **line}) + "\n" for line in said))
+    outcomes.write_text("".join(json.dumps({"operation": "send", "client": "c", **line}) + "\n" for line in said))
     return [(line.at_us, line.text, line.count) for line in story(tmp_path / "capture.parquet", outcomes, "c")]
 
 
@@ -37,7 +37,7 @@ def test_in_order_and_alike_ones_together(tmp_path: Path) -> None:
     assert told(tmp_path, rows, said) == [
         (1_000, "Metadata → answered after 2 ms", 1),
         (1_500, "the application calls send", 2),
-        (2_000, "Produce orders-0 x2 → NOT_LEADER_OR_FOLLOWER (lie), never forwarded", 1),
+        (2_000, "Produce orders-0 x2 → the proxy says NOT_LEADER_OR_FOLLOWER (rule lie); the broker never saw it", 1),
         (5_500, "send is told fail after 4 ms: no leader", 1),
     ]
 
@@ -45,7 +45,7 @@ def test_in_order_and_alike_ones_together(tmp_path: Path) -> None:
 def test_a_lost_answer_says_that_the_broker_applied_it(tmp_path: Path) -> None:
     lost = {"outcome": "dropped", "fault_names": ["lost"], "fault_phase": "after_broker", "response_at_us": None}
     assert told(tmp_path, [exchange(1, **lost)], []) == [
-        (1, "Produce → no answer (lost), though the broker applied it", 1)
+        (1, "Produce → no answer (rule lost), though the broker has acted on it", 1)
     ]
 
 
@@ -59,3 +59,25 @@ def test_a_call_that_blocked_is_told_when_it_returns(tmp_path: Path) -> None:
         (0, "the application calls send", 1),
         (2_000_000, "send returns after 2000 ms", 1),
     ]
+
+
+def test_a_program_that_hung_is_told_at_its_end(tmp_path: Path) -> None:
+    pq.write_table(pa.Table.from_pylist([exchange(1_000_000)], EXCHANGE), tmp_path / "capture.parquet")
+    outcomes = tmp_path / "c.jsonl"
+    outcomes.write_text("")
+    last = story(tmp_path / "capture.parquet", outcomes, "c", ended_at_us=6_000_000)[-1]
+    assert (last.at_us, last.text) == (6_000_000, "still running, after 5.0 s of nothing; the program is ended")
+
+
+def test_a_fault_that_comes_into_force_is_a_line(tmp_path: Path) -> None:
+    rows = [exchange(1_000), exchange(9_000)]
+    rows += [exchange(at, event="fault", client_id=None, detail="listener x is silent") for at in (5_000, 10_000)]
+    assert [text for _, text, _ in told(tmp_path, rows, [])][1:2] == ["— listener x is silent —"]
+
+
+def test_long_stretches_of_the_usual_are_left_out() -> None:
+    usual = [Line(at, f"line {at}", usual=True) for at in range(10)]
+    lines = [*usual, Line(10, "trouble"), *usual[:3]]
+    assert [line.text for line in shortened(lines)] == [
+        "line 0", "line 1", "… all as usual, 6 lines …", "line 8", "line 9", "trouble", "line 0", "line 1", "line 2",
+    ]  # fmt: skip
