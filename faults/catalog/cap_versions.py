@@ -56,6 +56,7 @@ class CapVersions(Fault):
                 "type": "object",
                 "properties": {},
                 "minProperties": 1,
+                "examples": [{"Produce": "3-7", "Fetch": 11}],
                 "propertyNames": ApiKeys.one,
                 "additionalProperties": {"anyOf": [{"type": "integer", "minimum": 0}, pattern_schema(_SPAN)]},
             }

@@ -50,7 +50,7 @@ def make_router(proxy: ControlledProxy) -> APIRouter:
     async def list_elections() -> list[ElectionState]:
         """The elections that last, and the partitions that are shown under another leader."""
         elections = proxy.plan.elections
-        return [_state(entry) for entry in (*elections.list(proxy.now_us()), *elections.moves())]
+        return [*map(_state, elections.list(proxy.now_us())), *map(_state, elections.moves())]
 
     @router.post("/v1/elections", status_code=201)
     async def start_election(wanted: ElectionRequest) -> ElectionState:
@@ -68,9 +68,10 @@ def make_router(proxy: ControlledProxy) -> APIRouter:
     ) -> Response:
         """Let the true leaders of a topic's partition, of a topic, or of all partitions lead again."""
         elections = proxy.plan.elections
+        standing: tuple[Election | Move, ...] = (*elections.list(proxy.now_us()), *elections.moves())
         ended = [
             entry
-            for entry in (*elections.list(proxy.now_us()), *elections.moves())
+            for entry in standing
             if topic in (None, entry.topic) and partition_index in (None, entry.partition_index)
         ]
         if not ended and (topic is not None or partition_index is not None):

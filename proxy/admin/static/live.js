@@ -1,9 +1,8 @@
 // Live exchanges: the last ones as a table, and their rate and latency by second as plots.
-import { h } from "./vendor/preact.mjs";
 import { useEffect, useRef, useState } from "./vendor/preact-hooks.mjs";
-import htm from "./vendor/htm.mjs";
+import { problem } from "./api.js";
+import { html, Small } from "./html.js";
 
-const html = htm.bind(h);
 const KEPT_ROWS = 200;
 const KEPT_SECONDS = 120;
 
@@ -43,60 +42,86 @@ class Recent {
   }
 }
 
+/** Whether a series has a value with a neighbour on neither side: without points it would be no line at all. */
+const isolated = (plot, series) => {
+  const values = plot.data[series];
+  return values.some((value, i) => value !== null && (values[i - 1] ?? null) === null && (values[i + 1] ?? null) === null);
+};
+
 function Plot({ label, data, names }) {
   const place = useRef(null);
   const plot = useRef(null);
   useEffect(() => {
-    const colour = getComputedStyle(document.documentElement).getPropertyValue("--pico-color") || "gray";
-    const axis = { stroke: colour, grid: { stroke: "#8884" }, ticks: { stroke: "#8884" } };
-    // Points too: a second with a neighbour on neither side would be no line at all.
-    const line = (label, stroke) => ({ label, stroke, width: 2, points: { show: true, size: 4 } });
+    // Asked anew for each drawing: the system may go dark meanwhile.
+    const stroke = () => getComputedStyle(document.documentElement).getPropertyValue("--pico-color") || "gray";
+    const axis = { stroke, grid: { stroke: "#8884" }, ticks: { stroke: "#8884" } };
+    const clock = (_, seconds) => seconds.map((at) => new Date(at * 1000).toLocaleTimeString());
+    const line = (label, stroke) => ({ label, stroke, width: 2, points: { show: isolated, size: 4 } });
+    const size = () => ({ width: place.current.clientWidth || 400, height: 160 });
     plot.current = new uPlot({
-      width: place.current.clientWidth || 400,
-      height: 160,
+      ...size(),
       cursor: { show: false },
-      axes: [axis, { ...axis, size: 60 }],
+      legend: { live: false },
+      axes: [{ ...axis, values: clock, space: 90 }, { ...axis, size: 60 }],
       series: [{}, line(names[0], "#3b82f6"), line(names[1], "#ef4444")],
     }, data, place.current);
-    return () => plot.current.destroy();
+    const watching = new ResizeObserver(() => plot.current.setSize(size()));
+    watching.observe(place.current);
+    return () => { watching.disconnect(); plot.current.destroy(); };
   }, []);
   useEffect(() => plot.current?.setData(data), [data]);
   return html`<figure><figcaption>${label}</figcaption><div ref=${place} role="img" aria-label=${label}></div></figure>`;
 }
 
+const EVENTS = ["exchange", "connect", "disconnect", "wire_error", "fault", "mark", "gap"];
+
 export function Live() {
   const recent = useRef(new Recent());
   const [shown, setShown] = useState({ rows: [], ...recent.current.series() });
-  const [wanted, setWanted] = useState("");
+  const [filter, setFilter] = useState("");
+  const [refusal, setRefusal] = useState("");
   const [paused, setPaused] = useState(false);
   const isPaused = useRef(false);
   isPaused.current = paused;
   useEffect(() => {
-    const stream = new EventSource("/v1/exchanges");
+    recent.current = new Recent();
+    const stream = new EventSource(`/v1/exchanges?filter=${encodeURIComponent(filter)}`);
     const take = (event) => recent.current.add(JSON.parse(event.data));
-    for (const name of ["exchange", "connect", "disconnect", "wire_error"]) stream.addEventListener(name, take);
-    const timer = setInterval(() => {
-      if (!isPaused.current && !document.hidden) {
-        setShown({ rows: [...recent.current.rows], ...recent.current.series() });
-      }
-    }, 250);
+    for (const name of EVENTS) stream.addEventListener(name, take);
+    const show = () => setShown({ rows: [...recent.current.rows], ...recent.current.series() });
+    const timer = setInterval(() => isPaused.current || document.hidden || show(), 250);
+    show();
     return () => { stream.close(); clearInterval(timer); };
-  }, []);
-  const needle = wanted.toLowerCase();
-  const text = (row) => [row.event, row.api_name, row.client_id, row.listener, row.outcome, row.error_code,
-    ...(row.fault_names || []), ...(row.partitions || []).map((one) => one.topic)].join(" ").toLowerCase();
-  const rows = shown.rows.filter((row) => !needle || text(row).includes(needle)).slice(0, 100);
+  }, [filter]);
+  const submit = async (event) => {
+    event.preventDefault();
+    const wanted = new FormData(event.target).get("filter");
+    // An EventSource doesn't say why it was refused: ask once, and only then read on.
+    const asked = new AbortController();
+    try {
+      const answer = await fetch(`/v1/exchanges?filter=${encodeURIComponent(wanted)}`, { signal: asked.signal });
+      setRefusal(answer.ok ? "" : (await problem(answer)).split("\n").slice(0, -1).join("\n"));
+      if (answer.ok) setFilter(wanted);
+    } catch (error) {
+      setRefusal(error.message);
+    }
+    asked.abort();
+  };
   return html`<article><header><h2>Traffic</h2>
-      <button class="secondary outline" aria-pressed=${paused} onClick=${() => setPaused(!paused)}>
-        ${paused ? "Go on" : "Pause"}</button></header>
+      <${Small} aria-pressed=${paused} onClick=${() => setPaused(!paused)}>${paused ? "Go on" : "Pause"}<//></header>
     <${Plot} label="Exchanges a second, and those that a fault touched" names=${["all", "faulted"]} data=${shown.rate} />
     <${Plot} label="Milliseconds from request to response" names=${["p50", "p99"]} data=${shown.latency} />
-    <input type="search" placeholder="Show those with this text: an API, topic, client, fault…"
-      aria-label="Show exchanges with this text" value=${wanted} onInput=${(event) => setWanted(event.target.value)} />
+    <form class="line" onSubmit=${submit}>
+      <label>Filter <input name="filter" type="search" spellcheck=${false} aria-invalid=${refusal ? "true" : null}
+        placeholder="api == Produce and error != 0" /></label>
+      <button type="submit" class="secondary">Show</button></form>
+    ${refusal && html`<pre class="problem" role="alert">${refusal}</pre>`}
+    ${filter && html`<p class="muted">Plots and rows: <code>${filter}</code>, from now on.</p>`}
     <div class="scroll" tabindex="0" role="region" aria-label="Exchanges">
       <table><thead><tr>${["Time", "What", "Client", "Topics", "Outcome", "ms", "Faults"]
         .map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
-      <tbody>${rows.map((row) => html`<tr key=${`${row.connection_id}/${row.event}/${row.exchange_seq}`}>
+      <tbody>${shown.rows.slice(0, 100).map((row) => html`
+        <tr key=${`${row.connection_id}/${row.event}/${row.exchange_seq}/${row.request_at_us}`}>
         <td>${new Date(row.request_at_us / 1000).toLocaleTimeString()}</td>
         <td>${row.event === "exchange" ? row.api_name : row.event}</td><td>${row.client_id}</td>
         <td>${[...new Set((row.partitions || []).map((one) => one.topic))].join(", ")}</td>

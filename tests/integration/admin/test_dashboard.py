@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pyarrow.parquet
 import pytest
 from aiokafka import AIOKafkaProducer
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Browser, Page, Route, async_playwright, expect
 
+from faults.base import Fault
 from proxy.lab.kafka import KafkaCluster
 from tests.integration.admin.conftest import Controlled, serve_controls
 from tests.tools.programs import need
@@ -76,7 +79,7 @@ async def test_a_fault_added_by_click_changes_what_a_client_sees(browser: Browse
             await expect(page.get_by_role("region", name="Exchanges", exact=True)).to_contain_text("slow")
             await shoot(page, "light")
 
-            await page.get_by_label("Topic").fill("clicked")
+            await page.get_by_label("Topic", exact=True).fill("clicked")
             await page.get_by_label("Seconds without a leader").fill("0.7")
             await page.get_by_role("button", name="Depose").click()
             await expect(page.get_by_role("region", name="Elections")).to_contain_text("clicked-0")
@@ -89,6 +92,169 @@ async def test_a_fault_added_by_click_changes_what_a_client_sees(browser: Browse
             assert complaints == []
         finally:
             await producer.stop()
+
+
+async def test_what_is_typed_early_is_what_is_sent(browser: Browser, controlled: Controlled) -> None:
+    """The kinds come late: whatever a person does meanwhile, their text is neither replaced nor mixed."""
+    come = asyncio.Event()
+
+    async def later(route: Route) -> None:
+        await come.wait()
+        await route.continue_()
+
+    page = await (await browser.new_context()).new_page()
+    await page.route("**/v1/faults/schema", later)
+    await page.goto(controlled.url)
+    typing = asyncio.create_task(page.get_by_label("Document").fill('{"kind": "close", "name": "early"}'))
+    await expect(page.get_by_role("heading", name="Add a fault")).to_be_visible()
+    await asyncio.sleep(0)
+    come.set()
+    await typing
+    await page.get_by_role("button", name="Add fault").click()
+    await expect(page.get_by_role("region", name="Faults", exact=True)).to_contain_text("early")
+    (rule,) = controlled.proxy.plan.rules()
+    assert (rule.name, rule.fault.kind) == ("early", "close")
+
+
+async def test_a_draft_outlives_a_look_at_another_kind(browser: Browser, controlled: Controlled) -> None:
+    page, complaints = await open_page(browser, controlled)
+    document, kind = page.get_by_label("Document"), page.get_by_label("Kind")
+    await document.fill("mine")
+    await kind.select_option("delay")
+    await expect(document).to_have_value(re.compile('"kind": "delay"'))
+    await kind.select_option("error")
+    await expect(document).to_have_value("mine")
+    await page.get_by_role("button", name="Start over").click()
+    await expect(document).to_have_value(re.compile('"kind": "error"'))
+    assert complaints == []
+
+
+async def test_every_kinds_first_guess_can_be_added(browser: Browser, controlled: Controlled) -> None:
+    """Kinds and their fields come from the schema: a new fault file is on the page without an edit."""
+    page, complaints = await open_page(browser, controlled)
+    kind = page.get_by_label("Kind")
+    offered = await kind.locator("option").all_inner_texts()
+    assert offered == sorted(Fault.kinds)
+    for number, name in enumerate(offered, 1):
+        await kind.select_option(name)
+        await page.get_by_role("button", name="Add fault").click()
+        await expect(page.get_by_role("region", name="Faults", exact=True).get_by_role("row")).to_have_count(number + 1)
+    assert complaints == []
+
+
+async def test_a_fault_is_switched_off_and_on(browser: Browser, controlled: Controlled) -> None:
+    controlled.proxy.add_fault(kind="close", name="cut")
+    page, complaints = await open_page(browser, controlled)
+    switch = page.get_by_role("switch", name="Enable cut")
+    for off_and_on in (False, True):
+        await switch.set_checked(off_and_on)
+        await expect(page.get_by_role("row", name="cut")).to_contain_text("active" if off_and_on else "off")
+        assert controlled.proxy.plan.get("cut").is_on is off_and_on
+    assert complaints == []
+
+
+@pytest.mark.kafka
+async def test_an_incident_is_started_by_a_click(browser: Browser, kafka: KafkaCluster) -> None:
+    """sarama-hang refuses four Produce requests of the topic it names: a real producer has to try five times."""
+    kafka.create_topic("orders")
+    async with serve_controls(kafka.bootstrap) as controlled:
+        producer = AIOKafkaProducer(bootstrap_servers=str(controlled.proxy.listen), retry_backoff_ms=20)
+        await producer.start()
+        try:
+            page, complaints = await open_page(browser, controlled, color_scheme="dark")
+            await page.get_by_label("Incident").select_option("sarama-hang")
+            await page.get_by_role("button", name="Start the incident").click()
+            timeline = page.get_by_role("region", name="Timeline")
+            await expect(timeline).to_contain_text("add not-leader (error)")
+            await expect(timeline).to_contain_text("done")
+            await producer.send_and_wait("orders", b"1")
+            await expect(page.get_by_role("region", name="Faults", exact=True)).to_contain_text("spent")
+            assert controlled.proxy.plan.get("not-leader").hits == 4
+            await expect(page.get_by_role("region", name="Exchanges", exact=True)).to_contain_text("not-leader")
+            await shoot(page, "dark")
+            assert complaints == []
+        finally:
+            await producer.stop()
+
+
+async def test_a_timeline_with_ones_own_steps_is_started_and_stopped(browser: Browser, controlled: Controlled) -> None:
+    page, complaints = await open_page(browser, controlled)
+    await page.get_by_text("Its steps").click()
+    steps = '{"steps": [{"at": "0s", "add": {"kind": "close", "name": "now"}}, {"at": "1h", "clear": true}]}'
+    await page.get_by_label("Steps", exact=True).fill(steps)
+    await page.get_by_role("button", name="Start the incident").click()
+    await expect(page.get_by_role("region", name="Timeline").get_by_role("row")).to_have_text(
+        ["WhenWhat", "at 0 sadd now (close)done", "at 3600 sclearto come"]
+    )
+    await page.get_by_role("button", name="Stop the timeline").click()
+    await expect(page.get_by_role("status")).to_contain_text("no timeline runs")
+    assert complaints == []
+
+
+@pytest.mark.kafka
+async def test_the_filter_language_says_where_it_is_wrong(browser: Browser, kafka: KafkaCluster) -> None:
+    kafka.create_topic("filtered")
+    async with serve_controls(kafka.bootstrap) as controlled:
+        producer = AIOKafkaProducer(bootstrap_servers=str(controlled.proxy.listen), metadata_max_age_ms=50)
+        await producer.start()
+        try:
+            page, _ = await open_page(browser, controlled)
+            rows = page.get_by_role("region", name="Exchanges", exact=True)
+            await expect(rows).to_contain_text("Metadata")
+            wanted = page.get_by_label("Filter")
+            await wanted.fill("api === Produce")
+            await wanted.press("Enter")
+            await expect(page.locator("pre")).to_contain_text("^")
+            await shoot(page, "filter")
+            await expect(rows).to_contain_text("Metadata")  # what was shown before goes on
+            await wanted.fill("api == Produce")
+            await wanted.press("Enter")
+            await expect(page.locator("pre")).to_have_count(0)
+            await expect(page.get_by_text("from now on")).to_be_visible()
+            while not await rows.get_by_text("Produce").count():
+                await producer.send_and_wait("filtered", b"1")
+            assert set(await rows.locator("tbody td:nth-child(2)").all_inner_texts()) == {"Produce"}
+        finally:
+            await producer.stop()
+
+
+async def test_a_recording_is_started_marked_and_stopped(
+    browser: Browser, controlled: Controlled, tmp_path: Path
+) -> None:
+    page, complaints = await open_page(browser, controlled)
+    await page.get_by_label("Folder").fill(str(tmp_path / "traffic"))
+    await page.get_by_label("Level").select_option("record")
+    await page.get_by_role("button", name="Record", exact=True).click()
+    await expect(page.get_by_role("status")).to_contain_text("recording to")
+    await page.get_by_label("Mark this moment").fill("here it was")
+    await page.get_by_role("button", name="Mark", exact=True).click()
+    await expect(page.get_by_text("1 rows written")).to_be_visible()
+    await page.get_by_role("button", name="Stop recording").click()
+    await expect(page.get_by_role("status")).to_contain_text("not recording")
+    (segment,) = (tmp_path / "traffic").rglob("*.parquet")
+    row = pyarrow.parquet.read_table(segment).to_pylist()[0]
+    assert (row["event"], row["detail"]) == ("mark", "here it was")
+    assert complaints == []
+
+
+async def test_an_ipv6_broker_is_in_brackets(browser: Browser, controlled: Controlled) -> None:
+    controlled.proxy._directory.endpoint(7, "2001:db8::1", 9092)
+    page, _ = await open_page(browser, controlled)
+    await expect(page.get_by_role("region", name="Brokers")).to_contain_text("[2001:db8::1]:9092")
+
+
+async def test_who_is_shown_to_lead_is_there_by_partition(browser: Browser, controlled: Controlled) -> None:
+    plan = controlled.proxy.plan
+    plan.elections.move("orders", 1, 2, "moved")
+    plan.elections.start("orders", 0, 3_600_000, controlled.proxy.now_us())
+    page, complaints = await open_page(browser, controlled)
+    elections = page.get_by_role("region", name="Elections")
+    await expect(elections.get_by_role("row", name="orders-0")).to_contain_text("nobody")
+    await expect(elections.get_by_role("row", name="orders-1")).to_contain_text("moved")
+    for partition in ("orders-0", "orders-1"):
+        await page.get_by_role("button", name=f"End the election of {partition}").click()
+    await expect(page.get_by_text("Every partition has its leader.")).to_be_visible()
+    assert complaints == []
 
 
 async def test_what_is_wrong_with_a_fault_is_said(browser: Browser, controlled: Controlled) -> None:

@@ -1,0 +1,77 @@
+// The rules in force with their switches, and the form that adds one.
+import { useState } from "./vendor/preact-hooks.mjs";
+import { useOnce } from "./api.js";
+import { html, Prose, short, Small, Table } from "./html.js";
+
+const path = (rule) => `/v1/faults/${encodeURIComponent(rule.name)}`;
+const stateOf = (rule) =>
+  !rule.enabled ? "off" : rule.exhausted ? "spent" : rule.released ? "released" : "active";
+
+export function Faults({ rules, act }) {
+  const rows = rules.map((rule) => html`<tr key=${rule.name}>
+    <td><input type="checkbox" role="switch" aria-label=${`Enable ${rule.name}`} checked=${rule.enabled}
+      onChange=${(event) => act("PATCH", path(rule), { enabled: event.target.checked })} /></td>
+    <th scope="row">${rule.name}</th><td>${rule.kind}</td>
+    <td><code>${short(rule.match) || "all"}</code></td><td><code>${short(rule.trigger) || "times=1"}</code></td>
+    <td class=${rule.hits ? "hit" : ""}>${rule.hits}</td><td>${stateOf(rule)}</td>
+    <td class="buttons">
+      ${rule.kind === "stall" && html`<${Small} label=${`Release ${rule.name}`}
+        onClick=${() => act("POST", `${path(rule)}/release`)}>Release<//>`}
+      <${Small} label=${`Remove ${rule.name}`} onClick=${() => act("DELETE", path(rule))}>Remove<//>
+    </td></tr>`);
+  return html`<article><header><h2>Faults</h2>
+    <${Small} disabled=${!rules.length} onClick=${() => act("DELETE", "/v1/faults")}>Remove all<//></header>
+    <${Table} label="Faults" head=${["On", "Name", "Kind", "Match", "Trigger", "Hits", "State", ""]} rows=${rows}
+      empty="No faults: the proxy tells the truth." /></article>`;
+}
+
+/** A value that a field of the schema takes: a first guess for people to change. */
+function sample(field, defs) {
+  if (field.examples) return field.examples[0];
+  if (field.$ref) return sample(defs[field.$ref.split("/").pop()], defs);
+  if (field.default !== undefined && field.default !== null) return field.default;
+  const options = field.anyOf || field.oneOf;
+  if (options) return sample(options[0], defs);
+  if (field.enum) return field.enum.includes("NOT_LEADER_OR_FOLLOWER") ? "NOT_LEADER_OR_FOLLOWER" : field.enum[0];
+  if (field.const !== undefined) return field.const;
+  if (field.type === "integer" || field.type === "number") return Math.min(1000, field.maximum ?? 1000);
+  if (field.type === "array") return [sample(field.items || {}, defs)];
+  if (field.type === "boolean") return true;
+  return field.type === "object" ? {} : "";
+}
+
+/** A document of this kind that says the least it has to. */
+function starter(schema, kind) {
+  const model = schema.$defs[schema.discriminator.mapping[kind].split("/").pop()];
+  const document = { kind };
+  for (const name of model.required || []) {
+    if (name !== "kind") document[name] = sample(model.properties[name], schema.$defs);
+  }
+  document.match = kind === "error" ? { api_key: "Produce" } : {};
+  return JSON.stringify(document, null, 2);
+}
+
+/** The form is there once the kinds are known: nothing that is typed can be overtaken by their arrival. */
+export function AddFault({ act, fail }) {
+  const schema = useOnce("/v1/faults/schema", fail);
+  const [kind, setKind] = useState("error");
+  const [written, setWritten] = useState({}); // by kind: what a person typed stays theirs
+  const heading = html`<header><h2>Add a fault</h2></header>`;
+  if (!schema) return html`<article>${heading}<p aria-busy="true">Loading the kinds…</p></article>`;
+  const text = written[kind] ?? starter(schema, kind);
+  const model = schema.$defs[schema.discriminator.mapping[kind].split("/").pop()];
+  const submit = (event) => {
+    event.preventDefault();
+    act("POST", "/v1/faults", text);
+  };
+  return html`<article>${heading}<form onSubmit=${submit}>
+    <label>Kind <select name="kind" aria-describedby="kind" value=${kind} onChange=${(event) => setKind(event.target.value)}>
+      ${Object.keys(schema.discriminator.mapping).sort().map((name) => html`<option key=${name}>${name}</option>`)}
+      </select></label>
+    <small id="kind"><${Prose} text=${(model.description || "").split("\n\n")[0]} /></small>
+    <label>Document <textarea name="document" rows="7" spellcheck=${false} value=${text}
+      onInput=${(event) => setWritten({ ...written, [kind]: event.target.value })} /></label>
+    <div class="buttons"><button type="submit">Add fault</button>
+      ${written[kind] !== undefined && html`<${Small} onClick=${() => setWritten({ ...written, [kind]: undefined })}>
+        Start over<//>`}</div></form></article>`;
+}

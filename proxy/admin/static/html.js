@@ -1,0 +1,26 @@
+// Preact with htm, and the few pieces that several parts of the page share.
+import { h } from "./vendor/preact.mjs";
+import htm from "./vendor/htm.mjs";
+
+export const html = htm.bind(h);
+
+/** `key=value key=value` of an object, without what is null. */
+export const short = (value) =>
+  Object.entries(value || {}).filter(([, item]) => item !== null)
+    .map(([key, item]) => `${key}=${typeof item === "object" ? JSON.stringify(item) : item}`).join(" ");
+
+/** `host:port`, an IPv6 address in brackets. */
+export const address = (host, port) => `${host.includes(":") ? `[${host}]` : host}:${port}`;
+
+export function Table({ label, head, rows, empty }) {
+  if (!rows.length) return html`<p class="muted">${empty}</p>`;
+  return html`<div class="scroll" tabindex="0" role="region" aria-label=${label}>
+    <table><thead><tr>${head.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
+    <tbody>${rows}</tbody></table></div>`;
+}
+
+export const Small = ({ label, children, ...rest }) =>
+  html`<button type="button" class="secondary outline small" aria-label=${label} ...${rest}>${children}</button>`;
+
+/** Text whose `words in backticks` are code. */
+export const Prose = ({ text }) => text.split("`").map((part, i) => (i % 2 ? html`<code>${part}</code>` : part));
