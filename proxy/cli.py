@@ -16,6 +16,7 @@ from proxy.admin.cli import fault_app
 from proxy.capture.cli import capture_app
 from proxy.config import ConfigError, load, read_yaml
 from proxy.lab.cli import demo, incident_app, kafka_app
+from proxy.lab.matrix_cli import matrix
 from proxy.run_cli import run
 from proxy.wire_cli import app as wire_app
 
@@ -32,6 +33,7 @@ app.command()(run)
 app.command()(demo)
 app.add_typer(kafka_app, name="kafka")
 app.add_typer(incident_app, name="incident")
+app.command()(matrix)
 app.add_typer(fault_app, name="fault")
 app.add_typer(capture_app, name="capture")
 app.add_typer(wire_app, name="wire")

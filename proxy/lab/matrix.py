@@ -22,6 +22,7 @@ DEFAULTS: Arguments = {
     "request_timeout_ms": 2000,
     "delivery_timeout_ms": 8000,
     "connect_timeout_ms": 2000,
+    "metadata_max_age_ms": 300_000,
     "wait_ms": 12000,
 }
 _CONSUMER = ("messages", "request_timeout_ms", "connect_timeout_ms", "wait_ms", "commit_every", "instance_id")
@@ -50,11 +51,13 @@ def _same(settings: Settings) -> Arguments:
 
 def _sarama(settings: Settings) -> Arguments:
     return {
-        "messages": 1,
-        "batches": settings["messages"],
+        # Without a pause between them, all go into one SendMessages call.
+        "messages": 1 if settings["interval_ms"] else settings["messages"],
+        "batches": settings["messages"] if settings["interval_ms"] else 1,
         "interval_ms": settings["interval_ms"],
         "idempotent": settings["idempotent"],
         "retry_max": settings["retries"],
+        "metadata_refresh_ms": settings["metadata_max_age_ms"],
         "dial_timeout_ms": settings["connect_timeout_ms"],
         "read_timeout_ms": settings["request_timeout_ms"],
         "write_timeout_ms": settings["request_timeout_ms"],
@@ -72,6 +75,7 @@ def _java(settings: Settings) -> Arguments:
         "request.timeout.ms": settings["request_timeout_ms"],
         "delivery.timeout.ms": settings["delivery_timeout_ms"],
         "max.block.ms": settings["request_timeout_ms"],
+        "metadata.max.age.ms": settings["metadata_max_age_ms"],
         "linger.ms": 5,
     }
 
@@ -82,6 +86,7 @@ def _scala(settings: Settings) -> Arguments:
         "interval_ms": settings["interval_ms"],
         "request.timeout.ms": settings["request_timeout_ms"],
         "message.send.max.retries": settings["retries"],
+        "topic.metadata.refresh.interval.ms": settings["metadata_max_age_ms"],
     }
 
 
@@ -93,6 +98,7 @@ def _aiokafka(settings: Settings) -> Arguments:
         "interval_ms": settings["interval_ms"],
         "idempotent": settings["idempotent"],
         "request_timeout_ms": settings["delivery_timeout_ms"],
+        "metadata_max_age_ms": settings["metadata_max_age_ms"],
     }
 
 

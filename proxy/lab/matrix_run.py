@@ -41,6 +41,7 @@ class Filled:
     failed: str = ""
     sends: int = 0
     ok: int = 0
+    reader: bool = False
     told: list[str] = field(default_factory=list)
     findings: list[dict[str, Any]] = field(default_factory=list)
 
@@ -184,7 +185,9 @@ def _told(lines: list[Line]) -> list[str]:
 
 def _filled(cell: Cell, failed: str) -> Filled:
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    return Filled(cell.incident.name, cell.client.name, cell.tested, digest(cell), at, 0.0, failed=failed)
+    reader = cell.incident.matrix is not None and cell.incident.matrix.role == "consumer"
+    name = cell.client.name
+    return Filled(cell.incident.name, name, cell.tested, digest(cell), at, 0.0, failed=failed, reader=reader)
 
 
 def _job(name: str, row: list[Cell], out: Path) -> dict[str, Any]:

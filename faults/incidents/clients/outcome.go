@@ -54,7 +54,7 @@ func Arguments() Settings {
 		"bootstrap": "", "topic": "", "client_id": "", "client_version": "", "mode": "produce", "group_id": "",
 		"messages": "20", "interval_ms": "100", "partition": "0", "idempotent": "false", "retries": "3",
 		"request_timeout_ms": "2000", "delivery_timeout_ms": "8000", "connect_timeout_ms": "2000",
-		"budget_ms": "0", "wait_ms": "12000", "commit_every": "5", "instance_id": "",
+		"metadata_max_age_ms": "300000", "budget_ms": "0", "wait_ms": "12000", "commit_every": "5", "instance_id": "",
 	}
 	for _, argument := range os.Args[1:] {
 		name, value, found := strings.Cut(argument, "=")

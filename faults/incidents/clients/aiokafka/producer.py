@@ -1,7 +1,7 @@
 """An aiokafka producer that sends numbered messages at a steady rate and writes down what became of each.
 
 Arguments (name=value): bootstrap, topic, client_id; partitions, messages, interval_ms, idempotent (true or
-false), request_timeout_ms, resend: how often the application itself sends a failed message again.
+false), request_timeout_ms, metadata_max_age_ms, resend: how often the application itself sends a failed message again.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ async def main(argv: list[str]) -> None:
             "idempotent": "false",
             "request_timeout_ms": "2000",
             "resend": "0",
+            "metadata_max_age_ms": "60000",
         },
     )
     client_id = settings["client_id"]
@@ -37,7 +38,7 @@ async def main(argv: list[str]) -> None:
         acks="all",
         enable_idempotence=settings["idempotent"] == "true",
         request_timeout_ms=int(settings["request_timeout_ms"]),
-        metadata_max_age_ms=60_000,
+        metadata_max_age_ms=int(settings["metadata_max_age_ms"]),
     )
 
     async def send(message_id: str, partition: int) -> None:

@@ -17,6 +17,7 @@ func main() {
 	options := []kgo.Opt{
 		kgo.SeedBrokers(strings.Split(settings["bootstrap"], ",")...),
 		kgo.ClientID(settings["client_id"]),
+		kgo.MetadataMaxAge(settings.Milliseconds("metadata_max_age_ms")),
 		kgo.WithLogger(kgo.BasicLogger(log.Writer(), kgo.LogLevelInfo, nil)),
 	}
 	if settings["mode"] == "consume" {

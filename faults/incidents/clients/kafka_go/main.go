@@ -40,7 +40,11 @@ func produce(settings Settings) {
 				partition, offset = int32(messages[0].Partition), messages[0].Offset
 			}
 		},
-		Transport: &kafka.Transport{ClientID: settings["client_id"], DialTimeout: settings.Milliseconds("connect_timeout_ms")},
+		Transport: &kafka.Transport{
+			ClientID:    settings["client_id"],
+			DialTimeout: settings.Milliseconds("connect_timeout_ms"),
+			MetadataTTL: settings.Milliseconds("metadata_max_age_ms"),
+		},
 	}
 	settings.Produce(func(id string, done func(int32, int64, error)) {
 		err := writer.WriteMessages(context.Background(), kafka.Message{

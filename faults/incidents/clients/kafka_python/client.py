@@ -24,7 +24,7 @@ SETTINGS = {
     "bootstrap": "", "topic": "", "client_id": "", "client_version": "", "mode": "produce", "group_id": "",
     "messages": "20", "interval_ms": "100", "partition": "0", "idempotent": "false", "retries": "3",
     "request_timeout_ms": "2000", "delivery_timeout_ms": "8000", "connect_timeout_ms": "2000", "max_block_ms": "4000",
-    "budget_ms": "0", "wait_ms": "12000", "commit_every": "5", "instance_id": "",
+    "metadata_max_age_ms": "300000", "budget_ms": "0", "wait_ms": "12000", "commit_every": "5", "instance_id": "",
 }  # fmt: skip
 _writing = threading.Lock()
 
@@ -81,6 +81,7 @@ def produce() -> None:
         retries=number("retries"),
         request_timeout_ms=number("request_timeout_ms"),
         max_block_ms=number("max_block_ms"),
+        metadata_max_age_ms=number("metadata_max_age_ms"),
         **wanted,
     )
     open_sends = threading.Semaphore(0)

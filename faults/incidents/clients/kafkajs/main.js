@@ -7,7 +7,7 @@ const settings = {
   bootstrap: "", topic: "", client_id: "", client_version: "", mode: "produce", group_id: "",
   messages: "20", interval_ms: "100", partition: "0", idempotent: "false", retries: "3",
   request_timeout_ms: "2000", delivery_timeout_ms: "8000", connect_timeout_ms: "2000",
-  budget_ms: "0", wait_ms: "12000", commit_every: "5", instance_id: "",
+  metadata_max_age_ms: "300000", budget_ms: "0", wait_ms: "12000", commit_every: "5", instance_id: "",
 };
 for (const argument of process.argv.slice(2)) {
   const [name, ...value] = argument.split("=");
@@ -36,7 +36,7 @@ const kafka = new Kafka({
 
 async function produce() {
   const idempotent = settings.idempotent === "true";
-  const producer = kafka.producer({ idempotent, ...(idempotent && { maxInFlightRequests: 1 }) });
+  const producer = kafka.producer({ idempotent, metadataMaxAge: number("metadata_max_age_ms"), ...(idempotent && { maxInFlightRequests: 1 }) });
   await producer.connect();
   const open = [];
   for (let each = 0; each < number("messages"); each++) {

@@ -25,7 +25,7 @@ func configured(settings Settings, more map[string]string) *kafka.ConfigMap {
 	config := kafka.ConfigMap{}
 	given := map[string]string{
 		"bootstrap.servers": settings["bootstrap"], "client.id": settings["client_id"],
-		"socket.timeout.ms": settings["request_timeout_ms"],
+		"socket.timeout.ms": settings["request_timeout_ms"], "topic.metadata.refresh.interval.ms": settings["metadata_max_age_ms"],
 	}
 	for _, each := range []map[string]string{more, settings.Own()} {
 		for name, value := range each {

@@ -31,7 +31,7 @@ fn settings() -> HashMap<String, String> {
         ("bootstrap", ""), ("topic", ""), ("client_id", ""), ("client_version", ""), ("mode", "produce"),
         ("group_id", ""), ("messages", "20"), ("interval_ms", "100"), ("partition", "0"), ("idempotent", "false"),
         ("retries", "3"), ("request_timeout_ms", "2000"), ("delivery_timeout_ms", "8000"),
-        ("connect_timeout_ms", "2000"), ("budget_ms", "0"), ("wait_ms", "12000"), ("commit_every", "5"),
+        ("connect_timeout_ms", "2000"), ("metadata_max_age_ms", "0"), ("budget_ms", "0"), ("wait_ms", "12000"), ("commit_every", "5"),
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .into();

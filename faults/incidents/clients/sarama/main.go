@@ -2,7 +2,7 @@
 //
 // Arguments (name=value): bootstrap, topic, client_id; version of the protocol (kafka), idempotent, acks,
 // messages (how many in one SendMessages call), batches (how many such calls), interval_ms (between calls),
-// retry_max, metadata_retry_max, dial_timeout_ms, read_timeout_ms, write_timeout_ms, partition, budget_ms (what the
+// retry_max, metadata_retry_max, dial_timeout_ms, read_timeout_ms, write_timeout_ms, metadata_refresh_ms, partition, budget_ms (what the
 // application thinks that a call may take; only written down).
 package main
 
@@ -22,7 +22,7 @@ var settings = map[string]string{
 	"bootstrap": "", "topic": "", "client_id": "", "client_version": "",
 	"kafka": "2.1.0", "idempotent": "false", "acks": "all", "partition": "0",
 	"messages": "2", "batches": "1", "interval_ms": "0",
-	"retry_max": "3", "metadata_retry_max": "3", "budget_ms": "0",
+	"retry_max": "3", "metadata_retry_max": "3", "budget_ms": "0", "metadata_refresh_ms": "600000",
 	"dial_timeout_ms": "30000", "read_timeout_ms": "30000", "write_timeout_ms": "30000",
 }
 
@@ -86,6 +86,7 @@ func config() *sarama.Config {
 	config.Producer.Flush.Messages = integer("messages")
 	config.Producer.Retry.Max = integer("retry_max")
 	config.Metadata.Retry.Max = integer("metadata_retry_max")
+	config.Metadata.RefreshFrequency = milliseconds("metadata_refresh_ms")
 	config.Net.DialTimeout = milliseconds("dial_timeout_ms")
 	config.Net.ReadTimeout = milliseconds("read_timeout_ms")
 	config.Net.WriteTimeout = milliseconds("write_timeout_ms")

@@ -1,0 +1,112 @@
+"""`notleader matrix`: every client in every incident's world, and a page of what became of each."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from proxy.lab.exits import clear_errors
+from proxy.lab.stages import Stages
+
+if TYPE_CHECKING:
+    from proxy.lab.matrix_run import Filled
+
+
+def matrix(
+    clients: Annotated[
+        str, typer.Option(metavar="A,B", help="Only these: a family, or FAMILY@VERSION. Default: all that are pinned.")
+    ] = "",
+    incidents: Annotated[
+        str, typer.Option(metavar="X,Y", help="Only these. Default: all that have a world for other clients.")
+    ] = "",
+    out: Annotated[Path, typer.Option(help="Cells and pages; what is done there is not done again.")] = Path(
+        "out/matrix"
+    ),
+    again: Annotated[bool, typer.Option("--again", help="Run the cells that are done, too.")] = False,
+    pages_only: Annotated[bool, typer.Option("--pages-only", help="Run nothing: pages of what is there.")] = False,
+    list_only: Annotated[bool, typer.Option("--list", help="Print the clients and incidents, and end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+) -> None:
+    """Put every client into every incident's world, and write a page of who hangs, errors, doubles, loses, recovers.
+
+    Each cell has a proxy and topics of its own; the brokers are shared, and Spark starts once. A run that was
+    interrupted goes on where it stopped. Writes OUT/matrix.html (one file, every cell with its evidence),
+    OUT/matrix.md and OUT/matrix.json. Client programs are built once with the machine's own toolchains; a cell
+    whose toolchain is missing says so.
+
+    Examples:
+
+    notleader matrix --clients sarama@1.37.2,franz_go --incidents sarama-hang
+
+    notleader matrix --incidents lost-acknowledgement --out /tmp/matrix --json
+    """
+    from proxy.lab import matrix as model
+    from proxy.lab.matrix_page import Page, html, markdown
+    from proxy.lab.matrix_run import analyse, fill
+
+    with clear_errors():
+        columns = model.clients(_words(clients))
+        rows = model.incidents(_words(incidents))
+        if list_only:
+            document = {"clients": [c.name for c in columns], "incidents": [i.name for i in rows]}
+            typer.echo(
+                json.dumps(document) if as_json else "\n".join([*document["clients"], "", *document["incidents"]])
+            )
+            return
+        stages = Stages(quiet=as_json)
+        out.mkdir(parents=True, exist_ok=True)
+        cells = [model.cell(client, incident) for incident in rows for client in columns if not client.unable(incident)]
+        began = time.strftime("%Y-%m-%d", time.gmtime())
+        done: list[Filled] = analyse(cells, out, stages) if pages_only else fill(cells, out, stages, again=again)
+        command = " ".join(["notleader matrix", *sys.argv[2:]])
+        page = Page(rows, columns, {(f.incident, f.client): f for f in done}, _about(began, command, done))
+        (out / "matrix.html").write_text(html(page))
+        (out / "matrix.md").write_text(markdown(page, "matrix.html"))
+        told = [
+            {
+                "incident": incident.name,
+                "client": client.name,
+                "word": words.word,
+                "phrase": words.phrase,
+                "evidence": words.evidence,
+                "hits": cell.hits,
+                "failed": cell.failed,
+                "sends": cell.sends,
+                "ok": cell.ok,
+                "at": cell.at,
+                "folder": str(out / "cells" / incident.name / client.word),
+            }
+            for incident, client, cell, words in page.cells()
+        ]
+        result = {"about": page.about, "cells": told, "page": str(out / "matrix.html")}
+        (out / "matrix.json").write_text(json.dumps(result, indent=1))
+    if as_json:
+        typer.echo(json.dumps(result))
+        return
+    for incident, client, _, words in page.cells():
+        typer.echo(f"{incident.name:26} {client.name:20} {words.phrase}")
+    typer.echo(f"\npage: {out / 'matrix.html'}")
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _about(today: str, command: str, done: list[Filled]) -> list[str]:
+    from proxy import __version__
+    from proxy.lab.kafka import full_version
+
+    days = sorted({cell.at[:10] for cell in done}) or [today]
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    return [
+        f"{when}, notleader {__version__}, Kafka {full_version('3.9')}, Python {platform.python_version()}, "
+        f"{platform.system()} {platform.machine()}",
+        f"{command}",
+        f"{len(done)} cells, {sum(cell.seconds for cell in done):.0f} s of client time",
+    ]

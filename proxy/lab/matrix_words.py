@@ -1,0 +1,91 @@
+"""What a cell of the matrix says, in a word and in a phrase, by the findings of the analysis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from proxy.lab.matrix_run import Filled
+
+# From bad to good; the first that a cell shows is its word.
+WORDS = {
+    "hangs": "a call or a read never ends while the client lives",
+    "loses": "an acknowledged record isn't in the log",
+    "duplicates": "a record is in the log more than once",
+    "stays dead": "no send succeeds any more though the fault is over",
+    "lies": "a record that was reported as failed is in the log",
+    "no start": "the client gave up before its first send",
+    "errors": "the client reports failures, honestly",
+    "reads again": "a consumer got records again",
+    "blocks": "a call that should return at once holds its caller",
+    "recovers": "the fault struck, and nothing was lost, doubled or failed",
+    "unharmed": "the fault struck nothing of this client's",
+}
+_CHECKS = {
+    "hang": "hangs",
+    "lost": "loses",
+    "duplicate": "duplicates",
+    "stuck": "stays dead",
+    "phantom": "lies",
+    "failed": "errors",
+    "read_again": "reads again",
+    "skipped": "loses",
+    "blocked_call": "blocks",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A cell's word, the phrase with its figures, and the analysis' own sentences behind it."""
+
+    word: str
+    phrase: str
+    evidence: list[str]
+
+
+def said(cell: Filled) -> Said:
+    """The cell in words; every figure comes from the analysis' findings, but for the sends that were counted."""
+    told: dict[str, str] = {}
+    evidence = []
+    for check, word in _CHECKS.items():
+        own = [finding for finding in cell.findings if finding["check"] == check and finding["verdict"] != "unknown"]
+        if own:
+            told.setdefault(word, _phrase(check, own, cell))
+            evidence += [finding["sentence"] for finding in own]
+    if cell.failed and not cell.sends:
+        told = {"no start": f"gave up before its first send: {_short(cell.failed)}", **told}
+        evidence.insert(0, cell.failed)
+    if not told:
+        back = [f for f in cell.findings if f["check"] == "recovery" and f["slowest_us"] is not None]
+        slow = [f for f in cell.findings if f["check"] == "late" and f["slowest_us"]]
+        evidence = [finding["sentence"] for finding in [*back, *slow]]
+        struck = any(cell.hits.values())
+        word = "recovers" if struck else "unharmed"
+        slowest = max((f["slowest_us"] for f in [*slow, *back]), default=0)
+        told = {word: f"recovers, slowest after {slowest / 1e6:.1f} s" if slowest and struck else word}
+    word = min(told, key=list(WORDS).index)
+    others = [phrase for each, phrase in told.items() if each != word]
+    return Said(word, "; ".join([told[word], *others]), evidence)
+
+
+def _phrase(check: str, findings: list[dict[str, Any]], cell: Filled) -> str:
+    count = sum(finding["count"] for finding in findings)
+    slowest = max((finding["slowest_us"] or 0 for finding in findings), default=0) / 1e6
+    reads = cell.tested in {f["client"] for f in findings} and any("receive" in f["sentence"] for f in findings)
+    of = f"{count} of {cell.sends}" if cell.sends >= count else str(count)
+    return {
+        "hang": "stops reading" if reads or cell.reader else f"hangs: {of} sends never answered",
+        "lost": f"loses {count}",
+        "duplicate": f"duplicates {count}",
+        "stuck": f"stays dead for the {slowest:.1f} s that were left",
+        "phantom": f"{count} reported as failed are in the log",
+        "failed": f"{count} errors" if cell.reader else f"errors: {of}, the slowest after {slowest:.1f} s",
+        "read_again": f"reads {count} again",
+        "skipped": f"skips {count}",
+        "blocked_call": f"blocks its caller up to {slowest:.1f} s",
+    }[check]
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 120 else f"{line[:117]}…"
