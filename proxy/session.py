@@ -35,7 +35,7 @@ from proxy.relays import Relays
 from proxy.wire.addresses import Advertise, with_addresses
 from proxy.wire.codec import Body, Codec, response_codec
 from proxy.wire.endpoints import FetchWalk, surely_absent
-from proxy.wire.errors import WireError
+from proxy.wire.errors import BodyTooLarge, WireError
 from proxy.wire.header import encode_response_header, response_body_offset
 from proxy.wire.names import ApiKey
 from proxy.wire.view import Request, Response
@@ -614,7 +614,7 @@ class Session:
         request = Request(_joined(exchange.request))
         response = Response(whole[4:], request)
         if exchange.api_key == ApiKey.Metadata:
-            self._learn(response.codec, whole, 4 + response.body_offset)
+            self._learn(exchange, response.codec, whole, 4 + response.body_offset)
         elif exchange.api_key == ApiKey.SaslHandshake:
             self._sasl.accepted(exchange.api_version, response.body["error_code"])
         if exchange.relayed is not None:
@@ -676,15 +676,22 @@ class Session:
         codec = response_codec(exchange.api_key, exchange.api_version)
         offset = 4 + response_body_offset(exchange.api_key, exchange.api_version, memoryview(whole)[4:])
         if exchange.api_key == ApiKey.Metadata:
-            self._learn(codec, whole, offset)
+            self._learn(exchange, codec, whole, offset)
         changed = with_addresses(codec, whole, offset, self._advertise)
         return whole if changed is None else _LENGTH.pack(len(changed) - 4) + changed[4:]
 
-    def _learn(self, codec: Codec, whole: bytes, offset: int) -> None:
+    def _learn(self, exchange: Exchange, codec: Codec, whole: bytes, offset: int) -> None:
         """Take note of a Metadata answer, before any lie is told about it."""
         cluster = self._plan.cluster
         if cluster.is_news(codec.api_version, memoryview(whole)[offset:]):
-            cluster.observe_metadata(codec.decode(whole, offset))
+            try:
+                body = codec.decode(whole, offset)
+            except BodyTooLarge as error:
+                reason = f"{error.side}: {error.reason}: passed on, not learned from"
+                at_us = exchange.broker_responded_at_us
+                self._commands.record(ConnectionEvent("wire_error", self.connection, at_us, reason))
+                return
+            cluster.observe_metadata(body)
             self._commands.brokers_seen(set(cluster.brokers))
 
     def _answer_locally(self, exchange: Exchange, action: Answer, now_us: int) -> None:

@@ -42,7 +42,10 @@ class Codec:
         return compile_encoder(self.definition)
 
     def decode(self, data: bytes | memoryview, offset: int = 0) -> Body:
-        """The body at `offset`, which must fill `data` to its end; WireError names the sender otherwise."""
+        """The body at `offset`, which must fill `data` to its end; WireError names the sender otherwise.
+
+        A BodyTooLarge is one whose objects would take more than `decoder.MAX_OBJECT_BYTES`.
+        """
         body, position = self.decode_some(data, offset)
         if position < len(data):
             raise self._error(f"has {len(data) - position} bytes too many")
@@ -56,7 +59,7 @@ class Codec:
         except (struct.error, IndexError):
             raise self._error("ends too early") from None
         except WireError as error:
-            raise self._error(error.reason) from None
+            raise self._error(error.reason, type(error)) from None
         if position > end:
             raise self._error("ends too early")
         return body, position
@@ -78,9 +81,9 @@ class Codec:
         """A codec of the first `count` fields alone, for `decode_some`."""
         return Codec(self.definition._replace(fields=self.fields[:count], is_whole=False))
 
-    def _error(self, reason: str) -> WireError:
+    def _error(self, reason: str, kind: type[WireError] = WireError) -> WireError:
         side: Side = "client" if self.direction == "request" else "broker"
-        return WireError(f"{self.direction} of API {self.api_key} v{self.api_version}: {reason}", side)
+        return kind(f"{self.direction} of API {self.api_key} v{self.api_version}: {reason}", side)
 
 
 _codecs: dict[tuple[int, int, str], Codec] = {}

@@ -1,20 +1,30 @@
 """Turns a message definition into a Python function that decodes it.
 
 Each message becomes one straight-line function: nested structs and arrays are inlined as nested loops, and
-neighbouring fields of fixed size share one `struct` call.
+neighbouring fields of fixed size share one `struct` call. What a sender can make it allocate is bounded: an array
+may not count more than its frame has room for, and every element is charged to `MAX_OBJECT_BYTES` beforehand.
 """
 
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
-from proxy.wire.errors import WireError
+from proxy.wire.errors import BodyTooLarge, WireError
+from proxy.wire.primitives import UNKNOWN_TAG_BYTES
 from proxy.wire.schemas import Field, Message
 from proxy.wire.source import FORMATS, SHORT, Source, default_source
 
 Decode = Callable[[Any, int, int], tuple[dict[str, Any], int]]
+
+
+MAX_OBJECT_BYTES: Final = 128 << 20
+"""What the objects of one decoded body may take, strings' and records' own bytes aside.
+
+Two bytes on the wire can become a dict of hundreds. A Metadata answer of 100,000 partitions takes some 90 MiB.
+"""
 
 
 def null_where_none_may_be() -> None:
@@ -23,8 +33,13 @@ def null_where_none_may_be() -> None:
 
 
 def count_too_large() -> None:
-    """An array that claims more elements than bytes are left: refused before anything is allocated."""
-    raise WireError("an array counts more elements than its frame has bytes")
+    """An array that claims more elements than the bytes left have room for: refused before anything is allocated."""
+    raise WireError("an array counts more elements than its frame has room for")
+
+
+def too_many_objects() -> None:
+    """The elements read so far would take more memory than one body may."""
+    raise BodyTooLarge(f"decoded it would take more than {MAX_OBJECT_BYTES >> 20} MiB")
 
 
 def tag_size_lies() -> None:
@@ -36,6 +51,7 @@ def compile_decoder(message: Message) -> Decode:
     """A function (buffer, position, end) -> (body, position after it)."""
     out = _DecoderSource(message.flexible)
     out.line("m = memoryview(b)")
+    out.line(f"left = {MAX_OBJECT_BYTES}")
     out.body(message.fields, "body", has_tags=message.flexible and message.is_whole)
     out.line("return body, p")
     function: Decode = out.function("def decode(b, p, end):")
@@ -45,7 +61,8 @@ def compile_decoder(message: Message) -> Decode:
 class _DecoderSource(Source):
     def __init__(self, flexible: bool) -> None:
         super().__init__()
-        self.names |= {check.__name__: check for check in (null_where_none_may_be, count_too_large, tag_size_lies)}
+        checks = (null_where_none_may_be, count_too_large, too_many_objects, tag_size_lies)
+        self.names |= {check.__name__: check for check in checks}
         self.flexible = flexible
         self.run: list[tuple[str, str]] = []
 
@@ -88,7 +105,10 @@ class _DecoderSource(Source):
             self.line(f"    {target}['_tags'] = {tags}")
         elif has_tags:
             self.line("if b[p]:")
-            self.line(f"    {target}['_tags'], p = read_unknown_tags(b, p)")
+            self.depth += 1
+            self.line(f"{target}['_tags'], p = read_unknown_tags(b, p)")
+            self.charge(f"len({target}['_tags'])", UNKNOWN_TAG_BYTES)
+            self.depth -= 1
             self.line("else:")
             self.line("    p += 1")
 
@@ -111,6 +131,7 @@ class _DecoderSource(Source):
             self.depth -= 1
         self.line(f"if {tags} is None: {tags} = {{}}")
         self.line(f"{tags}[{tag}] = bytes(b[p:{stop}])")
+        self.charge("1", UNKNOWN_TAG_BYTES)
         self.line(f"p = {stop}")
         self.depth -= 1
 
@@ -167,13 +188,21 @@ class _DecoderSource(Source):
         self.line(f"    p += {length}")
         return target
 
+    def charge(self, count: str, each: int) -> None:
+        """Emits the accounting for `count` objects before, or as soon as, they are made."""
+        self.line(f"left -= {count} * {each}")
+        self.line("if left < 0: too_many_objects()")
+
     def array(self, field: Field) -> str:
         length = self.length("i")
         target = self.fresh("a")
         self.line(f"if {length} < 0: {target} = " + ("None" if field.nullable else "null_where_none_may_be()"))
         self.line("else:")
         self.depth += 1
-        self.line(f"if {length} > end - p: count_too_large()")
+        element_field = field._replace(is_array=False, nullable=False)
+        least = max(_least_bytes(element_field, self.flexible), 1)
+        self.line(f"if {length} * {least} > end - p: count_too_large()")
+        self.charge(length, 9 + _object_bytes(element_field))  # and its place in the list
         fmt = FORMATS.get(field.kind)
         if fmt is not None and field.kind != "uuid":
             size = struct.calcsize(">" + fmt)
@@ -196,3 +225,26 @@ class _DecoderSource(Source):
             self.depth -= 1
         self.depth -= 1
         return target
+
+
+def _least_bytes(field: Field, flexible: bool) -> int:
+    """The shortest that a field can be on the wire."""
+    if field.tag is not None:
+        return 0
+    if field.is_array or field.kind in ("bytes", "records"):
+        return 1 if flexible else 4
+    if field.kind == "string":
+        return 1 if flexible else 2
+    if field.kind != "struct":
+        return struct.calcsize(">" + FORMATS[field.kind])
+    return 1 if field.nullable else flexible + sum(_least_bytes(inner, flexible) for inner in field.fields)
+
+
+def _object_bytes(field: Field) -> int:
+    """What a decoded field takes in memory, without the elements of arrays and the content of strings."""
+    if field.is_array:
+        return 72
+    if field.kind == "struct":
+        size = 16 + sys.getsizeof(dict.fromkeys(inner.name for inner in field.fields))
+        return size + sum(map(_object_bytes, field.fields))
+    return {"bool": 0, "string": 64, "bytes": 200, "records": 200, "uuid": 104}.get(field.kind, 32)

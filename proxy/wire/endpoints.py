@@ -10,11 +10,14 @@ from struct import error as StructError
 from typing import Final
 
 from proxy.wire.enums import ApiKey
+from proxy.wire.errors import WireError
 from proxy.wire.primitives import Buffer
 
 FIRST_WITH_ENDPOINTS: Final[dict[int, int]] = {ApiKey.Produce: 10, ApiKey.Fetch: 16}
 _PRODUCE_BY_ID: Final = 13
 _PARTITION: Final = 30  # of both answers: five fixed fields up to log_start_offset
+_ABORTED: Final = 16  # producer_id and first_offset of an aborted transaction
+_MOST_KEPT: Final = 64 << 10  # the longest piece that can't be walked over yet: tagged fields, some 20 bytes in truth
 
 
 def surely_absent(api_key: int, api_version: int, frame: Buffer, start: int, stop: int) -> bool:
@@ -30,7 +33,7 @@ def surely_absent(api_key: int, api_version: int, frame: Buffer, start: int, sto
         walk = FetchWalk()
         walk.feed(frame, start + 4, stop)
         return walk.ended and walk.tags_at == stop - 1
-    except (IndexError, StructError):
+    except (IndexError, StructError, WireError):
         return False
 
 
@@ -69,12 +72,17 @@ def _uvarint(data: Buffer, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, position
         shift += 7
+        if shift > 28:
+            raise WireError("a varint runs over five bytes", "broker")
 
 
 class FetchWalk:
-    """Walks over a Fetch answer (version 16 and later) as it passes, chunk by chunk; records are never touched."""
+    """Walks over a Fetch answer (version 16 and later) as it passes, chunk by chunk; records are never touched.
 
-    __slots__ = ("_partitions", "_rest", "_skip", "_started", "_topics", "ended", "hide_at", "tags_at")
+    `feed` raises a WireError of the broker for what can't be such an answer; it keeps at most 64 KiB.
+    """
+
+    __slots__ = ("_aborted", "_partitions", "_rest", "_skip", "_started", "_topics", "ended", "hide_at", "tags_at")
 
     def __init__(self) -> None:
         self.ended = False
@@ -83,6 +91,7 @@ class FetchWalk:
         self._started = False
         self._topics = 0
         self._partitions = -1
+        self._aborted = -1  # transactions still to come before the records of a partition, -1 elsewhere
         self._skip = 0
         self._rest = b""
 
@@ -107,29 +116,37 @@ class FetchWalk:
         at = start
         try:
             if not self._started:
-                if data[at]:
-                    raise ValueError  # a tagged field in the header: nobody sends one
-                self._topics, next_at = _uvarint(data, at + 11)
+                # The header's tagged fields, then throttle_time_ms, error_code and session_id.
+                self._topics, next_at = _uvarint(data, _tags(data, at) + 10)
                 self._topics -= 1
                 self._started = True
                 at = next_at
-            while True:
-                if self._partitions > 0:
-                    next_at = at + _PARTITION
-                    aborted, next_at = _uvarint(data, next_at)
-                    for _ in range(aborted - 1):
-                        next_at = _tags(data, next_at + 16)
+            while at < stop:
+                if self._aborted > 0:
+                    next_at = _tags(data, at + _ABORTED)
+                    if next_at > stop:
+                        raise IndexError
+                    self._aborted -= 1
+                elif self._partitions > 0:
+                    next_at = at
+                    if self._aborted < 0:
+                        aborted, next_at = _uvarint(data, at + _PARTITION)
+                        if aborted > 1 and next_at <= stop:
+                            self._aborted = aborted - 1
+                            at = next_at
+                            continue
                     size, next_at = _uvarint(data, next_at + 4)
                     if size > 1:
                         next_at += size - 1
                     if next_at > stop:
                         self._skip = next_at - stop
-                        at = stop
+                        self._aborted = -1
                         self._partitions = -self._partitions - 1
                         return
                     next_at = _tags(data, next_at)
                     if next_at > stop:
                         raise IndexError
+                    self._aborted = -1
                     self._partitions -= 1
                 elif self._partitions < -1:  # behind the records of a partition: its tagged fields
                     next_at = _tags(data, at)
@@ -152,11 +169,12 @@ class FetchWalk:
                             self.hide_at = at + 1 - shift
                     self.tags_at = at - shift
                     self.ended = True
-                    at = stop
                     return
                 at = next_at
         except IndexError:
             self._rest = bytes(data[at:stop])
+            if len(self._rest) > _MOST_KEPT:
+                raise WireError("a Fetch answer with more tagged fields than any has", "broker") from None
 
 
 def _tags(data: Buffer, position: int) -> int:

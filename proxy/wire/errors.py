@@ -21,3 +21,7 @@ class WireError(Exception):
 
 class UnknownVersion(WireError):  # noqa: N818 (says what is wrong, not that something is)
     """An API key or version that no definition covers: such a frame can be passed on, but not read."""
+
+
+class BodyTooLarge(WireError):  # noqa: N818 (likewise)
+    """A body that may be right, but whose objects would take more memory than decoding one may."""

@@ -8,11 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Final
 from uuid import UUID
 
 from proxy.wire.errors import WireError
 
 Buffer = bytes | memoryview
+
+# KIP-482 states no bound; no message has a dozen.
+_MOST_TAGS: Final = 1 << 16
+UNKNOWN_TAG_BYTES: Final = 200
+"""What an unknown tagged field takes in memory, without its content."""
 
 # Nearly every compact length and tag count on the wire fits one byte.
 ONE_BYTE = tuple(bytes((n,)) for n in range(128))
@@ -49,7 +55,7 @@ def uvarint(value: int) -> bytes:
 
 def skip_tags(data: Buffer, position: int) -> int:
     """The position after a tagged-field section."""
-    count, position = read_uvarint(data, position)
+    count, position = _tag_count(data, position)
     for _ in range(count):
         _tag, position = read_uvarint(data, position)
         size, position = read_uvarint(data, position)
@@ -59,7 +65,7 @@ def skip_tags(data: Buffer, position: int) -> int:
 
 def read_unknown_tags(data: Buffer, position: int) -> tuple[dict[int, bytes], int]:
     """A tagged-field section of which no tag is known, as {tag: bytes}."""
-    count, position = read_uvarint(data, position)
+    count, position = _tag_count(data, position)
     tags = {}
     for _ in range(count):
         tag, position = read_uvarint(data, position)
@@ -67,6 +73,13 @@ def read_unknown_tags(data: Buffer, position: int) -> tuple[dict[int, bytes], in
         tags[tag] = bytes(data[position : position + size])
         position += size
     return tags, position
+
+
+def _tag_count(data: Buffer, position: int) -> tuple[int, int]:
+    count, position = read_uvarint(data, position)
+    if count > _MOST_TAGS:
+        raise WireError(f"{count} tagged fields in one place")
+    return count, position
 
 
 def tag_section(known: list[tuple[int, bytes]], unknown: Mapping[int, bytes] | None) -> bytes:

@@ -7,6 +7,7 @@ Whatever that reader raises leaves here as a WireError.
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
@@ -45,6 +46,23 @@ def _aiokafka() -> tuple[Any, Any]:
     from aiokafka.record.util import calc_crc32c
 
     return DefaultRecordBatch, calc_crc32c
+
+
+class Allowance:
+    """What the records of all calls that share it may decompress to together, in bytes: bounds time, not memory."""
+
+    __slots__ = ("left_bytes",)
+
+    def __init__(self, total_bytes: int = 4 * MAX_DECOMPRESSED_BYTES) -> None:
+        self.left_bytes = total_bytes
+
+    def decompress(self, batch: BatchHeader, data: memoryview, limit_bytes: int) -> bytes:
+        """The content of one batch, of `limit_bytes` at most; a WireError where it is broken or too large."""
+        if self.left_bytes < limit_bytes:
+            limit_bytes = self.left_bytes
+        content = decompress(batch.compression, data, limit_bytes, lz4_checksum_is_wrong=batch.magic == 0)
+        self.left_bytes -= len(content)
+        return content
 
 
 class BatchHeader(NamedTuple):
@@ -166,26 +184,32 @@ def crc_is_valid(records: memoryview | bytes, batch: BatchHeader) -> bool:
     return bool(crc32c(content) == batch.crc)
 
 
-def iter_records(records: memoryview | bytes, limit_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
-    """Every record of every whole batch; a WireError for broken ones or over `limit_bytes` a batch."""
+def iter_records(
+    records: memoryview | bytes, limit_bytes: int = MAX_DECOMPRESSED_BYTES, allowance: Allowance | None = None
+) -> Iterator[Record]:
+    """Every record of every whole batch; a WireError for broken ones, and where decompression exceeds a bound.
+
+    One batch may grow to `limit_bytes`, all together to the `allowance`, which several calls may share.
+    """
     view = memoryview(records)
+    allowance = allowance or Allowance()
     for batch in iter_batches(view):
         try:
             if batch.magic == 2:
-                yield from _v2_records(view, batch, limit_bytes)
+                yield from _v2_records(view, batch, limit_bytes, allowance)
             else:
-                yield from _message_records(view, batch, limit_bytes)
+                yield from _message_records(view, batch, limit_bytes, allowance)
         except WireError:
             raise
         except _FOREIGN as error:
             raise WireError(f"broken records: {error or type(error).__name__}") from error
 
 
-def _v2_records(view: memoryview, batch: BatchHeader, limit_bytes: int) -> Iterator[Record]:
+def _v2_records(view: memoryview, batch: BatchHeader, limit_bytes: int, allowance: Allowance) -> Iterator[Record]:
     reader, _ = _aiokafka()
     data = bytes(view[batch.start : batch.start + batch.size])
     if batch.compression != "none":
-        content = decompress(batch.compression, memoryview(data)[_V2.size :], limit_bytes)
+        content = allowance.decompress(batch, memoryview(data)[_V2.size :], limit_bytes)
         # Handed on as an uncompressed batch, so that the reader never decompresses without a bound.
         plain = _V2_ATTRIBUTES.pack(batch.attributes & ~_COMPRESSION)
         data = data[:_V2_FROM_ATTRIBUTES] + plain + data[_V2_FROM_ATTRIBUTES + 2 : _V2.size] + content
@@ -193,18 +217,21 @@ def _v2_records(view: memoryview, batch: BatchHeader, limit_bytes: int) -> Itera
         yield Record(record.offset, record.timestamp, record.key, record.value, record.headers, batch)
 
 
-def _message_records(view: memoryview, batch: BatchHeader, limit_bytes: int) -> Iterator[Record]:
+def _message_records(view: memoryview, batch: BatchHeader, limit_bytes: int, allowance: Allowance) -> Iterator[Record]:
     key, value = _key_and_value(view, batch)
     if batch.compression == "none":
         yield Record(batch.base_offset, batch.base_timestamp, _copied(key), _copied(value), [], batch)
         return
     if value is None:
         raise WireError("a compressed message without content")
-    inner = memoryview(decompress(batch.compression, value, limit_bytes, lz4_checksum_is_wrong=batch.magic == 0))
-    messages = list(iter_batches(inner))
-    # In format v1 inner offsets count from 0 and the wrapper carries the last one (KIP-31).
-    shift = batch.base_offset - messages[-1].base_offset if batch.magic and messages else 0
-    for message in messages:
+    inner = memoryview(allowance.decompress(batch, value, limit_bytes))
+    shift = 0
+    if batch.magic:
+        # In format v1 inner offsets count from 0 and the wrapper carries the last one (KIP-31). Read twice, not
+        # kept: a header of ours takes ten times the bytes of the smallest message.
+        last = deque(iter_batches(inner), maxlen=1)
+        shift = batch.base_offset - last[0].base_offset if last else 0
+    for message in iter_batches(inner):
         if message.magic == 2 or message.compression != "none":
             raise WireError("a compressed message inside a compressed message")
         key, value = _key_and_value(inner, message)

@@ -79,6 +79,8 @@ def notleader_run(kafka: str, capture: Path, log: Path, *flags: str) -> Iterator
     finally:
         if child.running():
             child.kill()
+        if child.popen.stdout is not None:
+            child.popen.stdout.close()
 
 
 def captured(folder: Path) -> list[Row]:

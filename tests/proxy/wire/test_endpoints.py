@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from proxy.wire.codec import known_versions, response_codec
 from proxy.wire.endpoints import FIRST_WITH_ENDPOINTS, FetchWalk, surely_absent
+from proxy.wire.errors import WireError
 from proxy.wire.header import encode_response_header
 from proxy.wire.names import ApiKey
 
@@ -24,7 +25,9 @@ def fetch_partition(draw: st.DrawFn) -> dict[str, Any]:
         "partition_index": draw(st.integers(0, 5)),
         "error_code": draw(st.sampled_from([0, 6])),
         "records": draw(st.one_of(st.none(), st.binary(max_size=200))),
-        "aborted_transactions": draw(st.sampled_from([None, [], [{"producer_id": 1, "first_offset": 2}]])),
+        "aborted_transactions": draw(
+            st.one_of(st.none(), st.integers(0, 3).map(lambda count: [{"producer_id": 1, "first_offset": 2}] * count))
+        ),
     }
     if draw(st.booleans()):
         partition["current_leader"] = {"leader_id": 3, "leader_epoch": 4}
@@ -89,6 +92,50 @@ def test_a_passing_answer_loses_its_endpoints_and_nothing_else(
     assert not after.pop("node_endpoints", None)
     before.pop("node_endpoints", None)
     assert after == before
+
+
+def aborted(count: int) -> bytes:
+    """A Fetch answer whose one partition has that many aborted transactions."""
+    transactions = [{"producer_id": 1, "first_offset": 2}] * count
+    body = {"responses": [{"partitions": [{"partition_index": 0, "aborted_transactions": transactions}]}]}
+    return encode_response_header(ApiKey.Fetch, 16, 7) + response_codec(ApiKey.Fetch, 16).encode(body)
+
+
+def test_many_aborted_transactions_are_walked_over_as_they_pass() -> None:
+    frame = aborted(100_000)
+    walk = FetchWalk()
+    for start in range(4, len(frame), 1000):
+        chunk = frame[start : start + 1000]
+        walk.feed(chunk, 0, len(chunk))
+        assert len(walk._rest) < 64
+    assert walk.ended
+
+
+def test_a_header_may_have_tagged_fields() -> None:
+    frame = aborted(0)
+    walk = FetchWalk()
+    tagged = b"\x01\x63\x02hi" + frame[5:]
+    walk.feed(tagged, 0, len(tagged))
+    assert walk.ended
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        pytest.param(aborted(0)[4:15] + b"\xff" * 300_000, id="varint"),
+        # One tagged field of 2 GiB where the partition's would be.
+        pytest.param(aborted(1)[4:-3] + b"\x01\x00\xff\xff\xff\xff\x07" + bytes(300_000), id="tag"),
+    ],
+)
+@pytest.mark.parametrize("step", [1000, 1_000_000])
+def test_lies_end_the_walk(lie: bytes, step: int) -> None:
+    walk = FetchWalk()
+    with pytest.raises(WireError) as caught:
+        for start in range(0, len(lie), step):
+            chunk = lie[start : start + step]
+            walk.feed(chunk, 0, len(chunk))
+    assert caught.value.side == "broker"
+    assert not surely_absent(ApiKey.Fetch, 16, bytes(4) + lie + b"\0", 0, len(lie) + 5)
 
 
 @pytest.mark.parametrize("size", [10, 100_000])

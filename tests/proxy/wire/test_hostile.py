@@ -6,19 +6,25 @@ import time
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from proxy.wire.addresses import rewrite_addresses
-from proxy.wire.codec import Codec
-from proxy.wire.errors import WireError
+from proxy.wire.codec import Codec, request_codec
+from proxy.wire.decoder import MAX_OBJECT_BYTES, _object_bytes
+from proxy.wire.errors import BodyTooLarge, WireError
 from proxy.wire.header import parse_request_header
+from proxy.wire.names import ApiKey
 from proxy.wire.partitions import iter_topics
-from proxy.wire.records import iter_records
+from proxy.wire.records import Allowance, iter_records
+from proxy.wire.schemas import NO_UUID, Field
 from proxy.wire.view import Request, Response
+from tests.proxy.conversation import Conversation, request, response
 from tests.proxy.wire.frames import Exchange, all_codecs, recorded, views
+from tests.proxy.wire.test_records import batch
 
 FRAMES = list(views())
 # The worst that a sender can do: an empty struct of two bytes becomes a dict of some 200.
@@ -129,27 +135,97 @@ def test_hostile_bodies_for_every_codec(data: bytes) -> None:
             codec.decode(data)
 
 
-def test_the_largest_honest_amplification_is_bounded() -> None:
-    """64 KiB of empty elements: what an array costs per element is all that a sender can make us spend."""
-    size = 1 << 16
-    arrays = [
-        codec
-        for codec in all_codecs()
-        if codec.flexible and codec.fields and codec.fields[0].is_array and codec.fields[0].kind == "struct"
-    ]
-    worst = max(decoded_bytes(codec, size) for codec in arrays)
-    assert 10 * size < worst < MEMORY_FLOOR_BYTES + MEMORY_PER_BYTE * size
+def array_codecs() -> Iterator[tuple[Codec, Field]]:
+    """Codecs of messages with an array of structs or strings, and that array, not nullable in the copy."""
+    for codec in all_codecs():
+        for field in codec.fields:
+            if field.is_array and field.tag is None and field.kind in ("struct", "string", "bytes"):
+                yield codec, field
 
 
-def decoded_bytes(codec: Codec, size: int) -> int:
-    count = size // 2 + 1
-    data = bytes((count & 0x7F | 0x80, count >> 7 & 0x7F | 0x80, count >> 14)) + bytes(size)
+def many(codec: Codec, field: Field, count: int) -> bytes:
+    """A body whose array has that many of the shortest elements."""
+    empty: Any = {} if field.kind == "struct" else "" if field.kind == "string" else b""
+    return codec.encode({field.name: [empty] * count})
+
+
+def decoded_bytes(codec: Codec, data: bytes) -> int:
+    """The peak of memory while decoding, BodyTooLarge included."""
     tracemalloc.start()
-    with suppress(WireError):
-        codec.decode(data)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    return peak
+    try:
+        with suppress(BodyTooLarge):
+            codec.decode(data)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_no_element_costs_more_than_it_is_charged() -> None:
+    count = 300
+    checked = 0
+    for codec, field in list(array_codecs())[::5]:
+        data = many(codec, field, count)
+        codec.decode(data)  # compiled before it is measured
+        charged = count * (9 + _object_bytes(field._replace(is_array=False)))
+        assert decoded_bytes(codec, data) < charged + 20_000, (codec, field.name)
+        checked += 1
+    assert checked > 60
+
+
+def amplification(codec: Codec, field: Field) -> float:
+    """Bytes in memory per byte on the wire."""
+    return _object_bytes(field._replace(is_array=False)) / (len(many(codec, field, 2)) - len(many(codec, field, 1)))
+
+
+def test_a_body_that_would_fill_the_memory_is_refused() -> None:
+    worst = sorted(array_codecs(), key=lambda pair: -amplification(*pair))[:2]
+    for codec, field in worst:
+        assert amplification(codec, field) > 50
+        data = many(codec, field, MAX_OBJECT_BYTES // 100)
+        with pytest.raises(BodyTooLarge, match="more than 128 MiB") as caught:
+            codec.decode(data)
+        assert caught.value.side is not None
+        assert decoded_bytes(codec, data) < MAX_OBJECT_BYTES + 4 * len(data)
+
+
+def test_unknown_tagged_fields_are_charged_and_counted() -> None:
+    codec = request_codec(ApiKey.Metadata, 12)
+    topic = {"topic_id": NO_UUID, "name": "t", "_tags": dict.fromkeys(range(100, 60100), b"")}
+    assert len(codec.decode(codec.encode({"topics": [topic]}))["topics"][0]["_tags"]) == 60_000
+    with pytest.raises(BodyTooLarge):
+        codec.decode(codec.encode({"topics": [topic] * 12}))
+    more = {"_tags": dict.fromkeys(range(100, 70000), b"")}
+    with pytest.raises(WireError, match="69900 tagged fields"):
+        codec.decode(codec.encode(more))
+    with pytest.raises(WireError, match="tagged fields"):
+        parse_request_header(bytes.fromhex("0003000c000000010000ffffff7f") + bytes(1000))
+
+
+def test_a_body_too_large_to_learn_from_passes() -> None:
+    """A Metadata answer that takes too much memory to decode still has its addresses replaced."""
+    talk = Conversation()
+    broker = {"node_id": 1, "host": "real", "port": 9092}
+    topics = [{"name": "t", "partitions": []}] * (MAX_OBJECT_BYTES // 300)
+    talk.client(request(ApiKey.Metadata, 9, 1, {"topics": None}))
+    passed = talk.broker(response(ApiKey.Metadata, 9, 1, {"brokers": [broker], "topics": topics}))
+    ((_, whole),) = passed
+    assert b"proxy" in whole[:40]
+    assert b"real" not in whole[:40]
+    assert [exchange.outcome for exchange in talk.exchanges] == ["answered"]
+    ((event, detail),) = talk.events
+    assert event == "wire_error"
+    assert detail.startswith("broker: response of API 3 v9: decoded it would take more than 128 MiB")
+
+
+def test_bombs_in_one_message_share_an_allowance() -> None:
+    bomb = batch("zstd", count=1, value=bytes(1 << 20))
+    assert len(bomb) < 5000
+    allowance = Allowance(total_bytes=3 << 20)
+    read = 0
+    with pytest.raises(WireError, match="when decompressed"):
+        for _ in range(10):
+            read += sum(1 for _ in iter_records(bomb, allowance=allowance))
+    assert read == 2
 
 
 @given(st.binary(max_size=80))

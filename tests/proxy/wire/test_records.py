@@ -22,12 +22,12 @@ CODECS = {name: code for code, name in enumerate(NAMES)}
 HEADERS = [("notleader-id", b"m-1"), ("empty", b""), ("null", None)]
 
 
-def batch(compression: str = "none", count: int = 3, **settings: int) -> bytes:
+def batch(compression: str = "none", count: int = 3, value: bytes = b"value %d", **settings: int) -> bytes:
     """A v2 batch of `count` records with the keys k0, k1, … as aiokafka's producer would build it."""
     fields = {"is_transactional": 1, "producer_id": 7, "producer_epoch": 2, "base_sequence": 40} | settings
-    builder = DefaultRecordBatchBuilder(2, CODECS[compression], batch_size=1 << 20, **fields)
+    builder = DefaultRecordBatchBuilder(2, CODECS[compression], batch_size=1 << 21, **fields)
     for number in range(count):
-        builder.append(number, 1000 + number, b"k%d" % number, b"value %d" % number, HEADERS)
+        builder.append(number, 1000 + number, b"k%d" % number, value.replace(b"%d", b"%d" % number), HEADERS)
     return bytes(builder.build())
 
 
