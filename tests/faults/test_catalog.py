@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from faults.actions import AnswerRaw, Close, Duplicate, Mute, RewriteResponse
+from faults.actions import AnswerRaw, Close, Drop, Duplicate, Mute, RewriteResponse
 from faults.plan import Decision, Plan
 from faults.schema import parse_fault_document
 from proxy.wire.names import ApiKey, ErrorCode
@@ -220,3 +220,40 @@ def test_broker_down_before_anything_is_known_is_told_from_the_first_answer() ->
     assert leaders(actions[0].body) == [(-1, 7), (-1, 6), (-1, 6)]
     again = exchange(plan, asked, lambda _: metadata_answer(), now_ms=20).answer
     assert leaders(again) == [(-1, 7), (-1, 6), (-1, 6)]
+
+
+@pytest.mark.parametrize("later", ["hold", "pass"])
+def test_a_lost_answer_holds_back_the_later_ones_or_not(later: str) -> None:
+    for document in ({"kind": "drop_response", "later": later}, {"kind": "drop_request", "later": later}):
+        done = exchange(Plan(faults=[fault(**document)]), produce(("orders", 0)), produced)
+        assert done.cut == Drop(hold_later=later == "hold")
+
+
+@pytest.mark.parametrize(("asked", "offsets"), [("earliest", [2, 100]), ("latest", [5, 97]), ("any", [2, 97])])
+def test_an_offset_lie_is_about_what_was_asked(asked: str, offsets: list[int]) -> None:
+    plan = Plan(faults=[fault(kind="offset_lie", add=-3, asked=asked)])
+    partitions = [{"partition_index": index, "timestamp": -2 + index} for index in (0, 1)]
+    question = request(
+        ApiKey.ListOffsets, 6, {"replica_id": -1, "topics": [{"name": "orders", "partitions": partitions}]}
+    )
+    told = [{"partition_index": index, "offset": offset} for index, offset in ((0, 5), (1, 100))]
+    answer = exchange(plan, question, lambda _: {"topics": [{"name": "orders", "partitions": told}]}).answer
+    assert answer is not None
+    assert [partition["offset"] for partition in answer["topics"][0]["partitions"]] == offsets
+
+
+def test_an_absurd_length_after_the_broker_has_done_its_work() -> None:
+    plan = Plan(faults=[fault(kind="oversized_frame", phase="after_broker", length=2**31 - 1)])
+    assert said(plan, HEARTBEAT, {}).actions == (AnswerRaw(b"\x7f\xff\xff\xff"),)
+
+
+def test_an_offset_lie_stays_a_64_bit_number() -> None:
+    plan = Plan(faults=[fault(kind="offset_lie", add=2**63 - 1)])
+    partition = {"partition_index": 0, "timestamp": -1}
+    question = request(
+        ApiKey.ListOffsets, 6, {"replica_id": -1, "topics": [{"name": "orders", "partitions": [partition]}]}
+    )
+    told = {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "offset": 100}]}]}
+    answer = exchange(plan, question, lambda _: told).answer
+    assert answer is not None
+    assert answer["topics"][0]["partitions"][0]["offset"] == 2**63 - 1

@@ -186,3 +186,50 @@ def test_what_is_no_match_is_refused(match: dict[str, Any], said: str) -> None:
 def test_a_match_is_written_back_as_it_was() -> None:
     written = {"api_key": ["Produce", 1], "topic": "!orders", "partition_index": "0-3", "connection": 2}
     assert Match.model_validate(written).model_dump(mode="json", exclude_unset=True) == written
+
+
+# Of every key: what is meant, what isn't, and the forms of a glob or a range, a list, "all but", and both in one.
+_ME = connection(2, listener="broker-3", node_id=3, client_addr="10.0.0.2:4000", principal="alice")
+_COMMIT = request(
+    ApiKey.TxnOffsetCommit, 3, {"transactional_id": "tx-1", "group_id": "billing-1", "producer_id": 1}, client_id="me-1"
+)
+_FORMS: dict[str, tuple[Request, list[Any], list[Any]]] = {
+    "api_key": (PRODUCE, ["Produce", 0, "pro*", ["Fetch", 0], "!Fetch", ["P*", "!Fetch"]], ["Fetch", 1, "!Pro*"]),
+    "api_version": (PRODUCE, [9, "9", "3-9", ">8", "<=9", [1, ">= 9"], "!8", [">3", "!8"]], [8, "<9", "!3-9"]),
+    "topic": (PRODUCE, ["orders", "ord*", "[no]rders", ["x", "o?ders"], "!x", ["o*", "!x*"]], ["Orders", "!o*"]),
+    "partition_index": (PRODUCE, [0, "0", "0-3", "<1", [4, 0], "!1", ["<5", "!1-3"]], [1, ">0", "!0", ["0-3", "!0"]]),
+    "client_id": (PRODUCE, ["me", "m*", ["x", "me"], "!x", ["m*", "!mine"]], ["x", "!me", ["m*", "!me"]]),
+    "group_id": (_COMMIT, ["billing-1", "billing-*", ["x", "b*"], "!x", ["b*", "!x"]], ["billing", "!billing-?"]),
+    "transactional_id": (_COMMIT, ["tx-1", "tx*", ["x", "tx-?"], "!x", ["tx*", "!x"]], ["tx", "!tx-*"]),
+    "node_id": (PRODUCE, [3, "3", "2-4", ">=3", [1, 3], "!1", ["1-5", "!4"]], [1, "!3", ["1-5", "!3"]]),
+    "listener": (PRODUCE, ["broker-3", "broker-*", ["bootstrap", "b*3"], "!bootstrap"], ["!b*-?", ["b*", "!b*"]]),
+    "connection": (
+        PRODUCE,
+        [2, "2", "1-3", ">1", [7, 2], "!3", "10.0.0.2", "10.0.0.2:4*", "10.0.*", "!10.0.0.3", ["x", "10*", "!10.1*"]],
+        [3, "!2", "<2", "10.0.0.3", "!10.0.0.2", ["10*", "!10.0*"]],
+    ),
+    "principal": (PRODUCE, ["alice", "al*", ["bob", "alice"], "!bob", ["a*", "!bob"]], ["!alice", ["a*", "!al*"]]),
+}  # fmt: skip
+
+
+def test_every_key_of_a_match_has_its_forms_below() -> None:
+    assert _FORMS.keys() == Match.model_fields.keys()
+
+
+@pytest.mark.parametrize(
+    ("key", "asked", "pattern", "meant"),
+    [
+        (key, asked, pattern, meant)
+        for key, (asked, *sides) in _FORMS.items()
+        for meant, side in zip((True, False), sides, strict=True)
+        for pattern in side
+    ],
+)
+def test_every_form_of_every_key(key: str, asked: Request, pattern: Any, meant: bool) -> None:
+    assert hit(asked, on=_ME, **{key: pattern}) is meant
+
+
+@pytest.mark.parametrize("key", ["topic", "client_id", "group_id", "transactional_id", "listener", "principal"])
+def test_a_name_does_not_mean_what_has_none(key: str) -> None:
+    nobody = connection(4, listener="", node_id=None)
+    assert not hit(request(ApiKey.Heartbeat, 4, {"group_id": ""}, client_id=None), on=nobody, **{key: "a*"})

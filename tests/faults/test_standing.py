@@ -7,7 +7,7 @@ import pytest
 from faults.actions import Reset, Shape, Silence
 from faults.plan import Plan
 from faults.schema import FaultDocumentError
-from tests.faults.script import connection, fault
+from tests.faults.script import connection, fault, knowing_plan
 
 BOOTSTRAP = connection(2, listener="bootstrap", node_id=None)
 
@@ -107,3 +107,32 @@ def test_a_standing_rule_says_which_keys_mean_nothing_to_it() -> None:
         fault(kind="refuse", match={"topic": "orders"}, trigger={"times": 3, "skip": 1, "for_ms": 5})
     assert [problem.path for problem in caught.value.problems] == ["match.topic", "trigger.skip", "trigger.times"]
     fault(kind="refuse", trigger={"times": "forever", "for_ms": 5})
+
+
+@pytest.mark.parametrize(
+    ("direction", "ways"),
+    [("request", ("request",)), ("response", ("response",)), ("both", ("request", "response"))],
+)
+def test_a_shape_is_of_the_ways_it_names(direction: str, ways: tuple[str, ...]) -> None:
+    made = {
+        "bandwidth": fault(kind="bandwidth", rate_bytes_per_s=1000, direction=direction),
+        "limit": fault(kind="limit", limit_bytes=7, direction=direction),
+        "slice": fault(kind="slice", direction=direction),
+    }
+    for kind, rule in made.items():
+        shapes = Plan(faults=[rule]).link(connection(), 0).shapes
+        assert tuple(shape.direction for shape in shapes) == ways, kind
+
+
+def test_a_black_hole_can_end_as_a_host_that_was_started_again() -> None:
+    plan = Plan(faults=[fault(kind="blackhole", release="discard")])
+    assert plan.link(connection(), 0).silence == Silence(True, "discard", 0)
+
+
+def test_a_rolling_restart_can_be_one_of_power_cuts() -> None:
+    plan = knowing_plan()
+    plan.add(fault(kind="rolling_restart", how="powered_off", down_ms=100, match={"node_id": 2}), 0)
+    assert [plan.listener(f"broker-{node}", node, 0).fate for node in (1, 2)] == ["open", "silent"]
+    on = connection(2, listener="broker-2", node_id=2)
+    assert plan.link(on, 0).silence == Silence(release="discard")
+    assert plan.listener("broker-2", 2, 100_000).fate == "open"
