@@ -20,7 +20,11 @@ type plan struct {
 	bytes       int
 	warmup      time.Duration
 	duration    time.Duration
+	reconnect   bool // a lost or silent connection is opened again instead of ending the run
 }
+
+// silence is how long a run that reconnects waits for an answer.
+const silence = 2 * time.Second
 
 // result counts what happened; the Total fields include the warm-up.
 type result struct {
@@ -32,6 +36,7 @@ type result struct {
 	Seconds       float64 `json:"seconds"`
 	TotalRequests int64   `json:"total_requests"`
 	TotalBytes    int64   `json:"total_bytes"`
+	Reconnects    int64   `json:"reconnects"`
 	P50us         float64 `json:"p50_us"`
 	P99us         float64 `json:"p99_us"`
 	MeanUs        float64 `json:"mean_us"`
@@ -56,6 +61,7 @@ func (p plan) request() ([]byte, error) {
 type tally struct {
 	requests, bytes           int64
 	totalRequests, totalBytes int64
+	reconnects                int64
 	latency                   histogram
 }
 
@@ -76,10 +82,21 @@ func run(p plan) (result, error) {
 		working.Add(1)
 		go func(i int) {
 			defer working.Done()
-			defer conns[i].Close()
-			if err := converse(conns[i], template, p.inflight, &tallies[i], &measuring, &stopping); err != nil {
-				failures <- fmt.Errorf("connection %d: %w", i, err)
-				stopping.Store(true)
+			for {
+				err := converse(conns[i], template, p, &tallies[i], &measuring, &stopping)
+				conns[i].Close()
+				if err == nil || (p.reconnect && stopping.Load()) {
+					return
+				}
+				if !p.reconnect {
+					failures <- fmt.Errorf("connection %d: %w", i, err)
+					stopping.Store(true)
+					return
+				}
+				if conns[i] = redial(p.target, &stopping); conns[i] == nil {
+					return
+				}
+				tallies[i].reconnects++
 			}
 		}(i)
 	}
@@ -104,6 +121,7 @@ func run(p plan) (result, error) {
 		sum.Bytes += one.bytes
 		sum.TotalRequests += one.totalRequests
 		sum.TotalBytes += one.totalBytes
+		sum.Reconnects += one.reconnects
 		all.add(&one.latency)
 	}
 	sum.P50us, sum.P99us = all.quantile(0.5), all.quantile(0.99)
@@ -149,6 +167,17 @@ func dial(target string, connections int) ([]net.Conn, error) {
 	return conns, nil
 }
 
+// redial tries until a connection opens; nil when the run is over first.
+func redial(target string, stopping *atomic.Bool) net.Conn {
+	for !stopping.Load() {
+		if conn, err := net.DialTimeout("tcp", target, silence); err == nil {
+			return conn
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return nil
+}
+
 func once(conn net.Conn, request []byte) error {
 	if _, err := conn.Write(request); err != nil {
 		return err
@@ -163,8 +192,9 @@ func once(conn net.Conn, request []byte) error {
 
 // converse keeps `inflight` requests under way until it is told to stop, then takes the last answers.
 func converse(
-	conn net.Conn, template []byte, inflight int, count *tally, measuring, stopping *atomic.Bool,
+	conn net.Conn, template []byte, p plan, count *tally, measuring, stopping *atomic.Bool,
 ) error {
+	inflight := p.inflight
 	reader := bufio.NewReaderSize(conn, largeBuffer)
 	sink := make([]byte, 256<<10)
 	out := make([]byte, 0, inflight*len(template))
@@ -186,6 +216,9 @@ func converse(
 			}
 		} else if next == due {
 			return nil
+		}
+		if p.reconnect {
+			conn.SetReadDeadline(time.Now().Add(silence))
 		}
 		// One answer at least, and whatever else has come with it.
 		for first := true; next != due && (first || holdsWholeRequest(reader)); first = false {

@@ -34,6 +34,7 @@ func main() {
 		flags.IntVar(&p.connections, "connections", 1, "connections")
 		flags.IntVar(&p.inflight, "inflight", 1, "requests under way per connection")
 		flags.IntVar(&p.bytes, "bytes", 1<<10, "record bytes of a Produce request")
+		flags.BoolVar(&p.reconnect, "reconnect", false, "open a lost or silent connection again")
 		flags.DurationVar(&p.warmup, "warmup", 200*time.Millisecond, "time before measuring")
 		flags.DurationVar(&p.duration, "duration", time.Second, "time measured")
 		flags.Parse(os.Args[2:])
