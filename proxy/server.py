@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import uuid
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from random import Random
 from typing import Any, Self
 
@@ -27,6 +27,7 @@ from proxy.metrics import Counters
 from proxy.session import Session
 from proxy.tls import Tls
 from proxy.transport import Clock, Link
+from proxy.wire.addresses import Advertise
 from proxy.wire.errors import WireError
 from proxy.wire.names import ApiKey
 
@@ -191,15 +192,31 @@ class Proxy:
         asyncio.get_running_loop().call_soon(self._apply_to_listener, listener)
 
     def _new_link(self, listener: Listener) -> Link:
+        return Link(self, self._connection(listener.name, listener.node_id))
+
+    def _connection(self, listener: str, node_id: int | None) -> Connection:
         self._accepted += 1
-        connection = Connection(
-            connection_id=self._accepted,
-            nth=self._accepted,
-            listener=listener.name,
-            node_id=listener.node_id,
-            client_addr="",
+        return Connection(
+            connection_id=self._accepted, nth=self._accepted, listener=listener, node_id=node_id, client_addr=""
         )
-        return Link(self, connection)
+
+    def listeners(self) -> list[tuple[str, str, str]]:
+        """The Kafka listeners, bootstrap first: name, address, address of the server behind it."""
+        brokers = (
+            (f"broker-{entry.node_id}", str(entry.listen), str(Endpoint(entry.host, entry.port)))
+            for entry in self.brokers()
+        )
+        return [("bootstrap", str(self.listen), str(self.settings.kafka[0])), *brokers]
+
+    def passage(self, name: str, host: str, port: int) -> Callable[[], Link]:
+        """Makes the client's side of connections to one server, which rules know by the listener `name`."""
+        hub = Passage(self, Endpoint(host, port))
+
+        def accept() -> Link:
+            of = (entry.node_id for entry in self.brokers() if (entry.host, entry.port) == (host, port))
+            return Link(hub, self._connection(name, next(of, None)))
+
+        return accept
 
     def advertised(self, link: Link, node_id: int, host: str, port: int) -> tuple[str, int]:
         """The address under which this client reaches that broker through the proxy."""
@@ -214,13 +231,13 @@ class Proxy:
 
     # ---- what the links need (transport.Hub) ----------------------------------------------------
 
-    def new_session(self, connection: Connection, link: Link) -> Session:
+    def new_session(self, connection: Connection, link: Link, advertise: Advertise | None = None) -> Session:
         return Session(
             connection,
             self.plan,
             self._table,
             link,
-            lambda node_id, host, port: self.advertised(link, node_id, host, port),
+            advertise or (lambda node_id, host, port: self.advertised(link, node_id, host, port)),
             max_frame_bytes=self.settings.max_frame_bytes,
         )
 
@@ -486,6 +503,37 @@ class Proxy:
             # Steps that wait for hits are looked at often: a hit does not wake anybody.
             pause_s = 0.02 if wake_ms is None else min(max((wake_ms - elapsed_ms) / 1000, 0.001), 0.02)
             await asyncio.sleep(pause_s)
+
+
+class Passage:
+    """The hub of connections that somebody else accepts: a proxy's rules, one server, and addresses left alone.
+
+    Who put a plain TCP proxy before a broker has that broker advertise it: its clients stay on it by themselves.
+    """
+
+    def __init__(self, proxy: Proxy, server: Endpoint) -> None:
+        self._proxy = proxy
+        self._server = server
+        self.clock = proxy.clock
+        self.opened = proxy.opened
+        self.closed = proxy.closed
+        self.record = proxy.record
+        self.wire_error = proxy.wire_error
+        self.on_connect = proxy.on_connect
+        self.standing = proxy.standing
+        self.uniform = proxy.uniform
+        self.dial_node = proxy.dial_node
+
+    def new_session(self, connection: Connection, link: Link) -> Session:
+        return self._proxy.new_session(connection, link, lambda node_id, host, port: (host, port))
+
+    def brokers_seen(self, node_ids: set[int]) -> None:
+        """Nothing: this server may be of another cluster."""
+
+    async def dial(self, connection: Connection, protocol: asyncio.Protocol) -> None:
+        """Connect to the server, in the clear as whoever is passed through. Raises OSError."""
+        async with asyncio.timeout(self._proxy.settings.connect_timeout_ms / 1000):
+            await asyncio.get_running_loop().create_connection(lambda: protocol, *self._server)
 
 
 def describe(entry: Exchange | ConnectionEvent) -> str:

@@ -53,7 +53,7 @@ def create_app(
         timelines_api.make_router(proxy),
         traffic_api.make_router(proxy, stopping),
         capture_api.make_router(proxy),
-        toxiproxy.make_router(toxics or ToxicProxies()),
+        toxiproxy.make_router(toxics or ToxicProxies(proxy.plan.seed, proxy)),
     ]
     for router in routers:
         app.include_router(router)

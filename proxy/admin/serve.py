@@ -49,7 +49,7 @@ class AdminServer:
         self._token = token
         self._hosts = tuple(hosts)
         self._stopping = asyncio.Event()
-        self._toxics = ToxicProxies(proxy.plan.seed)
+        self._toxics = ToxicProxies(proxy.plan.seed, proxy)
         self._server: uvicorn.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
 

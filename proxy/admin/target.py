@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from faults.plan import Plan
 from faults.timeline import Timeline
@@ -27,6 +27,14 @@ class BrokerEndpoint(Protocol):
     def listen_host(self) -> str: ...
     @property
     def listen_port(self) -> int: ...
+
+
+class ListenerAddress(NamedTuple):
+    """A listener's name, its address and that of the server behind it, each HOST:PORT."""
+
+    name: str
+    listen: str
+    server: str
 
 
 class Capture(CaptureStatus, Protocol):
@@ -81,6 +89,14 @@ class ControlledProxy(Protocol):
         ...
 
     def brokers(self) -> Sequence[BrokerEndpoint]: ...
+
+    def listeners(self) -> Sequence[tuple[str, str, str]]:
+        """The Kafka listeners, bootstrap first: name, address, address of the server behind it."""
+        ...
+
+    def passage(self, name: str, host: str, port: int) -> Callable[[], asyncio.Protocol]:
+        """Makes the client's side of connections to one server, which rules know by the listener `name`."""
+        ...
 
     def connections(self) -> list[dict[str, Any]]:
         """The open client connections as JSON values; `connection_id` names each."""

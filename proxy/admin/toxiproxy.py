@@ -6,13 +6,16 @@ Statuses, messages and defaults are Toxiproxy's, also where `/v1` does it otherw
 from __future__ import annotations
 
 import json
+from collections.abc import Coroutine
 from typing import Any, Final
 
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
+from faults.base import Fault
 from proxy.admin.toxics.connection import STREAMS
-from proxy.admin.toxics.engine import ToxicProxies, ToxicProxy, ToxicRule
+from proxy.admin.toxics.engine import ToxicProxies, ToxicProxy
+from proxy.admin.toxics.kafka import PREFIX, KafkaListener, KafkaToxicError, ToxicRule
 from proxy.admin.toxics.kinds import KINDS
 
 # The API level that is spoken, and by whom: clients that parse it see a semantic version.
@@ -115,7 +118,7 @@ def make_router(proxies: ToxicProxies) -> APIRouter:
         rule = _new_toxic(_object(await _json(request)))
         if found.toxic(rule.name) is not None:
             raise ToxiproxyError(409, "toxic already exists")
-        found.add_toxic(rule)
+        await _in_force(found.add_toxic(rule))
         return JSONResponse(rule.document())
 
     @router.get("/proxies/{proxy}/toxics/{toxic}")
@@ -128,7 +131,8 @@ def make_router(proxies: ToxicProxies) -> APIRouter:
         rule = _toxic(found, toxic)
         fields = _object(await _json(request))
         attributes = _attributes(rule.type, rule.attributes, fields.get("attributes"))
-        found.update_toxic(rule, attributes, _toxicity(fields.get("toxicity", rule.toxicity)))
+        toxicity = _toxicity(fields.get("toxicity", rule.toxicity))
+        await _in_force(found.update_toxic(rule, attributes, toxicity))
         return JSONResponse(rule.document())
 
     @router.delete("/proxies/{proxy}/toxics/{toxic}")
@@ -151,12 +155,14 @@ async def _create(proxies: ToxicProxies, fields: dict[str, Any]) -> ToxicProxy:
         raise ToxiproxyError(500, str(error)) from error
 
 
-async def _create_or_keep(proxies: ToxicProxies, fields: dict[str, Any]) -> ToxicProxy:
+async def _create_or_keep(proxies: ToxicProxies, fields: dict[str, Any]) -> ToxicProxy | KafkaListener:
     existing = proxies.by_name.get(fields["name"])
     if existing is not None:
         if (existing.listen, existing.upstream) == (fields["listen"], fields["upstream"]):
             await _listening(existing.update(existing.listen, existing.upstream, fields["enabled"]))
             return existing
+        if isinstance(existing, KafkaListener):
+            raise ToxiproxyError(409, "proxy already exists")
         await proxies.remove(existing.name)
     return await _create(proxies, fields)
 
@@ -174,11 +180,18 @@ def _wanted_proxies(document: Any) -> list[dict[str, Any]]:
     return wanted
 
 
-async def _listening(change: Any) -> None:
+async def _listening(change: Coroutine[None, None, None]) -> None:
     try:
         await change
     except (OSError, ValueError) as error:
         raise ToxiproxyError(500, str(error)) from error
+
+
+async def _in_force(change: Coroutine[None, None, None]) -> None:
+    try:
+        await change
+    except KafkaToxicError as error:
+        raise _bad_body(str(error)) from error
 
 
 def _proxy_fields(fields: dict[str, Any], defaults: dict[str, Any], where: str = "") -> dict[str, Any]:
@@ -206,18 +219,24 @@ def _new_toxic(fields: dict[str, Any]) -> ToxicRule:
             raise _bad_body(f"{key} has to be a string")
     if stream.lower() not in STREAMS:
         raise ToxiproxyError(400, "stream was invalid, can be either upstream or downstream")
-    if kind not in KINDS:
+    if kind not in KINDS and not (kind.startswith(PREFIX) and kind.removeprefix(PREFIX) in Fault.kinds):
         raise ToxiproxyError(400, "invalid toxic type")
-    attributes = _attributes(kind, KINDS[kind].defaults, fields.get("attributes"))
+    defaults = KINDS[kind].defaults if kind in KINDS else {}
+    attributes = _attributes(kind, defaults, fields.get("attributes"))
     toxicity = fields.get("toxicity")
     direction = STREAMS[0] if stream.lower() == STREAMS[0] else STREAMS[1]
     return ToxicRule(name, kind, direction, _toxicity(1.0 if toxicity is None else toxicity), attributes)
 
 
-def _attributes(kind: str, current: dict[str, int], given: Any) -> dict[str, int]:
-    """`current` with what is given of it; attributes the toxic does not have are ignored, as Toxiproxy does."""
+def _attributes(kind: str, current: dict[str, Any], given: Any) -> dict[str, Any]:
+    """`current` with what is given of it; attributes the toxic does not have are ignored, as Toxiproxy does.
+
+    Those of a Kafka fault are its fields, and looked at as such when it is put in force.
+    """
     if given is None:
         return dict(current)
+    if kind not in KINDS:
+        return {**current, **_object(given)}
     attributes = dict(current)
     for key, value in _object(given).items():
         if key not in KINDS[kind].defaults:
@@ -236,14 +255,14 @@ def _toxicity(value: Any) -> float:
     return float(value)
 
 
-def _proxy(proxies: ToxicProxies, name: str) -> ToxicProxy:
+def _proxy(proxies: ToxicProxies, name: str) -> ToxicProxy | KafkaListener:
     found = proxies.by_name.get(name)
     if found is None:
         raise ToxiproxyError(404, "proxy not found")
     return found
 
 
-def _toxic(proxy: ToxicProxy, name: str) -> ToxicRule:
+def _toxic(proxy: ToxicProxy | KafkaListener, name: str) -> ToxicRule:
     found = proxy.toxic(name)
     if found is None:
         raise ToxiproxyError(404, "toxic not found")

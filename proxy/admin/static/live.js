@@ -122,7 +122,7 @@ export function Live() {
         .map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
       <tbody>${shown.rows.slice(0, 100).map((row) => html`
         <tr key=${`${row.connection_id}/${row.event}/${row.exchange_seq}/${row.request_at_us}`}>
-        <td>${new Date(row.request_at_us / 1000).toLocaleTimeString()}</td>
+        <td class="time">${new Date(row.request_at_us / 1000).toLocaleTimeString()}</td>
         <td>${row.event === "exchange" ? row.api_name : row.event}</td><td>${row.client_id}</td>
         <td>${[...new Set((row.partitions || []).map((one) => one.topic))].join(", ")}</td>
         <td>${row.outcome}${row.error_code ? ` (${row.error_code})` : ""}</td>

@@ -5,44 +5,33 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from proxy.admin.toxics.connection import STREAMS, Stream, ToxicConnection, now_us
+from proxy.admin.target import ControlledProxy, ListenerAddress
+from proxy.admin.toxics.connection import STREAMS, ToxicConnection, now_us
+from proxy.admin.toxics.kafka import KafkaListener, KafkaToxicError, KafkaToxics, ToxicRule, change, proxy_document
 from proxy.admin.toxics.kinds import KINDS, Toxic
 from proxy.admin.toxics.link import Link
 
 
-@dataclass(slots=True)
-class ToxicRule:
-    """A toxic of a proxy, as its API shows it; each connection has its own `Toxic` made from it."""
-
-    name: str
-    type: str
-    stream: Stream
-    toxicity: float
-    attributes: dict[str, int] = field(default_factory=dict)
-
-    def document(self) -> dict[str, Any]:
-        """The JSON object of this toxic."""
-        return {
-            "attributes": dict(self.attributes),
-            "name": self.name,
-            "type": self.type,
-            "stream": self.stream,
-            "toxicity": self.toxicity,
-        }
-
-
 class ToxicProxy:
-    """One listener in front of one server; every change of its toxics reaches the open connections too."""
+    """One listener in front of one server; every change of its toxics reaches the open connections too.
 
-    def __init__(self, name: str, listen: str, upstream: str, seed: int = 0) -> None:
+    With the first Kafka fault its connections go through a `passage` of the Kafka proxy on their way to the server:
+    those that are open then, of which the proxy has seen nothing, are closed for their clients to come again.
+    """
+
+    def __init__(
+        self, name: str, listen: str, upstream: str, seed: int = 0, controlled: ControlledProxy | None = None
+    ) -> None:
         self.name = name
         self.listen = listen
         self.upstream = upstream
-        self.toxics: list[ToxicRule] = []
+        self._bytes: list[ToxicRule] = []
+        self._controlled = controlled
+        self._kafka = KafkaToxics(controlled, name) if controlled is not None else None
+        self._passage: asyncio.Server | None = None
         self._random = Random(f"{seed}:{name}")
         self._server: asyncio.Server | None = None
         self._connections: set[ToxicConnection] = set()
@@ -55,14 +44,12 @@ class ToxicProxy:
 
     def document(self) -> dict[str, Any]:
         """The JSON object of this proxy."""
-        ordered = sorted(self.toxics, key=lambda toxic: STREAMS.index(toxic.stream))
-        return {
-            "name": self.name,
-            "listen": self.listen,
-            "upstream": self.upstream,
-            "enabled": self.enabled,
-            "toxics": [toxic.document() for toxic in ordered],
-        }
+        return proxy_document(self.name, self.listen, self.upstream, self.enabled, self.toxics)
+
+    @property
+    def toxics(self) -> list[ToxicRule]:
+        """Those of bytes, then the Kafka faults."""
+        return [*self._bytes, *(self._kafka.rules if self._kafka is not None else ())]
 
     async def start(self) -> None:
         """Listen; `listen` then holds the actual address. OSError or ValueError when that is impossible."""
@@ -76,9 +63,12 @@ class ToxicProxy:
         bound = server.sockets[0].getsockname()
         self.listen = f"[{bound[0]}]:{bound[1]}" if ":" in bound[0] else f"{bound[0]}:{bound[1]}"
         self._server = server
+        if self._kafka is not None and self._kafka.rules:
+            await self._open_passage()
 
     async def stop(self) -> None:
         """Close the listener and every connection."""
+        self._close_passage()
         server, self._server = self._server, None
         if server is None:
             return
@@ -104,15 +94,48 @@ class ToxicProxy:
         """The toxic of that name."""
         return next((toxic for toxic in self.toxics if toxic.name == name), None)
 
-    def add_toxic(self, rule: ToxicRule) -> None:
-        """Append a toxic to its direction."""
-        self.toxics.append(rule)
+    async def add_toxic(self, rule: ToxicRule) -> None:
+        """Append a toxic to its direction, or put a Kafka fault in force. KafkaToxicError."""
+        if rule.is_kafka:
+            await self._add_kafka(rule)
+            return
+        self._bytes.append(rule)
         for connection in list(self._connections):
             connection.links[rule.stream].add(self._drawn(rule))
             connection.pump()
 
-    def update_toxic(self, rule: ToxicRule, attributes: dict[str, int], toxicity: float) -> None:
+    async def _add_kafka(self, rule: ToxicRule) -> None:
+        if self._kafka is None:
+            raise KafkaToxicError("there is no Kafka proxy here")
+        if rule.type == "kafka_refuse":
+            raise KafkaToxicError("kafka_refuse is for the Kafka listeners: disable this proxy instead")
+        self._kafka.put(rule)
+        if self._passage is None and self.enabled:
+            await self._open_passage()
+            for connection in list(self._connections):
+                connection.abort()
+
+    async def _open_passage(self) -> None:
+        assert self._controlled is not None
+        accept = self._controlled.passage(self.name, *split_address(self.upstream))
+        self._passage = await asyncio.get_running_loop().create_server(accept, "127.0.0.1", 0)
+
+    def _close_passage(self) -> None:
+        passage, self._passage = self._passage, None
+        if passage is not None:
+            passage.close()
+
+    def clear(self) -> None:
+        """Take every toxic out."""
+        for toxic in self.toxics:
+            self.remove_toxic(toxic)
+
+    async def update_toxic(self, rule: ToxicRule, attributes: dict[str, Any], toxicity: float) -> None:
         """Change attributes and toxicity; toxicity is drawn anew for each open connection."""
+        if rule.is_kafka:
+            assert self._kafka is not None
+            change(self._kafka, rule, attributes, toxicity)
+            return
         index = self._index(rule)
         rule.attributes, rule.toxicity = attributes, toxicity
         for connection in list(self._connections):
@@ -129,20 +152,26 @@ class ToxicProxy:
 
     def remove_toxic(self, rule: ToxicRule) -> None:
         """Take a toxic out of every connection."""
+        if rule.is_kafka:
+            assert self._kafka is not None
+            self._kafka.remove(rule)
+            return
         index = self._index(rule)
-        self.toxics.remove(rule)
+        self._bytes.remove(rule)
         for connection in list(self._connections):
             connection.links[rule.stream].remove(index, now_us())
             connection.pump()
 
     def _index(self, rule: ToxicRule) -> int:
-        return [toxic for toxic in self.toxics if toxic.stream == rule.stream].index(rule)
+        return [toxic for toxic in self._bytes if toxic.stream == rule.stream].index(rule)
 
     def _accept(self) -> asyncio.Protocol:
-        links = {stream: Link(self._drawn(rule) for rule in self.toxics if rule.stream == stream) for stream in STREAMS}
+        links = {stream: Link(self._drawn(rule) for rule in self._bytes if rule.stream == stream) for stream in STREAMS}
         connection = ToxicConnection(links["upstream"], links["downstream"], self._connections.discard)
         self._connections.add(connection)
         host, port = split_address(self.upstream)
+        if self._passage is not None:
+            host, port = self._passage.sockets[0].getsockname()
         task = asyncio.get_running_loop().create_task(connection.connect(host or "127.0.0.1", port))
         self._dialling.add(task)
         task.add_done_callback(self._dialling.discard)
@@ -159,28 +188,55 @@ class ToxicProxy:
 
 
 class ToxicProxies:
-    """All proxies made over the Toxiproxy API, by name."""
+    """All proxies of the Toxiproxy API, by name: those made over it, and the Kafka proxy's own listeners."""
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, controlled: ControlledProxy | None = None) -> None:
         self._seed = seed
-        self.by_name: dict[str, ToxicProxy] = {}
+        self._controlled = controlled
+        self._made: dict[str, ToxicProxy] = {}
+        self._of_listeners: dict[str, KafkaToxics] = {}
+
+    @property
+    def by_name(self) -> dict[str, ToxicProxy | KafkaListener]:
+        """Every proxy that there is now."""
+        return {**self._listeners(), **self._made}
+
+    def _listeners(self) -> dict[str, KafkaListener]:
+        controlled = self._controlled
+        if controlled is None:
+            return {}
+        of = self._of_listeners
+        return {
+            address.name: KafkaListener(
+                controlled, address, of.setdefault(address.name, KafkaToxics(controlled, address.name))
+            )
+            for address in (ListenerAddress(*entry) for entry in controlled.listeners())
+        }
 
     async def add(self, name: str, listen: str, upstream: str, enabled: bool) -> ToxicProxy:
         """Make a proxy and start it when `enabled`; OSError or ValueError when it cannot listen."""
-        proxy = ToxicProxy(name, listen, upstream, self._seed)
+        proxy = ToxicProxy(name, listen, upstream, self._seed, self._controlled)
         split_address(upstream)
         if enabled:
             await proxy.start()
-        self.by_name[name] = proxy
+        self._made[name] = proxy
         return proxy
 
     async def remove(self, name: str) -> None:
-        """Stop and forget a proxy; KeyError when there is none of that name."""
-        await self.by_name.pop(name).stop()
+        """Stop and forget a proxy; a Kafka listener only loses its toxics. KeyError when there is none."""
+        listener = self._listeners().get(name)
+        if listener is not None:
+            for toxic in list(listener.toxics):
+                listener.remove_toxic(toxic)
+            await listener.start()
+            return
+        proxy = self._made.pop(name)
+        proxy.clear()
+        await proxy.stop()
 
     async def stop(self) -> None:
-        """Stop and forget them all."""
-        for name in list(self.by_name):
+        """Stop and forget those that were made."""
+        for name in list(self._made):
             await self.remove(name)
 
 

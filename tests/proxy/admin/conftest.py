@@ -77,6 +77,15 @@ class FakeProxy:
     def brokers(self) -> list[Endpoint]:
         return [Endpoint(2), Endpoint(1)]
 
+    def listeners(self) -> list[tuple[str, str, str]]:
+        return [
+            ("bootstrap", "127.0.0.1:19092", "kafka:9092"),
+            *((f"broker-{one.node_id}", f"127.0.0.1:{one.listen_port}", "kafka:9092") for one in self.brokers()),
+        ]
+
+    def passage(self, name: str, host: str, port: int) -> Callable[[], asyncio.Protocol]:
+        raise NotImplementedError
+
     def connections(self) -> list[dict[str, Any]]:
         return list(self.open.values())
 
