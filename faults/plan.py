@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NOTHING", "REQUEST", "REQUEST_BODY", "RESPONSE_BODY", "Decision", "Hit", "Pending", "Plan", "Rule"]
 
+_MOST_GONE = 10_000
+
 
 class Plan:
     """Rules in order, elections and the cluster as seen; every decision depends on nothing but these and `now_us`.
@@ -58,6 +60,7 @@ class Plan:
         self._rules_in_order: list[Rule] = []
         self._random_source = random_source
         self._rules: dict[str, Rule] = {}
+        self._gone: dict[str, str | None] = {}  # the kinds of rules that are gone unhit; None once one was hit
         self._numbers: dict[str, int] = {}
         self._connect_rules: tuple[Rule, ...] = ()
         self._rules_by_api: dict[int, tuple[Rule, ...]] = {}
@@ -79,16 +82,20 @@ class Plan:
     def replace(self, name: str, fault: Fault, now_us: int | None = None) -> Rule:
         """Put `fault` at the place of the rule `name` (or last, when there is none), its counters at zero."""
         self.elections.move_all_back(name)
+        if name in self._rules:
+            self._note(self._rules[name])
         return self._put(fault.model_copy(update={"name": name}), now_us)
 
     def remove(self, name: str) -> None:
         """Take a rule out, and let go what it holds and whom it made leader; KeyError when there is none."""
-        del self._rules[name]
+        self._note(self._rules.pop(name))
         self.elections.move_all_back(name)
         self._changed()
 
     def clear(self) -> None:
         """Take all rules out and end all elections."""
+        for rule in self._rules.values():
+            self._note(rule)
         self._rules.clear()
         self.elections.end_all()
         self._changed()
@@ -100,6 +107,17 @@ class Plan:
     def rules(self) -> list[Rule]:
         """All rules in their order, the exhausted ones too."""
         return list(self._rules.values())
+
+    def unhit(self) -> dict[str, str]:
+        """The kinds of the rules that never hit anything, by name: those of now, and those that are gone."""
+        seen = dict(self._gone)
+        for rule in self._rules.values():
+            seen[rule.name] = None if rule.hits else seen.get(rule.name, rule.fault.kind)
+        return {name: kind for name, kind in seen.items() if kind is not None}
+
+    def _note(self, rule: Rule) -> None:
+        if rule.name in self._gone or len(self._gone) < _MOST_GONE:
+            self._gone[rule.name] = None if rule.hits else self._gone.get(rule.name, rule.fault.kind)
 
     def release(self, name: str) -> None:
         """Let go what the rule holds, for good: it holds nothing more until it is replaced. KeyError when unknown."""

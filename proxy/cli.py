@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from faults.schema import Problem
+from faults.schema import FaultDocumentError, Problem, parse_faults, validated
+from faults.timeline import parse_timeline
 from proxy import __version__
 from proxy.admin.cli import fault_app
 from proxy.capture.cli import capture_app
@@ -92,19 +93,28 @@ def _problems(document: dict[str, Any]) -> list[Problem]:
         except ConfigError as error:
             return error.problems
         return []
-    from pydantic import ValidationError
-
     from proxy.lab.incident import Incident
 
     problems: list[Problem] = []
     try:
-        Incident.model_validate(document)
-    except ValidationError as error:
-        problems += [Problem(".".join(str(part) for part in entry["loc"]), entry["msg"]) for entry in error.errors()]
-    try:
-        load({key: document[key] for key in ("faults", "steps") if key in document}, need_kafka=False)
-    except ConfigError as error:
+        validated(Incident, document, "")
+    except FaultDocumentError as error:
         problems += error.problems
+    if isinstance(settings := document.get("proxy"), dict):
+        try:
+            load(settings, need_kafka=False)
+        except ConfigError as error:
+            problems += [Problem(f"proxy.{problem.path}", problem.message) for problem in error.problems]
+    runs = document.get("runs")
+    numbered = enumerate(runs) if isinstance(runs, list) else ()
+    parts = [("", document), *((f"runs[{number}].", run) for number, run in numbered if isinstance(run, dict))]
+    for place, part in parts:
+        for parse, key in ((parse_faults, "faults"), (parse_timeline, "steps")):
+            if isinstance(part.get(key), list):
+                try:
+                    parse(part[key], place + key)
+                except FaultDocumentError as error:
+                    problems += error.problems
     return problems
 
 

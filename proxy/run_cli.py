@@ -235,9 +235,10 @@ def _say_ready(proxy: Any, admin: Any, as_json: bool) -> None:
 
 def _say_unused(proxy: Any) -> None:
     """A rule that was never hit is most likely a mistake: say so."""
-    for rule in proxy.plan.rules():
-        if not rule.hits:
-            log.warning("fault %s (%s) was never hit", rule.name, rule.fault.kind)
+    for name, kind in proxy.plan.unhit().items():
+        log.warning("fault %s (%s) was never hit", name, kind)
+    if proxy.timeline is not None and (left := len(proxy.timeline.left)):
+        log.warning("%d of %d steps were never due", left, len(proxy.timeline.steps))
 
 
 def _text(error: BaseException) -> str:

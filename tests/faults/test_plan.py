@@ -261,3 +261,17 @@ def test_what_a_switched_off_rule_holds_is_let_go() -> None:
     assert plan.is_held("held")
     plan.switch("held", False)
     assert not plan.is_held("held")
+
+
+def test_what_never_hit_is_known_also_when_it_is_gone() -> None:
+    plan = Plan(faults=[fault(name=name, kind="close", match={"client_id": name}) for name in ("me", "a", "b", "c")])
+    exchange(plan, HEARTBEAT)
+    assert list(plan.unhit()) == ["a", "b", "c"]
+    plan.remove("me")
+    plan.remove("a")
+    plan.replace("b", fault(kind="stall", match={"client_id": "me"}))
+    exchange(plan, HEARTBEAT)
+    plan.clear()
+    assert plan.unhit() == {"a": "close", "c": "close"}
+    plan.add(fault(name="me", kind="close", match={"client_id": "you"}))
+    assert plan.unhit() == {"a": "close", "c": "close"}, "it has hit before"

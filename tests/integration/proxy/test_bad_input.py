@@ -117,6 +117,56 @@ def test_a_bad_rule_is_refused_with_its_path_and_exit_2(tmp_path: Path, rule: st
     assert json.loads(checked.stdout)["problems"][0]["path"] == path
 
 
+_EVERYTHING_WRONG = """\
+listen: nonsense
+seeed: 4
+faults:
+  - {kind: errror}
+  - {kind: delay, delay_ms: "5", match: {api_key: Produze}, trigger: {times: 0}}
+steps:
+  - {at: soon, add: {kind: close, phase: never}}
+  - {after: {fault: x, hits: 0}, remove: 5}
+"""
+_INCIDENT_WRONG = """\
+name: x
+title: t
+story: s
+topics: [{name: a, partitons: 3}]
+clients: [{name: a, program: p}]
+proxy: {listen: nonsense}
+faults: [{kind: errror}]
+runs:
+  - {name: one, faults: [{kind: close}, {kind: delay}]}
+  - {name: two, version: 4, steps: [{at: soon, clear: true}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        (
+            _EVERYTHING_WRONG,
+            "listen seeed faults[0].kind faults[1].match.api_key faults[1].trigger.times faults[1].delay_ms"
+            " steps[0].at steps[0].add.phase steps[1].after.hits steps[1].remove",
+        ),
+        (
+            _INCIDENT_WRONG,
+            "topics[0].partitons clients[0].role runs[1].version proxy.listen faults[0].kind runs[0].faults[1].delay_ms"
+            " runs[1].steps[0].at",
+        ),
+    ],
+    ids=["config", "incident"],
+)
+def test_check_tells_every_problem_with_its_path(tmp_path: Path, text: str, paths: str) -> None:
+    config = tmp_path / "document.yaml"
+    config.write_text(text)
+    checked = run("check", str(config), "--json")
+    assert checked.returncode == 1
+    told = {problem["path"]: problem["message"] for problem in json.loads(checked.stdout)["problems"]}
+    assert sorted(told) == sorted(paths.split())
+    assert all(told.values())
+
+
 def test_wrong_use_is_exit_2() -> None:
     assert run("run", "--no-such-flag").returncode == 2
     missing = run("run")
