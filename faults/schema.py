@@ -164,7 +164,9 @@ def _steps(document: Any, detail: ErrorDetails) -> list[str | int]:
     place = document
     for position, part in enumerate(detail["loc"]):
         last = position == len(detail["loc"]) - 1
-        if (isinstance(place, dict) and part in place) or (isinstance(place, list) and isinstance(part, int)):
+        if isinstance(place, dict) and part in place:
+            place = place[part]
+        elif isinstance(place, list) and isinstance(part, int):
             place = place[part]
         elif not (last and detail["type"] in ("missing", "extra_forbidden")):
             continue
