@@ -164,9 +164,9 @@ def _steps(document: Any, detail: ErrorDetails) -> list[str | int]:
     place = document
     for position, part in enumerate(detail["loc"]):
         last = position == len(detail["loc"]) - 1
-        if isinstance(place, dict) and part in place:
-            place = place[part]
-        elif isinstance(place, list) and isinstance(part, int):
+        is_key = isinstance(place, dict) and part in place
+        is_index = isinstance(place, list) and isinstance(part, int)
+        if is_key or is_index:
             place = place[part]
         elif not (last and detail["type"] in ("missing", "extra_forbidden")):
             continue
