@@ -75,6 +75,10 @@ class Counters:
         self.latency_us[api_key][latency_us.bit_length()] += 1
         self.latency_sum_us[api_key] += latency_us
 
+    def error(self, api_key: int, error_code: int) -> None:
+        """Count one answer that took this error to a client."""
+        self.errors[api_key, error_code] += 1
+
     def hit(self, rule: str, kind: str, phase: str) -> None:
         """Count one fault that was applied; beyond `MAX_RULE_SERIES` rules the name becomes `(other)`."""
         key = (rule, kind, phase)

@@ -16,6 +16,7 @@ from faults.standing import LinkState
 from faults.timeline import Timeline
 from proxy import __version__
 from proxy.capture.place import open_place
+from proxy.capture.quick import Quick
 from proxy.capture.rows import Level, Rows
 from proxy.capture.writer import Accepts, CaptureError, CaptureWriter, Limits
 from proxy.config import Endpoint, Settings, load
@@ -34,8 +35,6 @@ from proxy.wire.names import ApiKey
 log = logging.getLogger("notleader")
 
 _DRAIN_S = 2.0
-_HAND_OVER_S = 0.02
-_HAND_OVER_ROWS = 1000
 
 
 class Proxy:
@@ -60,7 +59,7 @@ class Proxy:
         self._directory = Directory(settings.listen, settings.broker_ports, self._serve)
         self._links: dict[int, Link] = {}
         self._accepted = 0
-        self._records: list[Exchange | ConnectionEvent] = []
+        self._hands_over = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._struck: set[str] = set()
         self._standing_timer: asyncio.TimerHandle | None = None
@@ -327,13 +326,14 @@ class Proxy:
                 counters.answered(entry.api_key, entry.response_at_us - entry.request_at_us)
             else:
                 counters.unanswered[entry.api_key] += 1
-        if self.capture is not None:
-            if not self._records:
+        capture = self.capture
+        if capture is not None:
+            if not self._hands_over:
                 # Waking the thread costs as much as a request, and while it works it holds the interpreter.
-                asyncio.get_running_loop().call_later(_HAND_OVER_S, self._hand_over)
-            self._records.append(entry)
-            if len(self._records) >= _HAND_OVER_ROWS:
-                self._hand_over()
+                self._hands_over = True
+                asyncio.get_running_loop().call_later(capture.pause_s, self._hand_over)
+            if capture.record(entry):
+                capture.hand_over()
 
     def _refused(self, rule: Rule, reason: str) -> None:
         """A rule can't be applied to what it means: say so, rather than do nothing."""
@@ -342,9 +342,13 @@ class Proxy:
         self.record(ConnectionEvent("fault", None, self.now_us(), detail))
 
     def _hand_over(self) -> None:
-        records, self._records = self._records, []
-        if self.capture is not None and records:
-            self.capture.write(records)
+        self._hands_over = False
+        if self.capture is not None:
+            self.capture.hand_over()
+
+    def _count_errors(self, errors: list[tuple[int, int]]) -> None:
+        for error in errors:
+            self.counters.errors[error] += 1
 
     # ---- controls -------------------------------------------------------------------------------
 
@@ -395,6 +399,7 @@ class Proxy:
 
     def _start_rows(self, directory: str | None, level: Level) -> None:
         settings = self.settings
+        loop = asyncio.get_running_loop()
         rows = Rows(self.run_id, self.settings.proxy_id, self.settings.seed, level, self.plan.cluster.topic_name)
         capture = CaptureWriter(
             rows,
@@ -415,6 +420,8 @@ class Proxy:
             ),
             spool=settings.capture_spool,
             max_pending_bytes=settings.capture_queue_bytes,
+            quick=None if level.reads_records else Quick(level, rows.topics, self.counters.error),
+            tell_errors=lambda errors: _in(loop, self._count_errors, errors),
         )
         capture.start()
         self.capture = capture
@@ -422,7 +429,6 @@ class Proxy:
 
     async def stop_capture(self) -> None:
         """Flush and end the recording; nothing where there is none."""
-        self._hand_over()
         capture, self.capture = self.capture, None
         self._table.record_at(None)
         if capture is not None:
@@ -546,6 +552,11 @@ def describe(entry: Exchange | ConnectionEvent) -> str:
         api = str(entry.api_key)
     where = f"connection {entry.connection.connection_id}, {entry.connection.listener}"
     return f"{api} v{entry.api_version} of {entry.client_id or 'an unnamed client'} ({where}), {entry.outcome}"
+
+
+def _in(loop: asyncio.AbstractEventLoop, do: Any, *arguments: Any) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed
+        loop.call_soon_threadsafe(do, *arguments)
 
 
 def _reason(error: BaseException) -> str:

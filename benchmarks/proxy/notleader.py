@@ -25,20 +25,21 @@ _LAUNCH = "import sys; sys.path.insert(0, sys.argv.pop(1)); from proxy.__main__ 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is switched on: rules for these APIs, the capture at partition level, the HTTP API."""
+    """What is switched on: rules for these APIs, the capture at a level, the HTTP API."""
 
     name: str
     rules: tuple[str, ...] = ()
-    captures: bool = False
+    captures: str | None = None
     admin: bool = False
 
 
 PLAIN = State("notleader")
-ALL_ON = State("notleader+all", rules=OTHER_APIS, captures=True, admin=True)
+ALL_ON = State("notleader+all", rules=OTHER_APIS, captures="partition", admin=True)
 STATES = (
     PLAIN,
     State("notleader+rules", rules=OTHER_APIS),
-    State("notleader+capture", captures=True),
+    State("notleader+header-capture", captures="header"),
+    State("notleader+capture", captures="partition"),
     ALL_ON,
     State("notleader+own-api-rules", rules=SAME_APIS),
 )
@@ -54,7 +55,11 @@ def target(state: State, tree: Path = _THIS_TREE, label: str = "") -> Target:
         files = {}
         if state.captures:
             # Short segments, so that all the work for a run is done soon after it.
-            argv += [f"--capture={folder / 'capture'}", "--capture-level=partition", f"--capture-rotate-s={_ROTATE_S}"]
+            argv += [
+                f"--capture={folder / 'capture'}",
+                f"--capture-level={state.captures}",
+                f"--capture-rotate-s={_ROTATE_S}",
+            ]
         if state.rules:
             files["config.yaml"] = json.dumps({"faults": rules(state.rules)})
             argv.append("--config=config.yaml")

@@ -18,10 +18,11 @@ from typing import Final
 
 import pyarrow as pa
 
+from proxy.capture.block import Block
 from proxy.capture.journal import Journal, JournalError
 from proxy.capture.place import CaptureError, Place
 from proxy.capture.rows import Row, Rows
-from proxy.capture.schema import EXCHANGE, batch_of, batch_of_nothing, batch_of_odd
+from proxy.capture.schema import EXCHANGE, batch_of, batch_of_block, batch_of_nothing, batch_of_odd, in_time
 from proxy.capture.segment import JOURNAL_SUFFIX, finish, hidden
 
 log = logging.getLogger("notleader.capture")
@@ -97,6 +98,7 @@ class Recording:
         self._free_bytes = free_bytes or _free_bytes
         self._number = 0
         self._buffer: list[Row] = []
+        self._blocks: list[Block] = []
         self._buffer_bytes = 0
         self._journal: Journal | None = None
         self._unfinished: deque[Journal] = deque()
@@ -132,10 +134,20 @@ class Recording:
             self._lose(rows, self._stopped[2])
             return
         self._buffer += rows
-        self._buffer_bytes += size_bytes + 500 * len(rows)
-        now = self._clock()
+        self._added(size_bytes + 500 * len(rows))
+
+    def add_block(self, block: Block) -> None:
+        """Take exchanges that are not rows yet."""
+        if self._stopped is not None:
+            self._lose_block(block, self._stopped[2])
+            return
+        self._blocks.append(block)
+        self._added(150 * len(block) + 8 * len(block.parts))
+
+    def _added(self, size_bytes: int) -> None:
+        self._buffer_bytes += size_bytes
         if self._flush_due is None:
-            self._flush_due = now + self._limits.flush_s
+            self._flush_due = self._clock() + self._limits.flush_s
         if self._buffer_bytes >= _BUFFER_BYTES:
             self.flush()
 
@@ -159,11 +171,13 @@ class Recording:
     def flush(self) -> None:
         """Write the rows at hand through to the disk, after a word on what was lost before them."""
         self._flush_due = None
-        if not self._buffer and not self.losses:
+        if not self._buffer and not self._blocks and not self.losses:
             return
         gaps = self.losses.take()
         rows = [self._gap(*gap) for gap in gaps] + self._buffer
-        batch = self._batch(rows)
+        batches = [self._batch(rows)] if rows else []
+        batches += [self._batch_of_block(block) for block in self._blocks]
+        batch = in_time(batches)
         try:
             self._append(batch)
         except OSError as error:
@@ -173,6 +187,7 @@ class Recording:
             return
         self.written_rows += batch.num_rows
         self._buffer = []
+        self._blocks = []
         self._buffer_bytes = 0
         assert self._journal is not None
         if self._journal.size_bytes >= self._limits.rotate_bytes:
@@ -229,11 +244,18 @@ class Recording:
                 self.losses.add(UNMADE, left_out, now_us, now_us)
             return batch
 
+    def _batch_of_block(self, block: Block) -> pa.RecordBatch:
+        identity = self._rows.run_id, self._rows.proxy_id, self._rows.seed
+        try:
+            return batch_of_block(block, *identity)
+        except (pa.ArrowException, UnicodeError, OverflowError):
+            return self._batch(list(block.rows(*identity)))
+
     # ---- segments -------------------------------------------------------------------------------
 
     def rotate(self) -> None:
         """Flush, and finish the segment at hand."""
-        if self._buffer or self.losses:
+        if self._buffer or self._blocks or self.losses:
             if self._stopped is not None:
                 self._retry()
             else:
@@ -316,6 +338,11 @@ class Recording:
             times = [at for row in rows if (at := self._rows.time_of(row))]
             self.losses.add(reason, len(rows), min(times), max(times))
 
+    def _lose_block(self, block: Block, reason: str) -> None:
+        if len(block):
+            self.lost_rows += len(block)
+            self.losses.add(reason, len(block), *block.first_and_last_us())
+
     def _gap(self, reason: str, rows: int, first_us: int, last_us: int) -> Row:
         noun = "row" if rows == 1 else "rows"
         return self._rows.gap(f"lost {rows} {noun}: {reason}", first_us, last_us)
@@ -331,7 +358,9 @@ class Recording:
         self.rotate()
         if self._stopped is not None:
             self._lose(self._buffer, self._stopped[2])
-            self._buffer = []
+            for block in self._blocks:
+                self._lose_block(block, self._stopped[2])
+            self._buffer, self._blocks = [], []
         for journal in self._unfinished:
             log.error("%s stays behind; the next start of a proxy on this folder finishes it", journal.path)
             journal.leave()

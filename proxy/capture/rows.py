@@ -13,7 +13,7 @@ from uuid import UUID
 
 from faults.base import Connection
 from faults.plan import Hit
-from proxy.capture.skim import Part, skim
+from proxy.capture.skim import skim_request, skim_response, told
 from proxy.inflight import ConnectionEvent, Exchange
 from proxy.wire.codec import Codec, is_known
 from proxy.wire.errors import WireError
@@ -85,13 +85,11 @@ Row = tuple[Any, ...]
 PartitionRow = dict[str, Any]
 
 
-_API_NAMES: Final = {int(key): key.name for key in ApiKey}
+API_NAMES: Final = {int(key): key.name for key in ApiKey}
 _NO_FAULTS: Final[tuple[list[str], list[str], None]] = ([], [], None)
 _HIGHEST_SKIMMED: Final = 1  # Produce and Fetch are 0 and 1
 _NO_ID: Final = bytes(16)
 _MOST_TOPICS: Final = 100_000
-_SHORT_BYTES: Final = 512
-_MOST_KNOWN: Final = 4096
 _REQUEST_AT: Final = COLUMNS.index("request_at_us")
 
 
@@ -134,6 +132,27 @@ class Level(StrEnum):
         return self is Level.PAYLOAD
 
 
+class TopicIds:
+    """Names of topic ids, as far as Metadata has told them, and their text."""
+
+    def __init__(self, topic_name: Any = None) -> None:
+        self.name = topic_name or (lambda topic_id: None)
+        self._known: dict[bytes, tuple[str | None, str]] = {}
+
+    def of(self, topic_id: bytes) -> tuple[str | None, str | None]:
+        """Name and text of sixteen bytes; None for a name that is not known, twice None for no id."""
+        if topic_id == _NO_ID:
+            return None, None
+        known = self._known.get(topic_id)
+        if known is None:
+            uuid = UUID(bytes=topic_id)
+            known = (self.name(uuid), str(uuid))
+            # Not kept while its name is unknown: Metadata may tell it yet.
+            if known[0] is not None and len(self._known) < _MOST_TOPICS:
+                self._known[topic_id] = known
+        return known
+
+
 class Rows:
     """Makes the rows of one run of one proxy.
 
@@ -144,11 +163,9 @@ class Rows:
         self.run_id = run_id
         self.proxy_id = proxy_id
         self._identity = (run_id, proxy_id)
-        self._seed = seed
+        self.seed = seed
         self.level = level
-        self._topic_name = topic_name or (lambda topic_id: None)
-        self._topics: dict[bytes, tuple[str | None, str]] = {}
-        self._known: dict[tuple[bytes, bytes, bytes], _Facts] = {}
+        self.topics = TopicIds(topic_name)
         self._reads_bodies = level.reads_bodies
         self._reads_records = level.reads_records
         self._keeps_frames = level.keeps_frames
@@ -161,7 +178,7 @@ class Rows:
 
     def gap(self, detail: str, first_us: int, last_us: int) -> Row:
         """The row that says what is missing here."""
-        return gap_row(self.run_id, self.proxy_id, self._seed, detail, first_us, last_us)
+        return gap_row(self.run_id, self.proxy_id, self.seed, detail, first_us, last_us)
 
     @staticmethod
     def time_of(row: Row) -> int | None:
@@ -183,7 +200,7 @@ class Rows:
             names,
             kinds,
             phase,
-            self._seed,
+            self.seed,
             *(None,) * 4,
             entry.detail,
             None,
@@ -214,7 +231,7 @@ class Rows:
             connection.client_software_version,
             connection.principal,
             exchange.api_key,
-            _API_NAMES.get(exchange.api_key) or f"Unknown({exchange.api_key})",
+            API_NAMES.get(exchange.api_key) or f"Unknown({exchange.api_key})",
             exchange.api_version,
             exchange.correlation_id,
             exchange.request_at_us,
@@ -229,7 +246,7 @@ class Rows:
             names,
             kinds,
             phase,
-            self._seed,
+            self.seed,
             facts.transactional_id,
             facts.group_id,
             facts.acks,
@@ -241,25 +258,6 @@ class Rows:
 
     def _facts(self, exchange: Exchange) -> "_Facts":
         """What the bodies say."""
-        request, response = exchange.request, exchange.response
-        if (
-            exchange.api_key > _HIGHEST_SKIMMED
-            and type(request) is bytes
-            and type(response) is bytes
-            and len(request) + len(response) <= _SHORT_BYTES
-        ):
-            # Heartbeats and their like are the same bytes over and over, but for the correlation id.
-            key = (request[:4], request[8:], response[4:])
-            known = self._known.get(key)
-            if known is None:
-                known = _Facts()
-                self._read(exchange, known)
-                # A topic's name may become known later, so rows that speak of topics are made anew.
-                if known.partitions is None:
-                    if len(self._known) >= _MOST_KNOWN:
-                        self._known.clear()
-                    self._known[key] = known
-            return known
         facts = _Facts()
         if not self._skim(exchange, facts):
             self._read(exchange, facts)
@@ -270,69 +268,32 @@ class Rows:
         if exchange.api_key > _HIGHEST_SKIMMED or self._reads_records:
             return False
         assert exchange.request is not None
-        request = _frame(exchange.request)
-        response = None if exchange.response is None else _frame(exchange.response)
-        skimmed = skim(exchange.api_key, exchange.api_version, request, response)
-        if skimmed is None:
+        asked = skim_request(exchange.api_key, exchange.api_version, _frame(exchange.request))
+        answered = None
+        if exchange.response is not None:
+            answered = skim_response(exchange.api_key, exchange.api_version, _frame(exchange.response))
+        if asked is None or (answered is None and exchange.response is not None):
             return False
-        asked, answered = skimmed
         facts.transactional_id = asked.transactional_id
         facts.acks = asked.acks
-        rows: dict[Any, PartitionRow] = {}
-        try:
-            for part in asked.parts:
-                row = rows[part[0] or part[1], part[2]] = self._part(part)
-                if part[6] is not None:
-                    self._batches(row, memoryview(request)[slice(*part[6])])
-                    row["base_offset"] = None  # the client's numbering; the broker's comes with the answer
-            if answered is not None:
-                facts.error_code = answered.error_code
-                facts.throttle_time_ms = answered.throttle_time_ms
-                for part in answered.parts:
-                    key = (part[0] or part[1], part[2])
-                    found = rows.get(key)
-                    if found is None:
-                        found = rows[key] = self._part(part)
-                    found["error_code"] = part[3]
-                    if part[4] is not None:
-                        found["base_offset"] = part[4]
-                    if part[6] is not None:
-                        assert response is not None
-                        self._batches(found, memoryview(response)[slice(*part[6])])
-        except WireError as error:
-            facts.detail = f"body not read: {error.reason}"
-            return True
-        facts.partitions = list(rows.values()) or None
+        if answered is not None:
+            facts.error_code = answered.error_code
+            facts.throttle_time_ms = answered.throttle_time_ms
+        facts.partitions = []
+        for name, topic_id, index, producer_id, epoch, compression, error, leader_epoch, *numbers in told(
+            asked, answered
+        ):
+            known, text = (None, None) if topic_id is None else self.topics.of(topic_id)
+            row: PartitionRow = dict.fromkeys(PARTITION_FIELDS)
+            row["topic"] = name or known
+            row["topic_id"] = text
+            row["partition_index"] = index
+            row["producer_id"], row["producer_epoch"], row["compression"] = producer_id, epoch, compression
+            row["error_code"], row["leader_epoch"] = error, leader_epoch
+            row["base_sequence"], row["record_count"], row["batch_bytes"], row["base_offset"] = numbers
+            facts.partitions.append(row)
+        facts.partitions = facts.partitions or None
         return True
-
-    def _part(self, part: Part) -> PartitionRow:
-        name, topic_id, index, _, _, epoch, _ = part
-        text = None
-        if topic_id is not None and topic_id != _NO_ID:
-            known = self._topics.get(topic_id)
-            if known is None:
-                uuid = UUID(bytes=topic_id)
-                known = (self._topic_name(uuid), str(uuid))
-                # Not kept while its name is unknown: Metadata may tell it yet.
-                if known[0] is not None and len(self._topics) < _MOST_TOPICS:
-                    self._topics[topic_id] = known
-            name, text = known
-        return {
-            "topic": name or None,
-            "topic_id": text,
-            "partition_index": index,
-            "producer_id": None,
-            "producer_epoch": None,
-            "base_sequence": None,
-            "record_count": None,
-            "batch_bytes": None,
-            "compression": None,
-            "base_offset": None,
-            "error_code": None,
-            "leader_epoch": epoch,
-            "message_ids": None,
-            "key_hashes": None,
-        }
 
     def _read(self, exchange: Exchange, facts: "_Facts") -> None:
         """Fill ``facts`` from the bodies; what can't be decoded is said in ``detail``."""
@@ -406,7 +367,7 @@ class Rows:
     def _partition(self, entry: PartitionEntry) -> PartitionRow:
         row: PartitionRow = dict.fromkeys(PARTITION_FIELDS)
         topic_id = entry.topic_id
-        row["topic"] = entry.topic or (self._topic_name(topic_id) if topic_id is not None else None)
+        row["topic"] = entry.topic or (self.topics.name(topic_id) if topic_id is not None else None)
         row["topic_id"] = str(topic_id) if topic_id is not None and topic_id.int else None
         row["partition_index"] = entry.partition_index
         row["leader_epoch"] = entry.fields.get("current_leader_epoch")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from proxy.capture.block import ALL_TOLD, NONE, NUMBERS, PART_NUMBERS, Block
 from proxy.capture.rows import Row
 
 PARTITION = pa.struct(
@@ -90,6 +93,150 @@ def _array(column: tuple[Any, ...], kind: pa.DataType) -> pa.Array:
     if isinstance(first, (str, int)) and column.count(first) == len(column):
         return pa.repeat(pa.scalar(first, kind), len(column))
     return pa.array(column, type=kind)
+
+
+_WHO = (
+    "connection_id",
+    "client_addr",
+    "listener",
+    "node_id",
+    "client_id",
+    "client_software_name",
+    "client_software_version",
+    "principal",
+)
+_WHAT = (
+    "api_key",
+    "api_name",
+    "api_version",
+    "outcome",
+    "error_code",
+    "throttle_time_ms",
+    "transactional_id",
+    "group_id",
+    "acks",
+    "detail",
+)
+_TEMPLATE = (
+    "topic",
+    "topic_id",
+    "partition_index",
+    "producer_id",
+    "producer_epoch",
+    "compression",
+    "error_code",
+    "leader_epoch",
+)
+_VARYING = ("base_sequence", "record_count", "batch_bytes", "base_offset")
+_TIMES = ("forwarded_at_us", "broker_responded_at_us", "response_at_us")
+
+
+def batch_of_block(block: Block, run_id: str, proxy_id: str, seed: int) -> pa.RecordBatch:
+    """The same as ``batch_of(list(block.rows(…)))``, column by column. Raises what that raises."""
+    rows = len(block)
+    numbers = [_column(block.numbers, place, NUMBERS) for place in range(NUMBERS)]
+    columns: dict[str, pa.Array] = {
+        name: pa.repeat(pa.scalar(value, EXCHANGE.field(name).type), rows)
+        for name, value in (("run_id", run_id), ("proxy_id", proxy_id), ("event", "exchange"), ("seed", seed))
+    }
+    for name in ("fault_names", "fault_kinds"):
+        columns[name] = pa.repeat(pa.scalar([], EXCHANGE.field(name).type), rows)
+    whos, places = _used(numbers[0], block.tables.whos)
+    columns |= _spread(EXCHANGE, _WHO, whos, places)
+    whats, places = _used(numbers[1], block.tables.whats)
+    columns |= _spread(EXCHANGE, _WHAT, [what.values for what in whats], places)
+    columns["exchange_seq"] = numbers[2]
+    columns["correlation_id"] = numbers[3].cast(pa.int32())
+    columns["request_at_us"] = numbers[4]
+    for name, column in zip(_TIMES, numbers[5:8], strict=True):
+        columns[name] = _without(column, 0)
+    columns["request_bytes"], columns["response_bytes"] = numbers[8:10]
+    columns["partitions"] = _partitions(block, numbers[10], places, [what.partitions for what in whats])
+    return pa.RecordBatch.from_arrays(
+        [columns[field.name] if field.name in columns else pa.nulls(rows, field.type) for field in EXCHANGE],
+        schema=EXCHANGE,
+    )
+
+
+def _column(numbers: array[int], place: int, width: int) -> pa.Array:
+    column = numbers[place::width]
+    return pa.Array.from_buffers(pa.int64(), len(column), [None, pa.py_buffer(column)])
+
+
+def _used(places: pa.Array, table: Sequence[Any]) -> tuple[list[Any], pa.Array]:
+    """The entries of a table that are pointed to, and the places as places among these."""
+    encoded = places.dictionary_encode()
+    return [table[place] for place in encoded.dictionary.to_pylist()], encoded.indices
+
+
+def _spread(
+    kinds: Any, names: Sequence[str], entries: Sequence[Sequence[Any]], places: pa.Array
+) -> dict[str, pa.Array]:
+    """The columns of these entries, each repeated where it is pointed to."""
+    spread = {}
+    for name, values in zip(names, zip(*entries, strict=True), strict=True):
+        kind = kinds.field(name).type
+        if values.count(values[0]) == len(values):
+            spread[name] = (
+                pa.nulls(len(places), kind) if values[0] is None else pa.repeat(pa.scalar(values[0], kind), len(places))
+            )
+        else:
+            spread[name] = pa.array(values, kind).take(places)
+    return spread
+
+
+def _without(column: pa.Array, absent: int) -> pa.Array:
+    """The column, null where it says ``absent``."""
+    there = pc.not_equal(column, absent)
+    return column if there.true_count == len(column) else pc.if_else(there, column, None)
+
+
+def _partitions(block: Block, counts: pa.Array, whats: pa.Array, told: list[Any]) -> pa.Array:
+    """The partitions of each row: those that its shape tells, or as many of the block's parts as it says."""
+    kind = EXCHANGE.field("partitions").type
+    own = _parts(block)
+    if own is None:
+        if all(one is None for one in told):
+            return pa.nulls(len(counts), kind)
+        return pa.array(told, kind).take(whats)
+    listed = block.numbers[NUMBERS - 1 :: NUMBERS]
+    offsets, at = [0], 0
+    for count in listed:
+        if count > 0:
+            at += count
+        offsets.append(at)
+    mask = pc.less_equal(counts, 0)
+    lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), own, type=kind, mask=mask)
+    if all(one is None for one in told):
+        return lists
+    # Shapes first, then the rows' own: each row points to one of them.
+    both = pa.concat_arrays([pa.array(told, kind), lists])
+    here = pc.add(pa.array(range(len(counts)), pa.int32()), len(told))
+    return both.take(pc.if_else(pc.equal(counts, ALL_TOLD), whats, here))
+
+
+def _parts(block: Block) -> pa.Array | None:
+    if not block.parts:
+        return None
+    numbers = [_column(block.parts, place, PART_NUMBERS) for place in range(PART_NUMBERS)]
+    templates, places = _used(numbers[0], block.tables.templates)
+    columns = _spread(PARTITION, _TEMPLATE, templates, places)
+    for name, column in zip(_VARYING, numbers[1:], strict=True):
+        columns[name] = _without(column, NONE).cast(PARTITION.field(name).type)
+    rows = len(places)
+    return pa.StructArray.from_arrays(
+        [columns[field.name] if field.name in columns else pa.nulls(rows, field.type) for field in PARTITION],
+        fields=list(PARTITION),
+    )
+
+
+def in_time(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch of all; where there are several, in the order in which answers left and events happened."""
+    if len(batches) == 1:
+        return batches[0]
+    table = pa.Table.from_batches(batches, EXCHANGE)
+    at = pc.coalesce(table["response_at_us"], table["request_at_us"])
+    return table.take(pc.sort_indices(at, null_placement="at_start")).combine_chunks().to_batches()[0]
 
 
 def batch_of_odd(rows: Sequence[Row]) -> tuple[pa.RecordBatch, int]:

@@ -11,13 +11,36 @@ from functools import cache
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
+from proxy.wire.compression import compression_name
+from proxy.wire.errors import WireError
+from proxy.wire.records import iter_batches
+
 _I16: Final = Struct(">h")
 _I32: Final = Struct(">i")
 _UUID_BYTES: Final = 16
 
+# offset, length, leader epoch, magic, CRC, attributes, last offset delta, times, producer id, epoch, sequence, count
+BATCH: Final = Struct(">qiibIhiqqqhii")
+_LOG_OVERHEAD_BYTES: Final = 12
+COMPRESSIONS: Final = tuple(map(compression_name, range(8)))
+
 Buffer = bytes
-# topic name, topic id (16 bytes), partition index, error code, base offset, leader epoch, records (start, end) or None
-Part = tuple[str | None, bytes | None, int, int | None, int | None, int | None, tuple[int, int] | None]
+
+
+class Batches(NamedTuple):
+    """What the record batches of one partition say about themselves; of the first one, but for the sums."""
+
+    record_count: int
+    batch_bytes: int
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    base_sequence: int | None = None
+    compression: str | None = None
+    base_offset: int | None = None
+
+
+# topic name, topic id (16 bytes), partition index, error code, base offset, leader epoch, records or None
+Part = tuple[str | None, bytes | None, int, int | None, int | None, int | None, Batches | None]
 
 
 class Skimmed(NamedTuple):
@@ -235,7 +258,7 @@ def _topic(data: Buffer, position: int, flexible: bool, by_id: bool) -> tuple[st
     return name, None, position
 
 
-def _records(data: Buffer, position: int, flexible: bool) -> tuple[tuple[int, int] | None, int]:
+def _records(data: Buffer, position: int, flexible: bool) -> tuple[Batches | None, int]:
     if flexible:
         length, position = _varint(data, position)
         length -= 1
@@ -244,7 +267,28 @@ def _records(data: Buffer, position: int, flexible: bool) -> tuple[tuple[int, in
         position += 4
     if length < 0:
         return None, position
-    return (position, position + length), position + length
+    end = position + length
+    _check(data, end)
+    return batches(data, position, end), end
+
+
+def batches(data: Buffer, start: int, end: int) -> Batches:
+    """What the batches in ``data[start:end]`` say. Raises WireError."""
+    if end - start >= BATCH.size:
+        head = BATCH.unpack_from(data, start)
+        if head[3] == 2 and head[1] + _LOG_OVERHEAD_BYTES == end - start:
+            return Batches(head[12], end - start, head[9], head[10], head[11], COMPRESSIONS[head[5] & 7], head[0])
+    count = 0
+    first = None
+    for batch in iter_batches(memoryview(data)[start:end]):
+        first = first or batch
+        count += batch.record_count
+    if first is None:
+        return Batches(0, end - start)
+    if first.magic < 2:
+        return Batches(count, end - start, None, None, None, first.compression, first.base_offset)
+    who = first.producer_id, first.producer_epoch, first.base_sequence
+    return Batches(count, end - start, *who, first.compression, first.base_offset)
 
 
 def _past_tags(data: Buffer, position: int) -> int:
@@ -284,16 +328,73 @@ _APIS: Final = {
 }
 
 
-def skim(api_key: int, version: int, request: Buffer, response: Buffer | None) -> tuple[Skimmed, Skimmed | None] | None:
-    """Request and answer of an exchange, skimmed; None for other APIs, and for what has to be decoded in full."""
+def skim_request(api_key: int, version: int, request: Buffer) -> Skimmed | None:
+    """A request, skimmed; None for other APIs, and for what has to be decoded in full."""
     api = _APIS.get(api_key)
     if api is None or version not in api.versions:
         return None
     flexible = version >= api.flexible_from
     try:
-        asked = api.request(request, past_request_header(request, flexible), version)
-        if response is None:
-            return asked, None
-        return asked, api.response(response, past_response_header(response, flexible), version)
-    except (IndexError, NotSkimmedError, struct.error):
+        return api.request(request, past_request_header(request, flexible), version)  # type: ignore[no-any-return]
+    except (IndexError, NotSkimmedError, struct.error, WireError):
         return None
+
+
+def skim_response(api_key: int, version: int, response: Buffer) -> Skimmed | None:
+    """An answer, likewise."""
+    api = _APIS.get(api_key)
+    if api is None or version not in api.versions:
+        return None
+    flexible = version >= api.flexible_from
+    try:
+        return api.response(response, past_response_header(response, flexible), version)  # type: ignore[no-any-return]
+    except (IndexError, NotSkimmedError, struct.error, WireError):
+        return None
+
+
+def only_records_at(request: Buffer, version: int) -> int | None:
+    """Where the length of the records is in a flexible Produce to one partition; None where it asks for more."""
+    _, position = _string(request, past_request_header(request, True), True)
+    topics, position = _count(request, position + 6, True)
+    if topics != 1:
+        return None
+    _, _, position = _topic(request, position, True, version >= 13)
+    partitions, position = _count(request, position, True)
+    return position + 4 if partitions == 1 else None
+
+
+def only_offset_at(response: Buffer, version: int) -> int | None:
+    """Where the base offset is in the answer to such a Produce."""
+    topics, position = _count(response, past_response_header(response, True), True)
+    if topics != 1:
+        return None
+    _, _, position = _topic(response, position, True, version >= 13)
+    partitions, position = _count(response, position, True)
+    return position + 6 if partitions == 1 else None
+
+
+# What one partition of an exchange comes to: topic, topic id, index, producer id and epoch, compression, error code,
+# leader epoch; base sequence, number of records, their bytes, base offset.
+Told = list[Any]
+_NO_RECORDS: Final = (None, None, None, None)
+
+
+def told(asked: Skimmed, answered: Skimmed | None) -> list[Told]:
+    """Request and answer brought together, partition by partition."""
+    if not asked.parts and (answered is None or not answered.parts):
+        return []
+    found: dict[Any, Told] = {}
+    for name, topic_id, index, _, _, epoch, records in asked.parts:
+        found[name or topic_id, index] = one = [name, topic_id, index, None, None, None, None, epoch, *_NO_RECORDS]
+        if records is not None:
+            one[9], one[10], one[3], one[4], one[8], one[5], _ = records  # the offset is the client's own count
+    for name, topic_id, index, error, offset, epoch, records in answered.parts if answered is not None else ():
+        one = found.get((name or topic_id, index))  # type: ignore[assignment]
+        if one is None:
+            found[name or topic_id, index] = one = [name, topic_id, index, None, None, None, None, epoch, *_NO_RECORDS]
+        one[6] = error
+        if offset is not None:
+            one[11] = offset
+        if records is not None:
+            one[9], one[10], one[3], one[4], one[8], one[5], one[11] = records
+    return list(found.values())

@@ -1,8 +1,8 @@
-"""The capture's thread: it turns finished exchanges into rows and hands them to the recording and to readers.
+"""The capture's two halves: what the loop does with a finished exchange, and the thread that writes it.
 
-Traffic never waits for it. The transport hands over one list per loop turn; when more than
-``max_pending_rows`` entries wait, or more than ``max_pending_bytes`` of frames, whole lists are dropped,
-counted, and accounted for in a gap row.
+The loop reads the common shapes itself (``quick``) and puts the rest aside; a few times a second it hands over both.
+Traffic never waits for the thread: when more than ``max_pending_rows`` entries wait, or more than
+``max_pending_bytes`` of frames, whole lists are dropped, counted, and accounted for in a gap row.
 
 The thread shares the interpreter with the loop, so it comes in bursts (waking it for every turn costs more than
 the rows themselves) and lets go of the interpreter often while it works.
@@ -18,7 +18,9 @@ from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from proxy.capture.block import Block
 from proxy.capture.place import CaptureError, Place
+from proxy.capture.quick import Quick
 from proxy.capture.recording import UNMADE, Limits, Losses, Recording
 from proxy.capture.rows import COLUMNS, Row, Rows
 from proxy.capture.schema import SCHEMA_VERSION
@@ -31,6 +33,11 @@ Entry = Exchange | ConnectionEvent
 Accepts = Callable[[Mapping[str, Any]], bool]
 _TOO_SLOW: Final = "the recorder could not keep up"
 _SALVAGE_GRACE_S: Final = 5.0
+_PAUSE_S: Final = 0.2
+_WATCHED_PAUSE_S: Final = 0.02
+_HAND_OVER_ROWS: Final = 1000
+_HAND_OVER_QUICK_ROWS: Final = 20_000
+_ERROR_CODE: Final = COLUMNS.index("error_code")
 _BURST_S: Final = 0.05
 _BURST_ROWS: Final = 10_000
 _ROWS_AT_A_TIME: Final = 16
@@ -88,9 +95,15 @@ class CaptureWriter:
         spool: Path | None = None,
         max_pending_rows: int = 200_000,
         max_pending_bytes: int = 64 << 20,
+        quick: Quick | None = None,
+        tell_errors: Callable[[list[tuple[int, int]]], None] = lambda errors: None,
     ) -> None:
+        """``tell_errors`` is called by the thread with (api_key, error_code) of the answers that only it has read."""
         self.place = place
         self._rows = rows
+        self._quick = quick
+        self._tell_errors = tell_errors
+        self._aside: list[Entry] = []
         self._recording: Recording | None = None
         if place is not None:
             kept = {"notleader.schema_version": str(SCHEMA_VERSION), **(metadata or {})}
@@ -106,7 +119,7 @@ class CaptureWriter:
         self._dropped_lock = threading.Lock()
         self._unmade_rows = 0
         self._made = 0
-        self._queue: deque[tuple[list[Entry], int] | _Call | type[_Stop]] = deque()
+        self._queue: deque[tuple[list[Entry] | Block, int] | _Call | type[_Stop]] = deque()
         self._wake = threading.Event()
         self._idle = False
         self._hurry = False
@@ -155,6 +168,31 @@ class CaptureWriter:
         """Segments finished so far."""
         return 0 if self._recording is None else self._recording.segments
 
+    @property
+    def pause_s(self) -> float:
+        """How long what was recorded may wait to be handed over: not at all long while somebody looks."""
+        return _WATCHED_PAUSE_S if self._readers else _PAUSE_S
+
+    def record(self, entry: Entry) -> bool:
+        """Take a finished exchange or an event; True when what is here should be handed over now."""
+        # Readers want rows, and in their order.
+        if self._quick is None or self._readers or type(entry) is not Exchange or not self._quick.take(entry):
+            self._aside.append(entry)
+            return len(self._aside) >= _HAND_OVER_ROWS
+        return len(self._quick) >= _HAND_OVER_QUICK_ROWS
+
+    def hand_over(self) -> None:
+        """Give what was recorded to the thread."""
+        aside, self._aside = self._aside, []
+        if aside:
+            self.write(aside)
+        if self._quick is not None and len(self._quick):
+            block = self._quick.swap()
+            if self._has_room(0):
+                self._give(block, 0)
+            else:
+                self._drop(len(block), *block.first_and_last_us())
+
     def write(self, entries: list[Entry]) -> None:
         """Hand over a list; it must not be changed afterwards. Never blocks."""
         size = 0
@@ -165,15 +203,22 @@ class CaptureWriter:
                     size += entry.request_bytes
                 if entry.response is not None:
                     size += entry.response_bytes
-        if (
-            self._given_rows - self._taken_rows > self._max_pending_rows
-            or self._given_bytes - self._taken_bytes + size > self._max_pending_bytes
-        ):
-            self._drop(entries)
-            return
+        if self._has_room(size):
+            self._give(entries, size)
+        else:
+            times = [entry.request_at_us if isinstance(entry, Exchange) else entry.at_us for entry in entries]
+            self._drop(len(entries), min(times), max(times))
+
+    def _has_room(self, size_bytes: int) -> bool:
+        return (
+            self._given_rows - self._taken_rows <= self._max_pending_rows
+            and self._given_bytes - self._taken_bytes + size_bytes <= self._max_pending_bytes
+        )
+
+    def _give(self, entries: list[Entry] | Block, size_bytes: int) -> None:
         self._given_rows += len(entries)
-        self._given_bytes += size
-        self._queue.append((entries, size))
+        self._given_bytes += size_bytes
+        self._queue.append((entries, size_bytes))
         if self._idle or (
             (
                 self._given_rows - self._taken_rows > _BURST_ROWS
@@ -183,22 +228,23 @@ class CaptureWriter:
         ):
             self._wake.set()
 
-    def _drop(self, entries: list[Entry]) -> None:
-        times = [entry.request_at_us if isinstance(entry, Exchange) else entry.at_us for entry in entries]
+    def _drop(self, rows: int, first_us: int, last_us: int) -> None:
         with self._dropped_lock:
             if not self._dropped_rows:
                 log.warning("the capture loses rows: %s", _TOO_SLOW)
-            self._dropped_rows += len(entries)
-            self._dropped.add(_TOO_SLOW, len(entries), min(times), max(times))
+            self._dropped_rows += rows
+            self._dropped.add(_TOO_SLOW, rows, first_us, last_us)
 
     async def rotate(self) -> None:
         """Finish the segment at hand, so that all that was recorded so far can be read."""
+        self.hand_over()
         if self._recording is not None:
             await asyncio.to_thread(self._call, self._rotate)
 
     def mark(self, label: str) -> None:
         """Write a row that carries ``label``, to find this moment again."""
-        self.write([ConnectionEvent("mark", None, time.time_ns() // 1000, label)])
+        self.record(ConnectionEvent("mark", None, time.time_ns() // 1000, label))
+        self.hand_over()
 
     def status(self) -> dict[str, Any]:
         """Where the recording goes and how it does, as JSON values."""
@@ -215,6 +261,7 @@ class CaptureWriter:
 
     def stop(self) -> None:
         """Write everything that was handed over, finish the last segment, end the thread. Blocks."""
+        self.hand_over()
         if self._thread.is_alive():
             self._send(_Stop)
             self._thread.join()
@@ -302,22 +349,39 @@ class CaptureWriter:
         self._account()
         self._recording.rotate()
 
-    def _take(self, entries: list[Entry], size_bytes: int) -> None:
+    def _take(self, entries: list[Entry] | Block, size_bytes: int) -> None:
+        if isinstance(entries, Block):
+            if self._recording is not None:
+                self._recording.add_block(entries)
+        else:
+            self._make(entries, size_bytes)
+        self._taken_rows += len(entries)
+        self._taken_bytes += size_bytes
+
+    def _make(self, entries: list[Entry], size_bytes: int) -> None:
         rows = []
+        errors: list[tuple[int, int]] = []
         for entry in entries:
             self._made += 1
             if not self._made % _ROWS_AT_A_TIME:
                 time.sleep(0)  # lets the loop have the interpreter, which else it gets only every 5 ms
             try:
-                rows.append(self._rows.of(entry))
+                row = self._rows.of(entry)
             except Exception:  # one row that can't be made must not end the recording
                 self._unmade_rows += 1
                 log.exception("a capture row could not be made")
                 if self._recording is not None:
                     now_us = time.time_ns() // 1000
                     self._recording.losses.add(UNMADE, 1, now_us, now_us)
-        self._taken_rows += len(entries)
-        self._taken_bytes += size_bytes
+                continue
+            rows.append(row)
+            if type(entry) is Exchange:
+                if row[_ERROR_CODE]:
+                    errors.append((entry.api_key, row[_ERROR_CODE]))
+                if self._quick is not None:
+                    self._quick.learn(entry, row)
+        if errors:
+            self._tell_errors(errors)
         for reader in self._readers:
             self._offer(reader, rows)
         if self._recording is not None:

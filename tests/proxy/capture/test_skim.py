@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from faults.base import Connection
 from proxy.capture import skim as skimming
 from proxy.capture.rows import Level, Rows
-from proxy.capture.skim import skim
+from proxy.capture.skim import skim_request, skim_response
 from proxy.inflight import Exchange
 from proxy.wire.codec import known_versions, request_codec, response_codec
 from proxy.wire.header import encode_request_header, encode_response_header
@@ -34,7 +34,7 @@ def rows_of(entry: Exchange, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     maker = Rows("run", "proxy", 7, Level.PARTITION, lambda topic_id: f"topic {topic_id}")
     skimmed = maker.of(entry)
     with monkeypatch.context() as patched:
-        patched.setattr("proxy.capture.rows.skim", lambda *_: None)
+        patched.setattr("proxy.capture.rows.skim_request", lambda *_: None)
         return [skimmed, maker.of(entry)]
 
 
@@ -62,14 +62,13 @@ def test_random_bodies(api: ApiKey, version: int, monkeypatch: pytest.MonkeyPatc
         response = encode_response_header(api, version, 1) + answered.encode(
             valid_records(random_body(answered, rng), rng)
         )
-        assert skim(api, version, request, response) is not None
+        assert skim_request(api, version, request) is not None
+        assert skim_response(api, version, response) is not None
         skimmed, decoded = rows_of(exchange(api, version, request, response), monkeypatch)
         assert skimmed == decoded
         # Whatever is cut off is never read as something else.
-        for frame in (request, response):
-            cut = frame[: rng.randrange(len(frame))]
-            pair = (cut, response) if frame is request else (request, cut)
-            skim(api, version, *pair)
+        skim_request(api, version, request[: rng.randrange(len(request))])
+        skim_response(api, version, response[: rng.randrange(len(response))])
 
     agrees()
 
@@ -90,5 +89,5 @@ def test_frames_of_real_clients(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("count", [b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff"])
 def test_an_absurd_count_is_no_loop(count: bytes) -> None:
     head = encode_request_header(0, 2, 1, "c") + b"\x00\x01\x00\x00\x03\xe8"
-    found = skim(0, 2, head + count, None)
+    found = skim_request(0, 2, head + count)
     assert (found is None) == (count[0] == 0x7F)

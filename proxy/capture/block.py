@@ -1,0 +1,133 @@
+"""Finished exchanges as numbers, and the tables that these point into: what the loop hands to the recorder. Pure.
+
+A row of a capture has three dozen columns, of which a dozen differ from one exchange to the next. Those are eleven
+integers in one flat array here; who asked, what it was, and which partition, are places in tables.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from typing import Any, Final
+
+NUMBERS: Final = 11
+"""who, what, seq, correlation id; the times of request, forwarding, broker's answer and answer; the bytes of both;
+how many parts follow, or ALL_TOLD."""
+ALL_TOLD: Final = -1
+"""The partitions are those of `What.partitions`, all their values included."""
+PART_NUMBERS: Final = 5
+"""template, base sequence, number of records, their bytes, base offset"""
+NONE: Final = -(1 << 63)
+
+Who = tuple[Any, ...]
+"""connection_id, client_addr, listener, node_id, client_id, client_software_name, client_software_version, principal"""
+Template = tuple[Any, ...]
+"""topic, topic_id, partition_index, producer_id, producer_epoch, compression, error_code, leader_epoch"""
+
+
+class What:
+    """What many exchanges have in common: the columns from api_key to detail that are no numbers of each."""
+
+    __slots__ = ("index", "partitions", "values")
+
+    def __init__(self, values: tuple[Any, ...], partitions: list[dict[str, Any]] | None = None) -> None:
+        """``values``: api_key, api_name, api_version, outcome, error_code, throttle_time_ms, transactional_id,
+        group_id, acks, detail.
+        """
+        self.values = values
+        self.partitions = partitions
+        self.index = -1  # in the table at hand, once it is in it
+
+
+class Tables:
+    """What the numbers of blocks point into; only grows."""
+
+    __slots__ = ("templates", "whats", "whos")
+
+    def __init__(self) -> None:
+        self.whos: list[Who] = []
+        self.whats: list[What] = []
+        self.templates: list[Template] = []
+
+
+class Block:
+    """Some exchanges in the order in which they finished."""
+
+    __slots__ = ("numbers", "parts", "tables")
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.numbers = array("q")
+        self.parts = array("q")
+
+    def __len__(self) -> int:
+        return len(self.numbers) // NUMBERS
+
+    def first_and_last_us(self) -> tuple[int, int]:
+        """When the first and the last of the requests came, µs since the epoch. ValueError when there is none."""
+        times = self.numbers[4::NUMBERS]
+        return min(times), max(times)
+
+    def rows(self, run_id: str, proxy_id: str, seed: int) -> Iterator[tuple[Any, ...]]:
+        """Each exchange as a row, in the order of ``rows.COLUMNS``."""
+        tables, parts = self.tables, self._partitions()
+        numbers = iter(self.numbers)
+        for one in zip(*[numbers] * NUMBERS, strict=True):
+            who, what = tables.whos[one[0]], tables.whats[one[1]]
+            api_key, api_name, version, outcome, error, throttle, transactional_id, group_id, acks, detail = what.values
+            count = one[10]
+            partitions = what.partitions if count == ALL_TOLD else [next(parts) for _ in range(count)] or None
+            yield (
+                run_id,
+                proxy_id,
+                who[0],
+                one[2],
+                "exchange",
+                *who[1:],
+                api_key,
+                api_name,
+                version,
+                one[3],
+                one[4],
+                one[5] or None,
+                one[6] or None,
+                one[7] or None,
+                one[8],
+                one[9],
+                outcome,
+                error,
+                throttle,
+                [],
+                [],
+                None,
+                seed,
+                transactional_id,
+                group_id,
+                acks,
+                partitions,
+                detail,
+                None,
+                None,
+            )
+
+    def _partitions(self) -> Iterator[dict[str, Any]]:
+        templates, numbers = self.tables.templates, iter(self.parts)
+        for number, *values in zip(*[numbers] * PART_NUMBERS, strict=True):
+            sequence, count, size, offset = (None if value == NONE else value for value in values)
+            topic, topic_id, index, producer_id, producer_epoch, compression, error, epoch = templates[number]
+            yield {
+                "topic": topic,
+                "topic_id": topic_id,
+                "partition_index": index,
+                "producer_id": producer_id,
+                "producer_epoch": producer_epoch,
+                "base_sequence": sequence,
+                "record_count": count,
+                "batch_bytes": size,
+                "compression": compression,
+                "base_offset": offset,
+                "error_code": error,
+                "leader_epoch": epoch,
+                "message_ids": None,
+                "key_hashes": None,
+            }

@@ -1,0 +1,366 @@
+"""From finished exchanges to blocks of numbers, in a microsecond or two each, on the loop. Pure.
+
+Most traffic is the same few shapes over and over: heartbeats differ in their correlation ids, produces in sequences
+and offsets. What was read once is looked up by the bytes it was read from. What is not known yet, or was touched by a
+fault, is left to the recorder's thread, which reads it in full (``rows``) and teaches its shape (`learn`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from struct import error as StructError
+from typing import Any, Final
+
+from proxy.capture.block import ALL_TOLD, NONE, Block, Tables, Template, What
+from proxy.capture.rows import API_NAMES, COLUMNS, Level, Row, TopicIds
+from proxy.capture.skim import (
+    BATCH,
+    COMPRESSIONS,
+    Skimmed,
+    Told,
+    only_offset_at,
+    only_records_at,
+    skim_request,
+    skim_response,
+    told,
+)
+from proxy.inflight import Exchange
+from proxy.wire.names import ApiKey
+
+_PRODUCE: Final = int(ApiKey.Produce)
+_FETCH: Final = int(ApiKey.Fetch)
+_API_VERSIONS: Final = int(ApiKey.ApiVersions)  # where a client tells its software's name
+_SKIMMED: Final = frozenset((_PRODUCE, _FETCH))
+_SHORT_BYTES: Final = 512
+_LONG_BYTES: Final = 256 << 10
+_MOST_LONG: Final = 32
+_MOST_KNOWN: Final = 4096
+_MOST_WHOS: Final = 16_384
+_MOST_TEMPLATES: Final = 65_536
+_JOINED_BYTES: Final = 256 << 10
+_WHAT: Final = tuple(
+    map(
+        COLUMNS.index,
+        (
+            "api_key",
+            "api_name",
+            "api_version",
+            "outcome",
+            "error_code",
+            "throttle_time_ms",
+            "transactional_id",
+            "group_id",
+            "acks",
+            "detail",
+        ),
+    )
+)
+_PARTITIONS: Final = COLUMNS.index("partitions")
+_FLEXIBLE_PRODUCE: Final = range(9, 14)
+_END_OF_PRODUCE: Final = b"\0\0\0"
+_OFFSETS: Final = Struct(">q")
+
+
+class _Lane:
+    """Produces of one batch to one partition, all with the same beginning up to the length of the records."""
+
+    __slots__ = ("answers", "offset_at", "templates")
+
+    def __init__(self, offset_at: int) -> None:
+        self.offset_at = offset_at  # of the base offset, in the answer
+        self.answers: dict[tuple[bytes, bytes], tuple[int, int]] = {}  # around the offset → what, error code
+        self.templates: dict[tuple[int, int, str, int], int] = {}  # producer id, epoch, compression, error code
+
+
+class Quick:
+    """Takes finished exchanges of one run at level ``header`` or ``partition``; `swap` gives what was taken.
+
+    ``count_error(api_key, error_code)`` is told of every error that an answer took to a client, of those read here.
+    """
+
+    def __init__(
+        self, level: Level, topics: TopicIds, count_error: Callable[[int, int], None] = lambda *_: None
+    ) -> None:
+        self._reads_bodies = level.reads_bodies
+        self._topics = topics
+        self._count_error = count_error
+        self._start_tables()
+
+    def _start_tables(self) -> None:
+        self._tables = Tables()
+        self._block = Block(self._tables)
+        self._whos: dict[tuple[int, str | None, str | None], int] = {}
+        self._plain: dict[tuple[int, str], What] = {}
+        self._short: dict[tuple[int, bytes, bytes], What] = {}
+        self._long: dict[tuple[int, bytes], tuple[bytes, What]] = {}
+        self._seen: dict[tuple[Any, ...], int] = {}
+        self._templates: dict[Template, int] = {}
+        self._lanes: dict[int, dict[bytes, _Lane]] = {version: {} for version in _FLEXIBLE_PRODUCE}
+        self._lane_ends: dict[int, list[int]] = {version: [] for version in _FLEXIBLE_PRODUCE}
+
+    def __len__(self) -> int:
+        return len(self._block)
+
+    def swap(self) -> Block:
+        """What was taken since the last time; the caller's from now on."""
+        block = self._block
+        tables = self._tables
+        if (
+            len(tables.whos) > _MOST_WHOS
+            or len(tables.whats) > _MOST_KNOWN
+            or len(tables.templates) > _MOST_TEMPLATES
+            or len(self._short) > _MOST_KNOWN
+        ):
+            self._start_tables()
+        else:
+            self._block = Block(tables)
+        return block
+
+    # ---- on the loop ----------------------------------------------------------------------------
+
+    def take(self, exchange: Exchange) -> bool:
+        """Put the exchange into the block; False when it has to be read in full."""
+        if exchange.hits:
+            return False
+        api_key = exchange.api_key
+        count = ALL_TOLD
+        if not self._reads_bodies or exchange.request is None:
+            what = self._plainly(exchange)
+        elif api_key in _SKIMMED:
+            found = self._lane(exchange) if api_key == _PRODUCE else None
+            if found is None:
+                found = self._skimmed(exchange)
+                if found is None:
+                    return False
+            what, count = found
+        else:
+            known = self._known(exchange)
+            if known is None:
+                return False
+            if known.index < 0:
+                known.index = len(self._tables.whats)
+                self._tables.whats.append(known)
+            if known.values[4]:
+                self._count_error(api_key, known.values[4])
+            what = known.index
+        connection = exchange.connection
+        who = self._whos.get((connection.connection_id, exchange.client_id, connection.principal))
+        if who is None or api_key == _API_VERSIONS:
+            who = self._who(exchange)
+        self._block.numbers.extend(
+            (
+                who,
+                what,
+                exchange.seq,
+                exchange.correlation_id,
+                exchange.request_at_us,
+                exchange.forwarded_at_us,
+                exchange.broker_responded_at_us,
+                exchange.response_at_us,
+                exchange.request_bytes,
+                exchange.response_bytes,
+                count,
+            )
+        )
+        return True
+
+    def _who(self, exchange: Exchange) -> int:
+        connection = exchange.connection
+        place = len(self._tables.whos)
+        self._whos[connection.connection_id, exchange.client_id, connection.principal] = place
+        self._tables.whos.append(
+            (
+                connection.connection_id,
+                connection.client_addr,
+                connection.listener,
+                connection.node_id,
+                exchange.client_id or connection.client_id,
+                connection.client_software_name,
+                connection.client_software_version,
+                connection.principal,
+            )
+        )
+        return place
+
+    def _plainly(self, exchange: Exchange) -> int:
+        """An exchange of which nothing was kept but its header."""
+        key = (exchange.api_key << 8 | exchange.api_version, exchange.outcome)
+        what = self._plain.get(key)
+        if what is None:
+            what = self._plain[key] = What(_values(exchange))
+            what.index = len(self._tables.whats)
+            self._tables.whats.append(what)
+        return what.index
+
+    def _known(self, exchange: Exchange) -> What | None:
+        request, response = exchange.request, exchange.response
+        if type(request) is not bytes or type(response) is not bytes or exchange.outcome != "answered":
+            return None
+        api = exchange.api_key << 8 | exchange.api_version
+        if len(request) + len(response) <= _SHORT_BYTES:
+            return self._short.get((api, request[8:], response[4:]))
+        found = self._long.get((api, request[8:]))
+        return found[1] if found is not None and found[0] == response[4:] else None
+
+    # ---- Produce and Fetch ----------------------------------------------------------------------
+
+    def _lane(self, exchange: Exchange) -> tuple[int, int] | None:
+        """A Produce of one batch to one partition, like one that was seen before."""
+        request, response = exchange.request, exchange.response
+        if type(request) is not bytes or type(response) is not bytes or exchange.outcome != "answered":
+            return None
+        for end in self._lane_ends.get(exchange.api_version, ()):
+            lane = self._lanes[exchange.api_version].get(request[8:end])
+            if lane is not None:
+                break
+        else:
+            return None
+        try:
+            size = request[end]
+            if size >= 0x80:
+                size = size & 0x7F | request[end + 1] << 7
+                if size >= 0x4000:
+                    size = size & 0x3FFF | request[end + 2] << 14
+                    if size >= 0x200000:
+                        return None
+                    end += 1
+                end += 1
+            size -= 1
+            end += 1
+            # Exactly one batch, and behind it nothing but the ends without tagged fields of partition, topic and body.
+            if request[end + size :] != _END_OF_PRODUCE or size < BATCH.size:
+                return None
+            head = BATCH.unpack_from(request, end)
+            if head[3] != 2 or head[1] + 12 != size:
+                return None
+            at = lane.offset_at
+            known = lane.answers.get((response[4:at], response[at + 8 :]))
+            if known is None:
+                return None
+            what, error = known
+            template = lane.templates[head[9], head[10], COMPRESSIONS[head[5] & 7], error]
+            (offset,) = _OFFSETS.unpack_from(response, at)
+        except (LookupError, StructError):
+            return None
+        if offset == NONE:
+            return None
+        if error:
+            self._count_error(_PRODUCE, error)
+        self._block.parts.extend((template, head[11], head[12], size, offset))
+        return what, 1
+
+    def _skimmed(self, exchange: Exchange) -> tuple[int, int] | None:
+        """Any Produce or Fetch whose bodies are laid out as expected."""
+        api_key, version = exchange.api_key, exchange.api_version
+        asked = _read(exchange.request, api_key, version, skim_request)
+        if asked is None:
+            return None
+        answered = None
+        if exchange.response is not None:
+            answered = _read(exchange.response, api_key, version, skim_response)
+            if answered is None:
+                return None
+        parts = told(asked, answered)
+        if any(NONE in part for part in parts):
+            return None  # nobody's offset, but our word for none
+        error = answered.error_code if answered is not None else None
+        throttle = answered.throttle_time_ms if answered is not None else None
+        key = (api_key, version, exchange.outcome, error, throttle, asked.transactional_id, asked.acks)
+        what = self._seen.get(key)
+        if what is None:
+            what = self._seen[key] = len(self._tables.whats)
+            self._tables.whats.append(
+                What(_values(exchange, error, throttle, asked.transactional_id, None, asked.acks))
+            )
+        if error:
+            self._count_error(api_key, error)
+        numbers: list[int] = []
+        for part in parts:
+            numbers.append(self._template(part))
+            numbers += [NONE if value is None else value for value in part[8:]]
+        self._block.parts.extend(numbers)
+        if api_key == _PRODUCE and len(parts) == 1 and version in _FLEXIBLE_PRODUCE:
+            self._open_lane(exchange, parts[0], numbers[0], what)
+        return what, len(parts)
+
+    def _template(self, part: Told) -> int:
+        key = tuple(part[:8])
+        place = self._templates.get(key)
+        if place is None:
+            name, topic_id = part[0], None
+            known = True
+            if part[1] is not None:
+                found, topic_id = self._topics.of(part[1])
+                name = name or found
+                known = name is not None or topic_id is None
+            place = len(self._tables.templates)
+            self._tables.templates.append((name or None, topic_id, *part[2:8]))
+            if known:  # else Metadata may tell the name yet
+                self._templates[key] = place
+        return place
+
+    def _open_lane(self, exchange: Exchange, part: Told, template: int, what: int) -> None:
+        """Let exchanges that begin like this one be read by `_lane` from now on."""
+        request, response = exchange.request, exchange.response
+        lanes = self._lanes[exchange.api_version]
+        if type(request) is not bytes or type(response) is not bytes or len(lanes) >= _MOST_KNOWN:
+            return
+        if tuple(part[:8]) not in self._templates:
+            return  # its topic has no name yet
+        end = only_records_at(request, exchange.api_version)
+        offset_at = only_offset_at(response, exchange.api_version)
+        if end is None or offset_at is None:
+            return
+        lane = lanes.get(request[8:end])
+        if lane is None:
+            lane = lanes[request[8:end]] = _Lane(offset_at)
+            ends = self._lane_ends[exchange.api_version]
+            if end not in ends:
+                ends.append(end)
+                del ends[:-4]
+        if len(lane.answers) < _MOST_KNOWN and exchange.outcome == "answered":
+            lane.answers[response[4:offset_at], response[offset_at + 8 :]] = what, part[6]
+            lane.templates[part[3], part[4], part[5], part[6]] = template
+
+    # ---- on the recorder's thread ---------------------------------------------------------------
+
+    def learn(self, exchange: Exchange, row: Row) -> None:
+        """Remember what a row made in full says, for exchanges of the same bytes."""
+        request, response = exchange.request, exchange.response
+        if (
+            exchange.hits
+            or exchange.api_key in (_PRODUCE, _FETCH)
+            or type(request) is not bytes
+            or type(response) is not bytes
+            or exchange.outcome != "answered"
+        ):
+            return
+        partitions = row[_PARTITIONS]
+        if partitions is not None and any(one["topic"] is None for one in partitions):
+            return  # Metadata may tell its name yet
+        what = What(tuple(row[place] for place in _WHAT), partitions)
+        api = exchange.api_key << 8 | exchange.api_version
+        if len(request) + len(response) <= _SHORT_BYTES:
+            self._short[api, request[8:], response[4:]] = what
+        elif len(response) <= _LONG_BYTES:
+            if len(self._long) >= _MOST_LONG:
+                self._long = {}
+            self._long[api, request[8:]] = response[4:], what
+
+
+def _values(exchange: Exchange, *facts: Any) -> tuple[Any, ...]:
+    """What `What` wants, with the facts that were read (from error_code to acks)."""
+    api_key = exchange.api_key
+    name = API_NAMES.get(api_key) or f"Unknown({api_key})"
+    return (api_key, name, exchange.api_version, exchange.outcome, *(facts or (None,) * 5), None)
+
+
+def _read(frame: Any, api_key: int, version: int, skim: Callable[[int, int, bytes], Skimmed | None]) -> Skimmed | None:
+    if type(frame) is bytes:
+        return skim(api_key, version, frame)
+    if isinstance(frame, list):
+        if sum(map(len, frame)) > _JOINED_BYTES:
+            return None
+        return skim(api_key, version, b"".join(frame))
+    return skim(api_key, version, bytes(frame))

@@ -1,0 +1,222 @@
+"""What the loop reads in passing is what reading in full says, for whatever real clients or chance send."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from faults.base import Connection
+from proxy.capture.quick import Quick
+from proxy.capture.rows import COLUMNS, Level, Row, Rows
+from proxy.capture.schema import batch_of, batch_of_block
+from proxy.inflight import Exchange
+from proxy.wire.codec import known_versions, request_codec, response_codec
+from proxy.wire.header import encode_request_header, encode_response_header
+from proxy.wire.names import ApiKey
+from tests.proxy.capture.batches import batch
+from tests.proxy.wire.frames import random_body
+from tests.proxy.wire.frames import recorded as frames_of_real_clients
+
+IDENTITY = ("run", "proxy", 7)
+
+
+def exchange(
+    number: int, api: int, version: int, request: bytes | None, response: bytes | None, **changed: Any
+) -> Exchange:
+    connection = Connection(number % 3, 1, f"broker-{number % 3}", number % 3, f"127.0.0.1:{number % 3}")
+    made = Exchange(connection, number, api, version, number, "c", 1000 + number, len(request or b""), 0)
+    made.request, made.response = request, response
+    made.outcome = "answered" if response is not None else "no_response"
+    made.forwarded_at_us = 1001 + number
+    if response is not None:
+        made.response_bytes = len(response)
+        made.broker_responded_at_us, made.response_at_us = 1002 + number, 1003 + number
+    for name, value in changed.items():
+        setattr(made, name, value)
+    return made
+
+
+def name_of(topic_id: UUID) -> str | None:
+    return f"topic {topic_id}" if topic_id.int % 5 else None
+
+
+class Both:
+    """The quick way and the full one beside each other."""
+
+    def __init__(self, level: Level = Level.PARTITION) -> None:
+        self.rows = Rows(*IDENTITY, level, name_of)
+        self.quick = Quick(level, self.rows.topics)
+        self.taken = 0
+        self.expected: list[Row] = []
+
+    def see(self, entries: Iterable[Exchange]) -> None:
+        for entry in entries:
+            full = self.rows.of(entry)
+            if self.quick.take(entry):
+                self.taken += 1
+                self.expected.append(full)
+            else:
+                self.quick.learn(entry, full)
+
+    def agree(self) -> None:
+        block = self.quick.swap()
+        for taken, full in zip(block.rows(*IDENTITY), self.expected, strict=True):
+            assert dict(zip(COLUMNS, taken, strict=True)) == dict(zip(COLUMNS, full, strict=True))
+        if self.expected:
+            made = batch_of_block(block, *IDENTITY)
+            made.validate(full=True)
+            assert made.to_pylist() == batch_of(self.expected).to_pylist()
+        self.expected = []
+
+
+def frames(api: ApiKey, version: int, number: int, asked: Any, answered: Any) -> tuple[bytes, bytes]:
+    request = encode_request_header(api, version, number, "c") + request_codec(api, version).encode(asked)
+    return request, encode_response_header(api, version, number) + response_codec(api, version).encode(answered)
+
+
+def test_frames_of_real_clients() -> None:
+    both = Both()
+    entries = []
+    for number, one in enumerate(frames_of_real_clients()):
+        api, version = int.from_bytes(one.request[:2], "big"), int.from_bytes(one.request[2:4], "big")
+        entries.append(exchange(number, api, version, one.request, getattr(one, "response", None)))
+    both.see(entries)
+    both.see(entries)  # what was learned the first time is known now
+    assert both.taken > len(entries)
+    both.agree()
+
+
+@pytest.mark.parametrize(
+    ("api", "version"),
+    [
+        (api, version)
+        for api, step in ((ApiKey.Produce, 1), (ApiKey.Fetch, 1), (ApiKey.Metadata, 4), (ApiKey.OffsetCommit, 3))
+        for version in known_versions(api)[::step]
+    ],
+)
+def test_random_bodies(api: ApiKey, version: int) -> None:
+    @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @given(st.randoms(use_true_random=True))
+    def agrees(rng: Random) -> None:
+        both = Both()
+        entries = []
+        for number in range(4):
+            asked = with_batches(random_body(request_codec(api, version), rng), rng)
+            answered = with_batches(random_body(response_codec(api, version), rng), rng)
+            request, response = frames(api, version, number, asked, answered)
+            entries.append(exchange(number, api, version, request, response))
+            entries.append(exchange(number, api, version, request[: rng.randrange(12, len(request))], response))
+            entries.append(exchange(number, api, version, request, response[: rng.randrange(len(response))]))
+            entries.append(exchange(number, api, version, request, None))
+        both.see(entries)
+        both.see(entries)
+        assert both.taken
+        both.agree()
+
+    agrees()
+
+
+@pytest.mark.parametrize("version", range(9, 14))
+def test_produces_of_one_batch_one_after_the_other(version: int) -> None:
+    """The common case has a way of its own; sizes around those where a length takes another byte."""
+    both = Both()
+    entries = []
+    rng = Random(version)
+    topics: list[dict[str, Any]] = [
+        {"name": "orders", "topic_id": UUID(int=7)},
+        {"name": "o" * 130, "topic_id": UUID(int=11)},
+    ]
+    for number in range(120):
+        topic = rng.choice(topics)
+        size = rng.choice((1, 40, 60, 61, 62, 63, 64, 65, 66, 67, 16_310, 16_315, 16_316, 16_317, 16_320, 200_000))
+        records = batch(
+            bytes(size),
+            base_sequence=number,
+            producer_id=rng.choice((-1, 5)),
+            producer_epoch=rng.choice((-1, 3)),
+            record_count=rng.choice((1, 500)),
+            attributes=rng.choice((0, 2)),
+        )
+        if not number % 9:
+            records += records
+        code = rng.choice((0, 0, 0, 6))
+        index = number % 2
+        asked = {
+            "acks": rng.choice((-1, 1)),
+            "topic_data": [{**topic, "partition_data": [{"index": index, "records": records}]}],
+        }
+        part = {"index": index, "error_code": code, "base_offset": rng.choice((-1, number, 1 << 40))}
+        if not number % 7:
+            part["log_append_time_ms"] = number
+        told = {"responses": [{**topic, "partition_responses": [part]}], "throttle_time_ms": rng.choice((0, 0, 9))}
+        request, response = frames(ApiKey.Produce, version, number, asked, told)
+        entries.append(exchange(number, ApiKey.Produce, version, request, response))
+    both.see(entries)
+    assert both.taken == len(entries)
+    both.agree()
+
+
+def test_a_topic_whose_name_becomes_known_later_is_named_from_then_on() -> None:
+    names: dict[UUID, str] = {}
+    rows = Rows(*IDENTITY, Level.PARTITION, names.get)
+    quick = Quick(Level.PARTITION, rows.topics)
+    topic_id = UUID(int=99)
+    asked = {"topic_data": [{"topic_id": topic_id, "partition_data": [{"index": 0, "records": batch(b"x")}]}]}
+    told = {"responses": [{"topic_id": topic_id, "partition_responses": [{"index": 0}]}]}
+    request, response = frames(ApiKey.Produce, 13, 1, asked, told)
+    for number in range(4):
+        if number == 2:
+            names[topic_id] = "orders"
+        assert quick.take(exchange(number, ApiKey.Produce, 13, request, response))
+    topics = [row[32][0]["topic"] for row in quick.swap().rows(*IDENTITY)]
+    assert topics == [None, None, "orders", "orders"]
+
+
+def test_at_level_header_nothing_is_read() -> None:
+    both = Both(Level.HEADER)
+    both.see(exchange(number, 12, 4, None, None, outcome="answered", response_at_us=5) for number in range(5))
+    assert both.taken == 5
+    both.agree()
+
+
+def test_who_asks_may_change_while_a_connection_is_open() -> None:
+    quick = Quick(Level.HEADER, Rows(*IDENTITY, Level.HEADER).topics)
+    connection = Connection(1, 1, "bootstrap", None, "127.0.0.1:5")
+
+    def ask(number: int, api: int) -> None:
+        quick.take(exchange(number, api, 3, None, None, connection=connection, client_id=connection.client_id))
+
+    ask(1, ApiKey.Metadata)
+    connection.client_software_name = "librdkafka"
+    ask(2, ApiKey.ApiVersions)
+    ask(3, ApiKey.Metadata)
+    connection.principal = "alice"
+    ask(4, ApiKey.Metadata)
+    connection.client_id = "other"
+    ask(5, ApiKey.Metadata)
+    whos = [(row[8], row[9], row[11]) for row in quick.swap().rows(*IDENTITY)]
+    named = ("librdkafka", "alice")
+    assert whos == [
+        (None, None, None),
+        (None, "librdkafka", None),
+        (None, "librdkafka", None),
+        (None, *named),
+        ("other", *named),
+    ]
+
+
+def with_batches(body: Any, rng: Random) -> Any:
+    if isinstance(body, dict):
+        return {
+            key: rng.choice((None, b"", batch(b"abc"), batch(b"d") * 2))
+            if key == "records"
+            else with_batches(value, rng)
+            for key, value in body.items()
+        }
+    return [with_batches(item, rng) for item in body] if isinstance(body, list) else body
