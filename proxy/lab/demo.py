@@ -12,7 +12,7 @@ from proxy.lab.errors import LabError
 from proxy.lab.incident import Incident
 from proxy.lab.java import find_java
 from proxy.lab.process import Child
-from proxy.lab.run import Ran, Recording, record
+from proxy.lab.run import Ran, record
 from proxy.lab.stages import Stages
 
 
@@ -50,17 +50,20 @@ def run_demo(incident: Incident, folder: Path, stages: Stages, *, as_json: bool 
         raise LabError("; ".join(reasons))
     with stages.stage("Spark") as say:
         say(f"reading capture and outcomes, on Java {java.version}")
-        words, negative = analyse(recording, folder, java.environment(), as_json=as_json)
+        words, negative = analyse(recording.capture, recording.outcomes, folder, java.environment(), as_json=as_json)
         say(f"on Java {java.version}")
     return Shown(folder, words, negative, recording.runs)
 
 
-def analyse(recording: Recording, folder: Path, environment: dict[str, str], *, as_json: bool) -> tuple[str, bool]:
+def analyse(
+    capture: Path, outcomes: list[Path], folder: Path, environment: dict[str, str], *, as_json: bool
+) -> tuple[str, bool]:
     """Run `spark_analysis` over a recording; what it printed, and whether the verdict is negative."""
     words, log = folder / "verdict.txt", folder / "logs" / "spark.log"
-    outcomes = [str(path) for path in recording.outcomes]
-    argv = [sys.executable, "-m", "spark_analysis", "analyze", "--capture", str(recording.capture)]
-    argv += ["--outcomes", *outcomes, "--out", str(folder / "analysis")]
+    if importlib.util.find_spec("pyspark") is None:
+        raise AnalysisError("the verdict needs Spark: pip install 'notleader[spark]'")
+    argv = [sys.executable, "-m", "spark_analysis", "analyze", "--capture", str(capture)]
+    argv += [*(["--outcomes", *map(str, outcomes)] if outcomes else []), "--out", str(folder / "analysis")]
     child = Child([*argv, *(["--json"] if as_json else [])], log=log, stdout=words, env=environment)
     try:
         code = child.wait()

@@ -10,6 +10,7 @@ from typing import Any
 from proxy.lab.demo import analyse
 from proxy.lab.incident import Incident
 from proxy.lab.java import find_java
+from proxy.lab.outcome import Outcome, read_outcomes
 from proxy.lab.run import Ran, Recording, record
 from proxy.lab.stages import Stages
 from proxy.lab.story import Line, shortened, story
@@ -24,12 +25,17 @@ class Told:
 
     judged: Judged
     hits: dict[str, int]
-    outcomes: list[dict[str, Any]]
+    outcomes: list[Outcome]
     stories: dict[str, list[Line]]
 
     @property
     def as_expected(self) -> bool:
         return self.judged.as_expected
+
+    @property
+    def found(self) -> dict[str, int]:
+        """How many cases each check of the analysis found, of those that found any."""
+        return self.judged.found
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,13 @@ class Done:
     incident: Incident
     folder: Path
     runs: list[Told]
+
+    def __getitem__(self, name: str) -> Told:
+        """The first run of that name: `affected`, `control`, …; KeyError when there is none."""
+        for told in self.runs:
+            if told.judged.run.name == name:
+                return told
+        raise KeyError(name)
 
     @property
     def as_expected(self) -> bool:
@@ -126,7 +139,7 @@ def tell(incident: Incident, recording: Recording, folder: Path, stages: Stages)
     findings: list[dict[str, Any]] = []
     if any(not ran.failed for ran in recording.runs):
         with stages.stage("Spark"):
-            words, _ = analyse(recording, folder, find_java().environment(), as_json=True)
+            words, _ = analyse(recording.capture, recording.outcomes, folder, find_java().environment(), as_json=True)
         findings = json.loads(words)["findings"]
     return Done(incident, folder, [_tell(recording.capture, ran, incident, findings) for ran in recording.runs])
 
@@ -136,7 +149,7 @@ def _tell(capture: Path, ran: Ran, incident: Incident, findings: list[dict[str, 
         client.program.name: story(capture, client.outcomes, client.program.name, client.ended_at_us)
         for client in ran.clients
     }
-    said = [json.loads(line) for client in ran.clients for line in client.outcomes.read_text().splitlines()]
+    said = read_outcomes(client.outcomes for client in ran.clients)
     judged = not_done(ran.run, ran.failed) if ran.failed else judge(incident, ran.run, findings)
     return Told(judged, ran.hits, said, stories)
 

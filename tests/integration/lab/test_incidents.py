@@ -1,45 +1,101 @@
-"""The incidents in their fast form: the affected version suffers, the control doesn't."""
+"""The five incidents in their fast form: the affected versions suffer, the controls don't."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from proxy.lab.incident import load_incident
-from proxy.lab.incident_run import Done, run_incident
+from proxy.lab.incident_batch import Held, hold
+from proxy.lab.outcome import Outcome, read_outcomes
 from proxy.lab.stages import Stages
 from tests.tools.programs import need
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
+# What is left out differs from another run only in its version; `make test-incidents` has all of them.
+RUNS = {
+    "sarama-hang": ("affected", "control"),
+    "sarama-two-minutes": ("affected", "control"),
+    "java-callback-deadlock": ("affected", "newest", "control"),
+    "java-send-blocks": ("affected", "newest", "control"),
+    "scala-refresh-stall": ("affected", "control"),
+}
 
-def ran(name: str, folder: Path, *runs: str) -> Done:
-    """Some of an incident's runs."""
-    incident = load_incident(name)
-    chosen = [run for run in incident.runs if run.name in runs]
-    return run_incident(incident.model_copy(update={"runs": chosen}), folder / name, Stages(quiet=True))
 
-
-def test_sarama_hangs_before_1_38(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def held(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Held]]:
+    """All of them by name and run, with brokers and Spark shared."""
     need("go")
-    done = ran("sarama-hang", tmp_path, "affected", "control")
-    affected, control = done.runs
-    assert done.as_expected, done.told()
-    assert (affected.hits, control.hits) == ({"not-leader": 4}, {"not-leader": 4})
-    assert affected.judged.found["hang"] == 2
-    stacks = (done.folder / "logs" / "sarama-1.37.2.log").read_text()
-    assert "(*syncProducer).SendMessages" in stacks
-
-
-def test_a_java_callback_that_waits_stops_its_producer(tmp_path: Path) -> None:
     need("javac")
-    done = ran("java-callback-deadlock", tmp_path, "newest", "control")
-    newest, _ = done.runs
-    assert done.as_expected, done.told()
-    assert newest.hits == {"not-leader": 4}
-    stacks = (done.folder / "logs" / "java-4.4.0-newest.log").read_text()
-    network_thread = re.search(r'^"kafka-producer-network-thread.*?(?=^"|\Z)', stacks, re.DOTALL | re.MULTILINE)
+    chosen = []
+    for name, runs in RUNS.items():
+        incident = load_incident(name)
+        chosen.append(incident.model_copy(update={"runs": [run for run in incident.runs if run.name in runs]}))
+    found: dict[str, dict[str, Held]] = {}
+    for each in hold(chosen, tmp_path_factory.mktemp("incidents"), Stages(quiet=True)):
+        found.setdefault(each.incident, {})[each.judged.run.name] = each
+    return found
+
+
+def said(held: Held) -> list[Outcome]:
+    """What the application was told, but for what is read back from the log."""
+    files = [path for path in (held.folder / "outcomes").glob("*.jsonl") if path.name != "log.jsonl"]
+    return read_outcomes(files)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_run_is_as_its_file_says(held: dict[str, dict[str, Held]], name: str) -> None:
+    assert set(held[name]) == set(RUNS[name])
+    for run in held[name].values():
+        assert run.as_expected, (run.failed, run.judged)
+
+
+def test_sarama_hangs_after_four_refusals_and_no_fewer(held: dict[str, dict[str, Held]]) -> None:
+    affected, control = (held["sarama-hang"][name] for name in ("affected", "control"))
+    assert (affected.hits, control.hits) == ({"not-leader": 4}, {"not-leader": 4})
+    assert [each.outcome for each in said(affected)] == ["pending", "pending"]
+    assert [each.outcome for each in said(control)] == ["fail", "fail"]
+    (log,) = (affected.folder / "logs").glob("sarama-*.log")
+    assert "(*syncProducer).SendMessages" in log.read_text()
+
+
+def test_two_reads_and_four_dials_of_a_second_each(held: dict[str, dict[str, Held]]) -> None:
+    """2 * ReadTimeout + (M + 1) * DialTimeout + M * 0.25 s + 0.1 s, with M = 3; a busy machine adds to it."""
+    *_, last = said(held["sarama-two-minutes"]["affected"])
+    assert last.outcome == "fail"
+    assert last.took_ms is not None
+    assert last.took_ms >= 6500
+
+
+@pytest.mark.parametrize("version", ["affected", "newest"])
+def test_a_java_callback_that_waits_stops_its_producer(held: dict[str, dict[str, Held]], version: str) -> None:
+    run = held["java-callback-deadlock"][version]
+    assert run.hits == {"not-leader": 4}
+    (log,) = (run.folder / "logs").glob("java-*.log")
+    network_thread = re.search(
+        r'^"kafka-producer-network-thread.*?(?=^"|\Z)', log.read_text(), re.DOTALL | re.MULTILINE
+    )
     assert network_thread is not None
     assert "FutureRecordMetadata.get" in network_thread[0]
+    every = said(run)
+    (fresh,) = (each for each in every if each.client.endswith("-fresh"))
+    assert fresh.outcome == "ok", "the fault is gone: a new producer works"
+    assert not any(each.outcome == "ok" for each in every if each is not fresh), "this one never did again"
+
+
+@pytest.mark.parametrize("version", ["affected", "newest"])
+def test_a_cold_java_send_holds_its_caller(held: dict[str, dict[str, Held]], version: str) -> None:
+    first, *_ = said(held["java-send-blocks"][version])
+    assert first.outcome == "fail"
+    assert first.blocked_ms is not None
+    assert first.blocked_ms >= 1000
+    assert "etadata" in (first.error or "")
+
+
+def test_one_send_waits_for_each_refresh_of_the_old_producer(held: dict[str, dict[str, Held]]) -> None:
+    every = said(held["scala-refresh-stall"]["affected"])
+    assert {each.outcome for each in every} == {"ok"}
+    stalled = [each for each in every if (each.took_ms or 0) >= 2000]
+    assert 2 <= len(stalled) < len(every) / 2

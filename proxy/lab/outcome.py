@@ -1,0 +1,61 @@
+"""What a client said of one operation, as the analysis reads it, for programs that look at it themselves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The last word on one operation: `ok`, `fail`, `info`, or `pending` when it never came; times in µs since 1970."""
+
+    client: str
+    operation: str
+    outcome: str
+    message_id: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    called_at_us: int | None = None
+    returned_at_us: int | None = None
+    completed_at_us: int | None = None
+    error: str | None = None
+
+    @property
+    def blocked_ms(self) -> float | None:
+        """How long the call held its caller; None while it never returned."""
+        return _apart(self.called_at_us, self.returned_at_us)
+
+    @property
+    def took_ms(self) -> float | None:
+        """From the call to the last word; None while there is none."""
+        return _apart(self.called_at_us, self.completed_at_us)
+
+
+def read_outcomes(files: Iterable[Path]) -> list[Outcome]:
+    """The outcomes in files of outcome lines, in the order of their first lines; a torn last line is no line."""
+    last: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for file in files:
+        for line in file.read_text().splitlines():
+            if not line.endswith("}"):
+                continue
+            said = json.loads(line)
+            key = tuple(said.get(name) for name in ("client", "thread", "operation", "message_id", "called_at_us"))
+            named = key if said.get("called_at_us") else (*key, said.get("partition"), said.get("offset"))
+            # A line `pending` is a promise; one that came later keeps it.
+            if named not in last or said["outcome"] != "pending" or last[named]["outcome"] == "pending":
+                last[named] = said
+    return [_outcome(said) for said in last.values()]
+
+
+def _outcome(said: dict[str, Any]) -> Outcome:
+    fields: dict[str, Any] = {name: said.get(name) for name in Outcome.__dataclass_fields__}
+    return Outcome(**fields)
+
+
+def _apart(begin_us: int | None, end_us: int | None) -> float | None:
+    return None if begin_us is None or end_us is None else (end_us - begin_us) / 1000

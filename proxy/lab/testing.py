@@ -1,0 +1,247 @@
+"""A proxy beside a test, in a thread of its own: faults for a while, waiting for their hits, incidents, verdicts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections import Counter
+from collections.abc import Coroutine, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import uvloop
+
+from faults.rule import Rule
+from proxy.lab.demo import analyse, new_folder
+from proxy.lab.errors import LabError
+from proxy.lab.incident import load_incident
+from proxy.lab.incident_run import Done, run_incident
+from proxy.lab.java import find_java
+from proxy.lab.outcome import Outcome, read_outcomes
+from proxy.lab.stages import Stages
+from proxy.server import Proxy
+
+T = TypeVar("T")
+
+_START_S = 60.0
+
+
+class NeverHitError(AssertionError):
+    """A rule that was to strike never did: whatever the test saw, it saw it without the fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One sentence of the analysis; `count` is how many cases it found, `evidence` the first of them."""
+
+    check: str
+    verdict: str
+    sentence: str
+    count: int
+    client: str | None
+    rule: str | None
+    evidence: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the analysis says of a recording: negative or not, its findings, what the clients said, the report."""
+
+    negative: bool
+    findings: list[Finding]
+    outcomes: list[Outcome]
+    report: Path
+
+    def found(self, check: str, client: str | None = None) -> int:
+        """How many cases a check found, of one client or of all."""
+        return sum(f.count for f in self.findings if f.check == check and client in (None, f.client))
+
+
+class InForce:
+    """A rule that is in force now."""
+
+    def __init__(self, beside: NotLeader, rule: Rule) -> None:
+        self._beside = beside
+        self._rule = rule
+
+    @property
+    def name(self) -> str:
+        return self._rule.name
+
+    @property
+    def hits(self) -> int:
+        """How often it has struck."""
+        return self._rule.hits
+
+    def wait(self, hits: int = 1, *, timeout_s: float = 10) -> None:
+        """Return once it has struck that often; TimeoutError with the count otherwise.
+
+        Not for a coroutine: it would hold its event loop. There it is `await wait_async(…)`.
+        """
+        with contextlib.suppress(RuntimeError):
+            asyncio.get_running_loop()
+            raise TypeError("wait() would hold the event loop: await wait_async() instead")
+        try:
+            self._beside.run(self._reached(hits, timeout_s))
+        except TimeoutError:
+            raise TimeoutError(self._too_few(hits, timeout_s)) from None
+
+    async def wait_async(self, hits: int = 1, *, timeout_s: float = 10) -> None:
+        """As `wait`, for a coroutine."""
+        try:
+            await asyncio.wrap_future(self._beside.submit(self._reached(hits, timeout_s)))
+        except TimeoutError:
+            raise TimeoutError(self._too_few(hits, timeout_s)) from None
+
+    async def _reached(self, hits: int, timeout_s: float) -> None:
+        async with asyncio.timeout(timeout_s):
+            while self.hits < hits:
+                await asyncio.sleep(0.005)
+
+    def _too_few(self, hits: int, timeout_s: float) -> str:
+        return f"rule {self.name} was hit {self.hits} of {hits} times in {timeout_s:g} s; {self._beside.passed_by()}"
+
+
+class NotLeader:
+    """A proxy in front of a Kafka for the length of a `with`; its event loop is another thread's, not the caller's.
+
+    `kafka` is HOST:PORT[,HOST:PORT…]; everything it writes goes below `folder`; `settings` are what a config file of
+    `notleader run` would say. Raises ConfigError, CaptureError and OSError from `with`.
+    """
+
+    def __init__(self, kafka: str, folder: Path, **settings: Any) -> None:
+        self.kafka = kafka
+        self.folder = folder
+        self.bootstrap = ""
+        self._settings = {"capture": str(folder / "capture"), "capture_level": "record", **settings}
+        self._loop = uvloop.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="notleader", daemon=True)
+        self._proxy: Proxy | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._rows: list[dict[str, Any]] = []
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        try:
+            self.run(self._start(), timeout_s=_START_S)
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.run(self._stop(), timeout_s=_START_S)
+        finally:
+            self._end()
+
+    @contextlib.contextmanager
+    def fault(self, *, may_miss: bool = False, **rule: Any) -> Iterator[InForce]:
+        """Put a rule, given as in a config file, in force for the length of a `with`.
+
+        Raises NeverHitError at its end when the rule was not hit once, unless it `may_miss`; and
+        FaultDocumentError with every problem of the rule.
+        """
+        asked = len(self._rows)
+        in_force = InForce(self, self.run(self._add(rule)))
+        try:
+            yield in_force
+        finally:
+            self.run(self._remove(in_force.name))
+        if not in_force.hits and not may_miss:
+            raise NeverHitError(f"rule {in_force.name} ({rule.get('kind')}) was never hit; {self.passed_by(asked)}")
+
+    def exchanges(self, **columns: Any) -> list[dict[str, Any]]:
+        """The exchanges so far whose columns have these values (`api_name="Produce"`), as the capture's rows."""
+        every = [row for row in list(self._rows) if row["event"] == "exchange"]
+        return [row for row in every if all(row[name] == value for name, value in columns.items())]
+
+    def passed_by(self, begin: int = 0) -> str:
+        """One sentence on the requests that were seen, for whoever waited in vain."""
+        seen = Counter(
+            " ".join(
+                [
+                    row["api_name"] or f"api {row['api_key']}",
+                    *sorted({p["topic"] or "?" for p in row["partitions"] or ()}),
+                ]
+            )
+            for row in list(self._rows)[begin:]
+            if row["event"] == "exchange"
+        )
+        counted = ", ".join(f"{count} x {what}" for what, count in seen.most_common(8))
+        return f"requests that passed: {counted or f'none. Did the client connect to {self.bootstrap}?'}"
+
+    def incident(self, name: str, *, client: str | None = None, form: str | None = None) -> Done:
+        """Run one of the incidents that come with notleader, on a Kafka of its own; seconds to minutes.
+
+        `client` is FAMILY[@VERSION], `form` one of its other lengths. Raises LabError when it can't be run.
+        """
+        incident = load_incident(name).only(client).in_form(form)
+        return run_incident(incident, new_folder(self.folder / incident.name), Stages(quiet=True))
+
+    def verdict(self, *outcomes: Path) -> Verdict:
+        """Let Spark say what the faults did to the clients, whose outcome lines are in these files.
+
+        Ends the recording; what comes later is not in it. Needs the extra `[spark]`; LabError when it isn't there.
+        """
+        self.run(self._finish_capture(), timeout_s=_START_S)
+        folder = new_folder(self.folder / "verdict")
+        (folder / "logs").mkdir()
+        words, negative = analyse(
+            self.folder / "capture", list(outcomes), folder, find_java().environment(), as_json=True
+        )
+        names = Finding.__dataclass_fields__
+        findings = [Finding(**{name: each[name] for name in names}) for each in json.loads(words)["findings"]]
+        return Verdict(negative, findings, read_outcomes(outcomes), folder / "analysis" / "report.html")
+
+    # ---- between the threads ---------------------------------------------------------------------
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Any:
+        """Start work in the proxy's loop; a `concurrent.futures.Future`."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def run(self, work: Coroutine[Any, Any, T], *, timeout_s: float | None = None) -> T:
+        """Have work done in the proxy's loop, and wait for it."""
+        result: T = self.submit(work).result(timeout_s)
+        return result
+
+    async def _start(self) -> None:
+        self._proxy = Proxy.in_front_of(self.kafka, **self._settings)
+        await self._proxy.start()
+        self.bootstrap = self._proxy.bootstrap
+        self._watch = asyncio.create_task(self._keep_rows(self._proxy))
+
+    async def _keep_rows(self, proxy: Proxy) -> None:
+        with proxy.subscribe() as rows:
+            while True:
+                self._rows.append(await rows.get())
+
+    async def _stop(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.gather(self._watch, return_exceptions=True)
+        assert self._proxy is not None
+        await self._proxy.stop()
+
+    def _end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _add(self, rule: dict[str, Any]) -> Rule:
+        assert self._proxy is not None
+        return self._proxy.add_fault(**rule)
+
+    async def _remove(self, name: str) -> None:
+        assert self._proxy is not None
+        with contextlib.suppress(KeyError):  # the test took it out itself
+            self._proxy.remove_fault(name)
+
+    async def _finish_capture(self) -> None:
+        assert self._proxy is not None
+        if self._proxy.capture is None:
+            raise LabError("there is no recording (any more): verdict() ends it, and works once")
+        await self._proxy.stop_capture()
