@@ -71,6 +71,9 @@ func run(p plan) (result, error) {
 		return result{}, err
 	}
 	conns, err := dial(p.target, p.connections)
+	for deadline := time.Now().Add(10 * time.Second); err != nil && p.reconnect && time.Now().Before(deadline); {
+		conns, err = dial(p.target, p.connections)
+	}
 	if err != nil {
 		return result{}, err
 	}
@@ -161,6 +164,11 @@ func dial(target string, connections int) ([]net.Conn, error) {
 	dialing.Wait()
 	for i, err := range failures {
 		if err != nil {
+			for _, conn := range conns {
+				if conn != nil {
+					conn.Close()
+				}
+			}
 			return nil, fmt.Errorf("connection %d: %w", i, err)
 		}
 	}
