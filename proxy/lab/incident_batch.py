@@ -23,12 +23,15 @@ from proxy.lab.stages import Stages
 from proxy.lab.verdict import Judged, judge
 
 _READ_S = 60.0
+# Each job has its overhead, and the runs of one become constants of its plan.
+_PER_JOB = 60
 
 
 def apart(incident: Incident, word: str) -> Incident:
-    """The incident with `word` in the names of its topics and groups, so that it shares brokers with others."""
+    """The incident with `word` in the names of its topics, groups and clients: it may share brokers and an analysis."""
     groups = {str(p.arguments["group_id"]) for p in incident.clients if "group_id" in p.arguments}
-    renamed = {name: f"{name}.{word}" for name in {topic.name for topic in incident.topics} | groups}
+    names = {program.name for program in incident.clients}
+    renamed = {name: f"{name}.{word}" for name in {topic.name for topic in incident.topics} | groups | names}
 
     def rename(value: Any) -> Any:
         if isinstance(value, dict):
@@ -69,21 +72,19 @@ def hold(incidents: Iterable[Incident], folder: Path, stages: Stages) -> list[He
         with started(group[0].kafka, stages) as kafka:
             for incident in group:
                 recorded += _runs_apart(kafka, incident, folder / incident.name, stages)
-    by_incident: dict[str, list[tuple[Path, list[Path]]]] = {}
-    for one, recording, _, where in recorded:
-        if recording is not None:
-            by_incident.setdefault(one.name, []).append(
-                (recording.capture, sorted((where / "outcomes").glob("*.jsonl")))
-            )
-    with stages.stage("Spark"):
-        jobs = [job(recordings, folder / name / "analysis") for name, recordings in by_incident.items()]
-        documents = dict(zip(by_incident, analyse_each(jobs, folder), strict=True))
+    found = analyse_each(
+        [
+            (recording.capture, sorted((where / "outcomes").glob("*.jsonl")))
+            for _, recording, _, where in recorded
+            if recording
+        ],
+        folder,
+        stages,
+    )
     held = []
     for one, recording, failed, where in recorded:
-        document = documents.get(one.name, {"failed": "nothing was recorded"})
-        judged = judge(one, one.runs[0], document.get("findings", []))
         hits = recording.runs[0].hits if recording else {}
-        held.append(Held(one.name, judged, hits, failed or document.get("failed", ""), where))
+        held.append(Held(one.name, judge(one, one.runs[0], found), hits, failed, where))
     return held
 
 
@@ -141,29 +142,34 @@ def stamp(outcomes: Path, run_id: str) -> None:
     outcomes.write_text("".join(json.dumps({**line, "run_id": run_id}) + "\n" for line in lines))
 
 
-def job(recordings: list[tuple[Path, list[Path]]], out: Path) -> dict[str, Any]:
-    """One analysis of several captures with their outcome files, for `analyse_each`."""
-    return {
-        "capture": [str(capture) for capture, _ in recordings],
-        "outcomes": [str(path) for _, outcomes in recordings for path in outcomes],
-        "out": str(out),
-    }
+Recorded = tuple[Path, list[Path]]
+"""A capture folder and its outcome files."""
 
 
-def analyse_each(jobs: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
-    """Every job's document, in one Spark session; AnalysisError when Spark ends otherwise than it should."""
+def analyse_each(recorded: list[Recorded], folder: Path, stages: Stages) -> list[dict[str, Any]]:
+    """What the analysis finds in all of these, in one Spark session; AnalysisError when it can't be done."""
+    folder.mkdir(parents=True, exist_ok=True)
     wanted, words, log = folder / "jobs.jsonl", folder / "analyses.jsonl", folder / "spark.log"
-    wanted.write_text("".join(json.dumps(each) + "\n" for each in jobs))
+    chunks = [recorded[start : start + _PER_JOB] for start in range(0, len(recorded), _PER_JOB)]
+    with wanted.open("w") as lines:
+        for number, chunk in enumerate(chunks):
+            captures = [str(capture) for capture, _ in chunk]
+            outcomes = [str(path) for _, paths in chunk for path in paths]
+            job = {"capture": captures, "outcomes": outcomes, "out": str(folder / "analysis" / str(number))}
+            lines.write(json.dumps(job) + "\n")
     words.unlink(missing_ok=True)
     argv = [sys.executable, "-m", "spark_analysis.each", str(wanted)]
-    child = Child(argv, log=log, stdout=words, env=find_java().environment())
-    try:
-        code = child.wait()
-    finally:
-        if child.running():
-            child.kill()
+    with stages.stage(f"Spark, {len(recorded)} recordings"):
+        child = Child(argv, log=log, stdout=words, env=find_java().environment())
+        try:
+            code = child.wait()
+        finally:
+            if child.running():
+                child.kill()
     documents = [json.loads(line) for line in words.read_text().splitlines()] if words.exists() else []
-    if code != 0 or len(documents) != len(jobs):
-        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-        raise AnalysisError(f"Spark ended with code {code}: {lines[-1] if lines else ''} (log: {log})")
-    return documents
+    if code != 0 or len(documents) != len(chunks):
+        said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        raise AnalysisError(f"Spark ended with code {code}: {said[-1] if said else ''} (log: {log})")
+    if reasons := [document["failed"] for document in documents if "failed" in document]:
+        raise AnalysisError(f"{reasons[0]} (log: {log})")
+    return [finding for document in documents for finding in document["findings"]]

@@ -203,12 +203,11 @@ def cell(client: Client, incident: Incident) -> Cell:
     settings = {**DEFAULTS, **world.settings}
     topic = incident.topics[0].name
     version = "installed" if client.version == family.installed else client.version
-    name = f"{client.word}.{incident.name}"
     if world.role == "producer":
         if client.lacks(incident):
             settings["idempotent"] = False
         arguments = family.arguments(settings)
-        programs = [Program(name=name, program=family.producer, version=version, role="under test",
+        programs = [Program(name="client", program=family.producer, version=version, role="under test",
                             arguments={"topic": topic, **arguments})]  # fmt: skip
     else:
         own = {key: value for key, value in settings.items() if key in _CONSUMER or "." in key}
@@ -217,8 +216,8 @@ def cell(client: Client, incident: Incident) -> Cell:
         feeder |= {key: settings[key] for key in ("messages", "interval_ms")}
         feeder |= {"request_timeout_ms": 20_000}
         programs = [
-            Program(name=name, program=family.consumer, version=version, role="under test", arguments=consumer),
-            Program(name=f"feed.{name}", program="aiokafka/producer.py", version="installed", role="feeds the topic",
+            Program(name="client", program=family.consumer, version=version, role="under test", arguments=consumer),
+            Program(name="feeder", program="aiokafka/producer.py", version="installed", role="feeds the topic",
                     arguments=feeder),
         ]  # fmt: skip
     alone = incident.model_copy(
@@ -229,4 +228,4 @@ def cell(client: Client, incident: Incident) -> Cell:
             "kafka": incident.kafka.model_copy(update={"version": "3.9"}),
         }
     )
-    return Cell(client, apart(alone, client.word))
+    return Cell(client, apart(alone, f"{incident.name}.{client.word}"))

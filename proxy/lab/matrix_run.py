@@ -75,22 +75,18 @@ def fill(cells: list[Cell], out: Path, stages: Stages, *, again: bool = False) -
 
 
 def analyse(cells: list[Cell], out: Path, stages: Stages) -> list[Filled]:
-    """The findings of every cell; rows with a cell that has none yet are given to Spark, in one session."""
+    """The findings of every cell; those that have none yet are given to Spark, all in one session."""
     filled = {cell: Filled.load(_folder(cell, out)) for cell in cells}
-    rows: dict[str, list[Cell]] = {}
-    for cell, done in filled.items():
-        if done is not None and (_folder(cell, out) / "capture").exists():
-            rows.setdefault(cell.incident.name, []).append(cell)
-    fresh = {name: row for name, row in rows.items() if any(not _found(c, out).exists() for c in row)}
+    recorded = [cell for cell, done in filled.items() if done is not None and (_folder(cell, out) / "capture").exists()]
+    fresh = [cell for cell in recorded if not _found(cell, out).exists()]
     if fresh:
-        with stages.stage(f"Spark, {len(fresh)} incidents"):
-            documents = analyse_each([_job(name, row, out) for name, row in fresh.items()], out)
-        for (name, row), document in zip(fresh.items(), documents, strict=True):
-            if "failed" in document:
-                raise LabError(f"{name}: {document['failed']}")
-            for cell in row:
-                own = [each for each in document["findings"] if each["client"] == cell.tested and each["count"]]
-                _found(cell, out).write_text(json.dumps(own))
+        outcomes = {cell: sorted((_folder(cell, out) / "outcomes").glob("*.jsonl")) for cell in fresh}
+        found = analyse_each(
+            [(_folder(cell, out) / "capture", outcomes[cell]) for cell in fresh], out / "spark", stages
+        )
+        for cell in fresh:
+            own = [finding for finding in found if finding["client"] == cell.tested and finding["count"]]
+            _found(cell, out).write_text(json.dumps(own))
     for cell, done in filled.items():
         if done is not None and _found(cell, out).exists():
             done.findings = json.loads(_found(cell, out).read_text())
@@ -188,14 +184,6 @@ def _filled(cell: Cell, failed: str) -> Filled:
     reader = cell.incident.matrix is not None and cell.incident.matrix.role == "consumer"
     name = cell.client.name
     return Filled(cell.incident.name, name, cell.tested, digest(cell), at, 0.0, failed=failed, reader=reader)
-
-
-def _job(name: str, row: list[Cell], out: Path) -> dict[str, Any]:
-    return {
-        "capture": [str(_folder(cell, out) / "capture") for cell in row],
-        "outcomes": [str(path) for cell in row for path in sorted((_folder(cell, out) / "outcomes").glob("*.jsonl"))],
-        "out": str(out / "analysis" / name),
-    }
 
 
 def digest(cell: Cell) -> str:

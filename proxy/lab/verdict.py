@@ -30,7 +30,9 @@ def not_done(run: Run, reason: str) -> Judged:
 
 def judge(incident: Incident, run: Run, findings: list[dict[str, Any]]) -> Judged:
     """A run against the findings of its own clients; a check found something when it counted a case."""
-    clients = {program.name for program in incident.programs(run)}
+    programs = incident.programs(run)
+    groups = {str(program.arguments["group_id"]) for program in programs if "group_id" in program.arguments}
+    clients = {program.name for program in programs} | groups  # a finding on a group names the group
     own = [finding for finding in findings if finding["client"] in clients and finding["count"]]
     found: dict[str, int] = {}
     for finding in own:

@@ -1,0 +1,149 @@
+"""The matrix without its processes: which cells there are, what they hold, and the words for what was found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.lab.incident import CLIENTS, Incident, incident_names, load_incident
+from proxy.lab.incident_batch import apart
+from proxy.lab.incident_docs import page as incident_page
+from proxy.lab.matrix import FAMILIES, Client, MatrixError, cell, clients, incidents
+from proxy.lab.matrix_page import Page, html, markdown
+from proxy.lab.matrix_run import Filled, digest
+from proxy.lab.matrix_words import WORDS, said
+
+FRANZ = Client("franz_go", "1.22.2")
+SCALA = Client("scala", "0.8.2.2")
+
+
+def filled(*findings: dict[str, Any], **more: Any) -> Filled:
+    cell = Filled(
+        "sarama-hang", "franz_go@1.22.2", "client.sarama-hang.franz_go-1.22.2", "d", "2026-01-01T00:00:00Z", 3.0
+    )
+    given = [{"client": cell.tested, "verdict": "invalid", "slowest_us": None, "count": 1, **each} for each in findings]
+    return replace(cell, findings=[{"sentence": f"{each['check']}.", **each} for each in given], sends=30, **more)
+
+
+def test_there_are_a_dozen_families_at_pinned_versions() -> None:
+    known = clients([])
+    assert len(known) >= 12
+    assert {client.family for client in known} == set(FAMILIES)
+    for family in FAMILIES.values():
+        for program in filter(None, (family.producer, family.consumer)):
+            assert (CLIENTS / program).is_file(), program
+
+
+def test_clients_and_incidents_are_asked_for_by_name() -> None:
+    assert clients(["franz_go@1.22.2"]) == [FRANZ]
+    assert {client.family for client in clients(["sarama"])} == {"sarama"}
+    assert [incident.name for incident in incidents(["sarama-hang"])] == ["sarama-hang"]
+    with pytest.raises(MatrixError, match=r"no client 'kafka'.*sarama@"):
+        clients(["kafka"])
+    with pytest.raises(MatrixError, match="leader-lost is not for the matrix"):
+        incidents(["leader-lost"])
+
+
+@pytest.mark.parametrize("incident", incidents([]), ids=lambda incident: incident.name)
+def test_every_client_has_a_valid_cell_in_every_world(incident: Incident) -> None:
+    for client in clients([]):
+        if client.unable(incident):
+            continue
+        made = cell(client, incident).incident
+        assert made.topics[0].name == f"{incident.topics[0].name}.{incident.name}.{client.word}"
+        assert made.clients[0].arguments["topic"] == made.topics[0].name
+        assert made.runs[0].must == []
+
+
+def test_a_client_without_idempotence_goes_without_and_says_so() -> None:
+    [incident] = incidents(["sarama-hang"])
+    assert SCALA.lacks(incident) == "not idempotent"
+    assert FRANZ.lacks(incident) == ""
+    assert cell(FRANZ, incident).incident.clients[0].arguments["idempotent"] is True
+    kafka_go = cell(Client("kafka_go", "0.4.51"), incident)
+    assert kafka_go.incident.clients[0].arguments["idempotent"] is False
+
+
+def test_a_consumers_world_is_fed_by_somebody_else() -> None:
+    [incident] = incidents(["offset-out-of-range-once"])
+    reader, feeder = cell(FRANZ, incident).incident.clients
+    assert reader.arguments["mode"] == "consume"
+    assert feeder.version == "installed"
+    assert SCALA.unable(incident)
+
+
+def test_an_incident_set_apart_has_names_of_its_own_everywhere() -> None:
+    incident = apart(load_incident("offset-out-of-range-once"), "word")
+    assert [topic.name for topic in incident.topics] == ["orders.word"]
+    assert incident.faults[0]["match"]["topic"] == "orders.word"
+    assert incident.clients[0].arguments["group_id"] == "billing.word"
+    assert {program.arguments["topic"] for program in incident.clients} == {"orders.word"}
+    assert [program.name for program in incident.clients] == ["librdkafka.word", "feeder.word"]
+
+
+def test_a_cell_is_run_anew_when_its_settings_or_faults_change() -> None:
+    [incident] = incidents(["sarama-hang"])
+    before = digest(cell(FRANZ, incident))
+    assert before == digest(cell(FRANZ, incident))
+    assert incident.matrix is not None
+    world = incident.matrix.model_copy(update={"settings": {"retries": 7}})
+    assert digest(cell(FRANZ, incident.model_copy(update={"matrix": world}))) != before
+
+
+def test_the_worst_finding_is_the_word_and_the_others_stand_behind_it() -> None:
+    told = said(filled({"check": "failed", "verdict": "valid", "slowest_us": 2_000_000, "count": 3}, {"check": "hang"}))
+    assert told.word == "hangs"
+    assert told.phrase == "hangs: 1 of 30 sends never answered; errors: 3 of 30, the slowest after 2.0 s"
+    assert told.evidence == ["hang.", "failed."]
+
+
+def test_a_cell_without_findings_recovers_where_the_fault_struck_and_is_unharmed_where_not() -> None:
+    assert said(filled(hits={"not-leader": 4})).word == "recovers"
+    assert said(filled(hits={"not-leader": 0})).word == "unharmed"
+    back = {"check": "recovery", "verdict": "valid", "slowest_us": 1_500_000}
+    assert said(filled(back, hits={"not-leader": 4})).phrase == "recovers, slowest after 1.5 s"
+
+
+def test_a_client_that_ended_before_its_first_send_is_not_called_unharmed() -> None:
+    told = said(replace(filled(hits={"mute": 2}), failed="client ended with code 1: no brokers", sends=0))
+    assert told.word == "no start"
+    assert "no brokers" in told.phrase
+
+
+def test_what_was_not_judged_is_not_told() -> None:
+    assert said(filled({"check": "hang", "verdict": "unknown"}, hits={"x": 1})).word == "recovers"
+
+
+def test_both_pages_have_every_cell_and_the_html_its_evidence() -> None:
+    rows = incidents(["sarama-hang", "offset-out-of-range-once"])
+    done = filled({"check": "hang", "sentence": "2 <operations> never completed."}, hits={"not-leader": 4})
+    page = Page(rows, [FRANZ, SCALA], {(done.incident, done.client): done}, ["2026, Kafka 3.9.1"])
+    text = html(page)
+    assert "2 &lt;operations&gt; never completed." in text
+    assert 'href="#sarama-hang--franz_go-1.22.2"' in text
+    assert 'id="sarama-hang--franz_go-1.22.2"' in text
+    assert "no group consumer here" in text
+    assert "not run" in text
+    plain = markdown(page, "matrix.html")
+    assert "| franz-go (Go) 1.22.2 | [hangs](matrix.html#sarama-hang--franz_go-1.22.2) |" in plain
+    assert all(f"**{word}**" in plain for word in WORDS)
+
+
+def test_the_catalogue_page_is_up_to_date() -> None:
+    there = Path("docs/incidents.md").read_text()
+    assert there == incident_page(), "run `python -m proxy.lab.incident_docs`"
+    assert len(incident_names()) >= 26
+
+
+@pytest.mark.parametrize("name", incident_names())
+def test_an_incident_says_who_is_hurt_and_where_it_was_told(name: str) -> None:
+    incident = load_incident(name)
+    assert incident.links
+    if name == "leader-lost":
+        return
+    names = [run.name for run in incident.runs]
+    assert {"affected", "control"} <= set(names)
+    assert incident.reproduces or incident.seen, "what was seen instead?"
