@@ -2,6 +2,8 @@
 #   make demo [INCIDENT=leader-lost]   a real Kafka, a real client, one incident, and what Spark says of it
 #   make test                          lint, types, import rules and all tests
 #   make test-outages                 real outages against their replays (wants a quiet machine)
+#   make test-incidents               the five incidents at full length and ten times each, and real outages beside
+#                                      them (root, for network namespaces; some 40 minutes)
 #   make test-clients                  every pinned client, directly and through the proxy (needs the toolchains that
 #                                      docs/clients.md names, and most of an hour)
 #   make lint | make format | make clean
@@ -12,7 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-clients test-outages lint format clean
+.PHONY: demo test test-clients test-outages test-incidents lint format clean
 .DELETE_ON_ERROR:
 
 demo: $(INSTALLED)
@@ -30,6 +32,11 @@ test-clients: $(INSTALLED)
 # Real outages and their replays: what they compare takes a quiet machine.
 test-outages: $(INSTALLED)
 	@$(BIN)/python -m pytest -q -m outage
+
+# What the clients of the five incidents do takes them minutes.
+test-incidents: $(INSTALLED)
+	@sh scripts/test-tools.sh
+	@$(BIN)/python -m pytest -q -o faulthandler_timeout=0 -m incidents
 
 lint: $(INSTALLED)
 	@$(BIN)/ruff check -q .
