@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from proxy.wire.view import Request
 
 _NAMES_ENDPOINTS = frozenset((ApiKey.Produce, ApiKey.Fetch))
-_NO_SIDE_CONNECTION = "a client that authenticates by SASL can't be relayed: the proxy has no credentials of its own"
+_NO_SIDE_CONNECTION = "clients with SASL are relayed with the proxy's own credentials only (--relay-sasl-mechanism)"
 _UNKNOWN_SESSION = "the fetch session began unseen: the client is asked to open another"
 
 
@@ -241,7 +241,7 @@ class Asking:
         if self._terminal is not None or not elections.interest(header.api_key, header.api_version) & REQUEST_BODY:
             return
         routing = elections.routed(self._request, self._entries(), self._connection.node_id)
-        if routing.relays and self._connection.uses_sasl:
+        if routing.relays and self._connection.uses_sasl and not self._plan.can_log_in:
             self._plan.give_up_moves(self._connection.node_id, _NO_SIDE_CONNECTION)
             routing = elections.routed(self._request, self._entries(), self._connection.node_id)
         told = {hit.rule_name for hit in self._hits}

@@ -55,6 +55,8 @@ class Plan:
         self.elections = Elections(self.cluster, self._changed)
         self.fetch_sessions = FetchSessions()
         self.standing = StandingRules(self.cluster, self.elections)
+        self.can_log_in = False
+        """Whether requests of clients that authenticate can be relayed, for there are credentials to do it with."""
         self.on_refusal: Callable[[Rule, str], None] | None = None
         """Told of a rule that meant an exchange but can't be applied to it, once for each reason in a row."""
         self._rules_in_order: list[Rule] = []

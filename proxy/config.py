@@ -97,6 +97,14 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
+class SaslMechanism(StrEnum):
+    """How the proxy can authenticate itself."""
+
+    PLAIN = "PLAIN"
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
+
+
 class Settings(BaseModel):
     """What a proxy needs to know."""
 
@@ -184,6 +192,11 @@ class Settings(BaseModel):
         default=None, description="Name asked for (SNI) and checked; each broker's own host when absent."
     )
     tls_kafka_verify: bool = Field(default=True, description="Check the brokers' certificates and names.")
+    relay_sasl_mechanism: SaslMechanism | None = Field(
+        default=None, description="How the proxy itself authenticates where it relays to a leader that was moved."
+    )
+    relay_sasl_username: str = Field(default="", description="As whom; what is relayed is done in this name.")
+    relay_sasl_password_file: Path | None = Field(default=None, description="File with that user's password.")
     faults: Any = Field(default_factory=list, description="Fault rules, see `notleader fault kinds`.")
     steps: Any = Field(default_factory=list, description="Timeline: rules added and removed by time or hits.")
 

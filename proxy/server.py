@@ -24,6 +24,7 @@ from proxy.directory import WILDCARDS, BrokerEndpoint, Directory, Listener
 from proxy.discovery import fetch_brokers
 from proxy.handling import Handling
 from proxy.inflight import ConnectionEvent, Exchange
+from proxy.login import Login, relay_password
 from proxy.metrics import Counters
 from proxy.session import Session
 from proxy.tls import Tls
@@ -55,6 +56,8 @@ class Proxy:
         self.capture: CaptureWriter | None = None
         self.ready = False
         self.tls = Tls(settings)
+        self._relay_password = relay_password(settings)
+        self.plan.can_log_in = self._relay_password is not None
         self._table = Handling(None)
         self._directory = Directory(settings.listen, settings.broker_ports, self._serve)
         self._links: dict[int, Link] = {}
@@ -229,6 +232,13 @@ class Proxy:
         return name, entry.listen_port
 
     # ---- what the links need (transport.Hub) ----------------------------------------------------
+
+    def login(self) -> Login | None:
+        """How a side connection authenticates; None where the proxy has no credentials of its own."""
+        mechanism = self.settings.relay_sasl_mechanism
+        if mechanism is None or self._relay_password is None:
+            return None
+        return Login(mechanism.value, self.settings.relay_sasl_username, self._relay_password)
 
     def new_session(self, connection: Connection, link: Link, advertise: Advertise | None = None) -> Session:
         return Session(
@@ -528,6 +538,7 @@ class Passage:
         self.on_connect = proxy.on_connect
         self.standing = proxy.standing
         self.uniform = proxy.uniform
+        self.login = proxy.login
         self.dial_node = proxy.dial_node
 
     def new_session(self, connection: Connection, link: Link) -> Session:

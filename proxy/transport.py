@@ -19,6 +19,7 @@ from faults.standing import LinkState
 from proxy.commands import Side
 from proxy.directory import silence
 from proxy.inflight import ConnectionEvent, Exchange
+from proxy.login import Login, LoginError
 from proxy.session import Session
 from proxy.shaping import Shaper
 from proxy.tls import subject
@@ -58,6 +59,7 @@ class Hub(Protocol):
     def standing(self, connection: Connection) -> LinkState: ...
     def uniform(self, low: float, high: float) -> float: ...
     async def dial(self, connection: Connection, protocol: asyncio.Protocol) -> None: ...
+    def login(self) -> Login | None: ...
     async def dial_node(self, node_id: int, protocol: asyncio.Protocol) -> None: ...
 
 
@@ -443,13 +445,14 @@ class SideConnection(asyncio.Protocol):
         self._node_id = node_id
         self._transport: asyncio.Transport | None = None
         self._early: list[bytes] = []
+        self._login: Login | None = None
         self._over = False
         self._full = False
         self._dialing = asyncio.get_running_loop().create_task(self._dial())
 
     def send(self, data: bytes) -> None:
         """Send these bytes, now or when the connection is there."""
-        if self._transport is None:
+        if self._transport is None or self._login is not None:
             self._early.append(data)
         else:
             self._transport.write(data)
@@ -487,11 +490,36 @@ class SideConnection(asyncio.Protocol):
         if self._over:
             self._transport.close()
             return
+        # A client that doesn't authenticate is on a listener where nobody has to.
+        self._login = self._link.hub.login() if self._link.connection.uses_sasl else None
+        if self._login is None:
+            self._send_early()
+        else:
+            self._transport.write(self._login.start())
+
+    def _send_early(self) -> None:
+        assert self._transport is not None
         for data in self._early:
             self._transport.write(data)
         self._early.clear()
 
+    def _authenticate(self, login: Login, data: bytes) -> None:
+        assert self._transport is not None
+        try:
+            self._transport.write(login.received(data))
+        except LoginError as error:
+            self._transport.close()
+            log.error("broker %d doesn't let the proxy in: %s", self._node_id, error)
+            self._gone(f"it doesn't let the proxy in: {error}")
+            return
+        if login.is_done:
+            self._login = None
+            self._send_early()
+
     def data_received(self, data: bytes) -> None:
+        if self._login is not None:
+            self._authenticate(self._login, data)
+            return
         self._link.session.node_bytes(self._node_id, data, self._link.now_us())
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -155,8 +155,11 @@ def test_a_client_with_sasl_ends_the_move_and_the_rule_says_why() -> None:
     assert entries(told(done), partitions="partition_responses") == [("orders", 0, NOT_LEADER)]
     assert plan.elections.leader("orders", 0) == 1
     assert said == [
-        "move: a client that authenticates by SASL can't be relayed: the proxy has no credentials of its own"
+        "move: clients with SASL are relayed with the proxy's own credentials only (--relay-sasl-mechanism)"
     ]
+    plan = moved_plan()
+    plan.can_log_in = True
+    assert list(exchange(plan, produce(("orders", 0)), produced, on=on).relayed) == [1]
 
 
 def test_a_move_to_a_broker_that_does_not_exist_says_so() -> None:
