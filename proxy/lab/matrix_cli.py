@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import platform
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -31,6 +30,7 @@ def matrix(
     again: Annotated[bool, typer.Option("--again", help="Run the cells that are done, too.")] = False,
     pages_only: Annotated[bool, typer.Option("--pages-only", help="Run nothing: pages of what is there.")] = False,
     list_only: Annotated[bool, typer.Option("--list", help="Print the clients and incidents, and end.")] = False,
+    evidence: Annotated[str, typer.Option(metavar="URL", help="What the cells of matrix.md link to.")] = "matrix.html",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """Put every client into every incident's world, and write a page of who hangs, errors, doubles, loses, recovers.
@@ -64,10 +64,11 @@ def matrix(
         cells = [model.cell(client, incident) for incident in rows for client in columns if not client.unable(incident)]
         began = time.strftime("%Y-%m-%d", time.gmtime())
         done: list[Filled] = analyse(cells, out, stages) if pages_only else fill(cells, out, stages, again=again)
-        command = " ".join(["notleader matrix", *sys.argv[2:]])
+        asked = [f"--clients {clients}" if clients else "", f"--incidents {incidents}" if incidents else ""]
+        command = " ".join(["notleader matrix", *filter(None, asked)])
         page = Page(rows, columns, {(f.incident, f.client): f for f in done}, _about(began, command, done))
         (out / "matrix.html").write_text(html(page))
-        (out / "matrix.md").write_text(markdown(page, "matrix.html"))
+        (out / "matrix.md").write_text(markdown(page, evidence))
         told = [
             {
                 "incident": incident.name,
@@ -107,6 +108,6 @@ def _about(today: str, command: str, done: list[Filled]) -> list[str]:
     return [
         f"{when}, notleader {__version__}, Kafka {full_version('3.9')}, Python {platform.python_version()}, "
         f"{platform.system()} {platform.machine()}",
-        f"{command}",
+        f"`{command}`",
         f"{len(done)} cells, {sum(cell.seconds for cell in done):.0f} s of client time",
     ]
