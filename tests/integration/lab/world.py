@@ -134,6 +134,8 @@ def deadlock(folder: Path) -> dict[str, Any]:
         "request.timeout.ms": 1000,
         "delivery.timeout.ms": 8000,
         "wait_ms": 5000,
+        # 4.x would forget the topic after the first failed connection, and fail each send for that instead.
+        "metadata.recovery.strategy": "none",
     }
 
     def told(client: Client, lifted_us: int) -> dict[str, Any]:
@@ -142,7 +144,7 @@ def deadlock(folder: Path) -> dict[str, Any]:
         fresh = [said for said in every if said.client.endswith("-fresh")]
         late = [said for said in every if said not in fresh and (said.called_at_us or 0) > lifted_us]
         stacks = client.log.read_text()
-        thread = re.search(r'^"kafka-producer-network-thread[^\n]*\n(?:\s+at [^\n]*\n)*', stacks, re.MULTILINE)
+        thread = re.search(r'^"kafka-producer-network-thread.*?(?=^"|\Z)', stacks, re.DOTALL | re.MULTILINE)
         return {
             "sends_after_the_outage": len(late),
             "of_these_acknowledged": sum(said.outcome == "ok" for said in late),
@@ -153,8 +155,9 @@ def deadlock(folder: Path) -> dict[str, Any]:
         }
 
     def waits(client: Client) -> bool:
-        """The first send has failed, so its callback has begun to wait."""
-        return '"outcome":"fail"' in client.file.read_text()
+        """A record that was on its way has failed: its callback, on the network thread, has begun to wait."""
+        failed = (line for line in client.file.read_text().splitlines() if '"outcome":"fail"' in line)
+        return any("metadata" not in line and "allocate" not in line for line in failed)
 
     with KafkaCluster("4", auto_create_topics=False) as kafka:
         kafka.create_topic("orders")
