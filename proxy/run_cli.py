@@ -1,6 +1,7 @@
 """``notleader run``: flags derived from the settings model, one proxy, a clean end."""
 
 import asyncio
+import gc
 import inspect
 import json
 import logging
@@ -20,6 +21,7 @@ from rich.logging import RichHandler
 
 from faults.schema import FaultDocumentError
 from proxy.config import ConfigError, LogFormat, Settings, load
+from proxy.memory import give_back
 
 log = logging.getLogger("notleader")
 errors = Console(stderr=True)
@@ -118,6 +120,11 @@ run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
     ]
 )
 
+alone = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
+"""The command `notleader` with nothing but `run`."""
+alone.command()(run)
+alone.callback()(lambda: None)
+
 
 def _handler(log_format: LogFormat) -> logging.Handler:
     """Rich on a terminal, plain lines with time and level anywhere else; JSON lines where asked for."""
@@ -178,8 +185,8 @@ def _changed_ns(file: Path | None) -> int:
 
 
 async def _serve(settings: Settings, as_json: bool, flags: dict[str, Any], file: Path | None) -> int:
-    from proxy.admin.serve import AdminServer
-    from proxy.server import CaptureError, Proxy
+    from proxy.capture.limits import CaptureError
+    from proxy.server import Proxy
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -190,6 +197,8 @@ async def _serve(settings: Settings, as_json: bool, flags: dict[str, Any], file:
     try:
         await proxy.start()
         if settings.admin is not None:
+            from proxy.admin.serve import AdminServer
+
             admin = AdminServer(proxy, settings.admin.host, settings.admin.port, settings.admin_token)
             try:
                 await admin.start()
@@ -199,6 +208,8 @@ async def _serve(settings: Settings, as_json: bool, flags: dict[str, Any], file:
         errors.print(f"notleader run: {_text(error)}", markup=False, soft_wrap=True)
         await proxy.stop()
         return 1
+    give_back()
+    gc.freeze()  # what is there now stays: no later collection has to look at it
     _say_ready(proxy, admin, as_json)
     loop.add_signal_handler(signal.SIGHUP, reload_config, proxy, flags, file)
     watching = loop.create_task(_watch(proxy, flags, file))

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 import uuid
 from collections.abc import Callable, Generator, Iterable
 from random import Random
@@ -15,10 +16,10 @@ from faults.schema import parse_fault_document
 from faults.standing import LinkState
 from faults.timeline import Timeline
 from proxy import __version__
-from proxy.capture.place import open_place
+from proxy.capture.limits import CaptureError, Limits
 from proxy.capture.quick import Quick
 from proxy.capture.rows import Level, Rows
-from proxy.capture.writer import Accepts, CaptureError, CaptureWriter, Limits
+from proxy.capture.writer import Accepts, CaptureWriter
 from proxy.config import Endpoint, Settings, load
 from proxy.directory import WILDCARDS, BrokerEndpoint, Directory, Listener
 from proxy.discovery import fetch_brokers
@@ -342,8 +343,7 @@ class Proxy:
                 # Waking the thread costs as much as a request, and while it works it holds the interpreter.
                 self._hands_over = True
                 asyncio.get_running_loop().call_later(capture.pause_s, self._hand_over)
-            if capture.record(entry):
-                capture.hand_over()
+            capture.record(entry)
 
     def _refused(self, rule: Rule, reason: str) -> None:
         """A rule can't be applied to what it means: say so, rather than do nothing."""
@@ -413,7 +413,7 @@ class Proxy:
         rows = Rows(self.run_id, self.settings.proxy_id, self.settings.seed, level, self.plan.cluster.topic_name)
         capture = CaptureWriter(
             rows,
-            None if directory is None else open_place(directory),
+            None if directory is None else _place(directory),
             metadata={
                 "notleader.version": __version__,
                 "notleader.run_id": self.run_id,
@@ -538,8 +538,8 @@ class Passage:
         self.on_connect = proxy.on_connect
         self.standing = proxy.standing
         self.uniform = proxy.uniform
-        self.login = proxy.login
         self.dial_node = proxy.dial_node
+        self.login = proxy.login
 
     def new_session(self, connection: Connection, link: Link) -> Session:
         return self._proxy.new_session(connection, link, lambda node_id, host, port: (host, port))
@@ -563,6 +563,15 @@ def describe(entry: Exchange | ConnectionEvent) -> str:
         api = str(entry.api_key)
     where = f"connection {entry.connection.connection_id}, {entry.connection.listener}"
     return f"{api} v{entry.api_version} of {entry.client_id or 'an unnamed client'} ({where}), {entry.outcome}"
+
+
+def _place(directory: str) -> Any:
+    # Loads Arrow, half of the memory that a proxy takes: only one that records needs it.
+    # Its own allocator keeps several MiB of its own.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    from proxy.capture.place import open_place
+
+    return open_place(directory)
 
 
 def _in(loop: asyncio.AbstractEventLoop, do: Any, *arguments: Any) -> None:

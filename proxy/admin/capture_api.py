@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from proxy.admin.problems import Problem
 from proxy.admin.target import Capture, ControlledProxy
-from proxy.capture.writer import CaptureError
+from proxy.capture.limits import CaptureError
 
 
 class CaptureCommand(BaseModel):

@@ -22,8 +22,8 @@ from rich.console import Console
 from proxy.capture import lines, tables
 from proxy.capture.export import FORMATS, plain, write_csv, write_jsonl, write_pcapng
 from proxy.capture.filter import Accepts, FilterError, compile_filter, complete
+from proxy.capture.limits import CaptureError
 from proxy.capture.outage import Outage
-from proxy.capture.place import CaptureError
 from proxy.capture.reading import Capture, Follower
 from proxy.capture.segment import salvage
 from proxy.capture.stats import Statistics

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Final
 
 from proxy import __version__
 from proxy.capture import pcapng
-from proxy.capture.place import CaptureError
+from proxy.capture.limits import CaptureError
 from proxy.capture.rows import COLUMNS
 from proxy.capture.streams import Streams, horizon_us
 

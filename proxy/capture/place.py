@@ -14,14 +14,12 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import pyarrow.fs as pafs
 
+from proxy.capture.limits import CaptureError
+
 _SEGMENT = re.compile(r"[^._][^/]*\.parquet$")
 _RUN = re.compile(r"(?:^|/)run=([^/]+)/")
 # One PUT makes an object appear whole there; elsewhere a file has to be written aside and renamed.
 _OBJECT_STORES = ("s3", "gcs", "abfs", "gs", "az", "memory")
-
-
-class CaptureError(Exception):
-    """The capture can't be written or read; the message says why in one line."""
 
 
 class Segment(NamedTuple):

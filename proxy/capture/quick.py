@@ -91,7 +91,7 @@ class Quick:
         self._tables = Tables()
         self._block = Block(self._tables)
         self._whos: dict[tuple[int, str | None, str | None], int] = {}
-        self._plain: dict[tuple[int, str], What] = {}
+        self._plain: dict[tuple[int, str], int] = {}
         self._short: dict[tuple[int, bytes, bytes], What] = {}
         self._long: dict[tuple[int, bytes], tuple[bytes, What]] = {}
         self._seen: dict[tuple[Any, ...], int] = {}
@@ -126,7 +126,9 @@ class Quick:
         api_key = exchange.api_key
         count = ALL_TOLD
         if not self._reads_bodies or exchange.request is None:
-            what = self._plainly(exchange)
+            what = self._plain.get((api_key << 8 | exchange.api_version, exchange.outcome), -1)
+            if what < 0:
+                what = self._plainly(exchange)
         elif api_key in _SKIMMED:
             found = self._lane(exchange) if api_key == _PRODUCE else None
             if found is None:
@@ -185,13 +187,9 @@ class Quick:
 
     def _plainly(self, exchange: Exchange) -> int:
         """An exchange of which nothing was kept but its header."""
-        key = (exchange.api_key << 8 | exchange.api_version, exchange.outcome)
-        what = self._plain.get(key)
-        if what is None:
-            what = self._plain[key] = What(_values(exchange))
-            what.index = len(self._tables.whats)
-            self._tables.whats.append(what)
-        return what.index
+        what = self._plain[exchange.api_key << 8 | exchange.api_version, exchange.outcome] = len(self._tables.whats)
+        self._tables.whats.append(What(_values(exchange)))
+        return what
 
     def _known(self, exchange: Exchange) -> What | None:
         request, response = exchange.request, exchange.response

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from proxy.capture.journal import JournalError, LeftJournal, try_lock
-from proxy.capture.place import CaptureError, Place, Segment, open_place
+from proxy.capture.limits import CaptureError
+from proxy.capture.place import Place, Segment, open_place
 from proxy.capture.segment import JOURNAL_SUFFIX
 
 FRAMES: Final = ("request_frame", "response_frame")

@@ -11,7 +11,6 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -20,50 +19,18 @@ import pyarrow as pa
 
 from proxy.capture.block import Block
 from proxy.capture.journal import Journal, JournalError
-from proxy.capture.place import CaptureError, Place
+from proxy.capture.limits import UNMADE, CaptureError, Limits, Losses
+from proxy.capture.place import Place
 from proxy.capture.rows import Row, Rows
 from proxy.capture.schema import EXCHANGE, batch_of, batch_of_block, batch_of_nothing, batch_of_odd, in_time
 from proxy.capture.segment import JOURNAL_SUFFIX, finish, hidden
+from proxy.memory import give_back
 
 log = logging.getLogger("notleader.capture")
 
-UNMADE: Final = "could not be made into rows (the log says why)"
 _RETRY_S: Final = 1.0
 _SMALLEST_ROOM: Final = 256 << 10  # beside what is to be written: footers, folders, other people's files
 _BUFFER_BYTES: Final = 8 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """When things happen to the files; None: never."""
-
-    flush_s: float = 0.5
-    rotate_s: float = 10.0
-    rotate_bytes: int = 128 << 20
-    keep_s: float | None = None
-    keep_bytes: int | None = None
-
-
-class Losses:
-    """Rows that were not written, by reason, with the first and the last moment (µs) of each."""
-
-    def __init__(self) -> None:
-        self._by_reason: dict[str, list[int]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._by_reason)
-
-    def add(self, reason: str, rows: int, first_us: int, last_us: int) -> None:
-        known = self._by_reason.setdefault(reason, [0, first_us, last_us])
-        known[0] += rows
-        known[1] = min(known[1], first_us)
-        known[2] = max(known[2], last_us)
-
-    def take(self) -> list[tuple[str, int, int, int]]:
-        """(reason, rows, first_us, last_us) of all, forgotten here afterwards."""
-        taken = [(reason, *counted) for reason, counted in self._by_reason.items()]
-        self._by_reason.clear()
-        return taken  # type: ignore[return-value]
 
 
 class Recording:
@@ -284,6 +251,8 @@ class Recording:
             self._unfinished.popleft()
             journal.remove()
             self.segments += 1
+            if self.segments == 1:
+                give_back()  # writing Parquet for the first time has loaded the rest of Arrow
         if self._stopped is None:
             self.error = None
 

@@ -23,6 +23,7 @@ from proxy.wire.records import iter_batches, iter_records
 from proxy.wire.schemas import Field
 from proxy.wire.view import Request, Response
 
+SCHEMA_VERSION: Final = 1
 COLUMNS: Final = (
     "run_id",
     "proxy_id",

@@ -73,7 +73,25 @@ EXCHANGE = pa.schema(
         ("response_frame", pa.binary()),
     ]
 )
-SCHEMA_VERSION = 1
+
+# Numbers hardly repeat, and what repeats among them is compressed well enough: dictionaries are for text alone.
+TEXTS = [
+    *(field.name for field in EXCHANGE if pa.types.is_string(field.type)),
+    *(f"{name}.list.element" for name in ("fault_names", "fault_kinds")),
+    *(f"partitions.list.element.{field.name}" for field in PARTITION if pa.types.is_string(field.type)),
+]
+# Times and counters grow by little from row to row.
+GROWING = [
+    "connection_id",
+    "exchange_seq",
+    "correlation_id",
+    "request_at_us",
+    "forwarded_at_us",
+    "broker_responded_at_us",
+    "response_at_us",
+]
+# What readers prune row groups by.
+ASKED_FOR = ["request_at_us", "event", "api_name", "client_id", "group_id", "error_code", "outcome"]
 
 
 def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:
@@ -235,8 +253,8 @@ def in_time(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
     table = pa.Table.from_batches(batches, EXCHANGE)
-    at = pc.coalesce(table["response_at_us"], table["request_at_us"])
-    return table.take(pc.sort_indices(at, null_placement="at_start")).combine_chunks().to_batches()[0]
+    at = pc.coalesce(table["response_at_us"], table["request_at_us"], 0)
+    return table.take(pc.sort_indices(at)).combine_chunks().to_batches()[0]
 
 
 def batch_of_odd(rows: Sequence[Row]) -> tuple[pa.RecordBatch, int]:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from proxy.capture.journal import JournalError, LeftJournal, try_lock
 from proxy.capture.place import Place
 from proxy.capture.rows import gap_row
-from proxy.capture.schema import EXCHANGE, batch_of
+from proxy.capture.schema import ASKED_FOR, EXCHANGE, GROWING, TEXTS, batch_of
 
 log = logging.getLogger("notleader.capture")
 
@@ -51,7 +51,14 @@ def finish(journal: Path, place: Place, spool: Path, extra: Iterable[pa.RecordBa
 def _write(file: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
     rows = 0
     with file.open("wb") as sink:
-        with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+        with pq.ParquetWriter(
+            sink,
+            schema,
+            compression="zstd",
+            use_dictionary=TEXTS,
+            column_encoding=dict.fromkeys(GROWING, "DELTA_BINARY_PACKED"),
+            write_statistics=ASKED_FOR,
+        ) as writer:
             for group in _row_groups(batches):
                 writer.write_table(pa.Table.from_batches(group))
                 rows += sum(batch.num_rows for batch in group)

@@ -8,6 +8,8 @@ The thread shares the interpreter with the loop, so it comes in bursts (waking i
 the rows themselves) and lets go of the interpreter often while it works.
 """
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import logging
@@ -16,16 +18,19 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from proxy.capture.block import Block
-from proxy.capture.place import CaptureError, Place
+from proxy.capture.limits import UNMADE, Limits, Losses
 from proxy.capture.quick import Quick
-from proxy.capture.recording import UNMADE, Limits, Losses, Recording
-from proxy.capture.rows import COLUMNS, Row, Rows
-from proxy.capture.schema import SCHEMA_VERSION
-from proxy.capture.segment import Salvaged, salvage
+from proxy.capture.rows import COLUMNS, SCHEMA_VERSION, Row, Rows
 from proxy.inflight import ConnectionEvent, Exchange
+
+if TYPE_CHECKING:
+    # These load Arrow, which a proxy that writes no files can do without.
+    from proxy.capture.place import Place
+    from proxy.capture.recording import Recording
+    from proxy.capture.segment import Salvaged
 
 log = logging.getLogger("notleader.capture")
 
@@ -36,7 +41,6 @@ _SALVAGE_GRACE_S: Final = 5.0
 _PAUSE_S: Final = 0.2
 _WATCHED_PAUSE_S: Final = 0.02
 _HAND_OVER_ROWS: Final = 1000
-_HAND_OVER_QUICK_ROWS: Final = 20_000
 _ERROR_CODE: Final = COLUMNS.index("error_code")
 _BURST_S: Final = 0.05
 _BURST_ROWS: Final = 10_000
@@ -102,10 +106,13 @@ class CaptureWriter:
         self.place = place
         self._rows = rows
         self._quick = quick
+        self._take_quickly = None if quick is None else quick.take
         self._tell_errors = tell_errors
         self._aside: list[Entry] = []
         self._recording: Recording | None = None
         if place is not None:
+            from proxy.capture.recording import Recording
+
             kept = {"notleader.schema_version": str(SCHEMA_VERSION), **(metadata or {})}
             self._recording = Recording(place, place.spool(spool), rows, kept, limits or Limits())
         self._max_pending_rows = max_pending_rows
@@ -173,13 +180,19 @@ class CaptureWriter:
         """How long what was recorded may wait to be handed over: not at all long while somebody looks."""
         return _WATCHED_PAUSE_S if self._readers else _PAUSE_S
 
-    def record(self, entry: Entry) -> bool:
-        """Take a finished exchange or an event; True when what is here should be handed over now."""
+    def record(self, entry: Entry) -> None:
+        """Take a finished exchange or an event; a few times a second `hand_over` has to be called."""
         # Readers want rows, and in their order.
-        if self._quick is None or self._readers or type(entry) is not Exchange or not self._quick.take(entry):
-            self._aside.append(entry)
-            return len(self._aside) >= _HAND_OVER_ROWS
-        return len(self._quick) >= _HAND_OVER_QUICK_ROWS
+        if (
+            type(entry) is Exchange
+            and self._take_quickly is not None
+            and not self._readers
+            and self._take_quickly(entry)
+        ):
+            return
+        self._aside.append(entry)
+        if len(self._aside) >= _HAND_OVER_ROWS:
+            self.hand_over()
 
     def hand_over(self) -> None:
         """Give what was recorded to the thread."""
@@ -412,6 +425,8 @@ class CaptureWriter:
     def _salvage(self) -> None:
         assert self.place is not None
         assert self._recording is not None
+        from proxy.capture.segment import salvage
+
         try:
             found = salvage(self.place, self._recording.spool)
         except Exception:
@@ -426,6 +441,3 @@ def say_salvaged(found: Salvaged) -> str:
     if found.path is None:
         return f"{found.journal} was left behind by a killed proxy: {found.problem}"
     return f"a killed proxy left {found.rows} rows unfinished: they are in {found.path} now"
-
-
-__all__ = ["CaptureError", "CaptureWriter", "Entry", "Limits", "say_salvaged"]

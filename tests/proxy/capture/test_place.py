@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from proxy.capture.place import CaptureError, Place, open_place
+from proxy.capture.limits import CaptureError, Limits
+from proxy.capture.place import Place, open_place
 from proxy.capture.reading import Capture
-from proxy.capture.recording import Limits, Recording
+from proxy.capture.recording import Recording
 from proxy.capture.segment import salvage
 from tests.proxy.capture.entries import METADATA, maker, numbers, read, rows_of
 

@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from proxy.capture.journal import Journal, LeftJournal
-from proxy.capture.place import CaptureError, Place, open_place
-from proxy.capture.recording import Limits, Recording
+from proxy.capture.limits import CaptureError, Limits
+from proxy.capture.place import Place, open_place
+from proxy.capture.recording import Recording
 from proxy.capture.segment import salvage
 from tests.proxy.capture.entries import METADATA, PROXY, RUN, gaps, hidden_files, maker, numbers, read, rows_of
 

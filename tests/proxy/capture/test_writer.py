@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from proxy.capture.filter import compile_filter
+from proxy.capture.limits import Limits
 from proxy.capture.place import open_place
 from proxy.capture.rows import Level, Row, Rows
-from proxy.capture.writer import CaptureWriter, Limits
+from proxy.capture.writer import CaptureWriter
 from tests.proxy.capture.entries import METADATA, PROXY, RUN, exchange, gaps, numbers, read
 
 
