@@ -19,6 +19,7 @@ tshark tshark
 kcat kcat
 ip iproute2
 iptables iptables
+nft nftables
 PROGRAMS
 [ -n "$packages" ] || exit 0
 

@@ -7,12 +7,20 @@ from collections.abc import Iterator
 import pytest
 
 from proxy.lab.kafka import KafkaCluster
+from tests.integration.doors import ManyDoors
+
+# Members are missed, and heartbeats due, sooner than a broker's defaults allow.
+_QUICK_GROUPS = {
+    "group.min.session.timeout.ms": "100",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "300",
+}
 
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaCluster]:
     """One broker of the newest Kafka 4.x; topics are not created by themselves."""
-    with KafkaCluster("4", auto_create_topics=False) as cluster:
+    with KafkaCluster("4", auto_create_topics=False, properties=_QUICK_GROUPS) as cluster:
         yield cluster
 
 
@@ -24,7 +32,7 @@ def kafka39() -> Iterator[KafkaCluster]:
 
 
 @pytest.fixture(scope="session")
-def kafka3() -> Iterator[KafkaCluster]:
+def kafka3() -> Iterator[ManyDoors]:
     """Three brokers of the newest Kafka 4.x; a test that stops a node starts it again."""
-    with KafkaCluster("4", nodes=3, auto_create_topics=False) as cluster:
+    with ManyDoors("4", nodes=3, auto_create_topics=False) as cluster:
         yield cluster

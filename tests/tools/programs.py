@@ -22,6 +22,7 @@ PACKAGES = {
     "kcat": "kcat",
     "ip": "iproute2",
     "iptables": "iptables",
+    "nft": "nftables",
 }
 
 

@@ -1,86 +1,99 @@
 """Run inside a network namespace of its own: a client's time to error behind a firewall's DROP and behind `blackhole`.
 
-Prints JSON: {"established": [DROP seconds, blackhole seconds], "dial": [DROP seconds, blackhole seconds]}.
+Two proxies stand before one real Kafka: the ports of the first are walled, the second has the fault. Prints JSON: what
+was measured → [seconds behind DROP, seconds behind blackhole].
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import subprocess
 import time
+from collections.abc import Awaitable
+from pathlib import Path
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.conn import AIOKafkaConnection, create_conn
+from aiokafka.errors import KafkaError
+from aiokafka.protocol.admin import ApiVersionRequest
 
 from faults.schema import parse_fault_document
 from proxy.config import load
+from proxy.lab.kafka import KafkaCluster
 from proxy.server import Proxy
 
-_USER_TIMEOUT_MS = 3000
-_SYN_RETRIES = 1  # one second, then two more
+# Both of this namespace alone: the kernel gives up a connection, and a connection attempt, after three seconds odd.
+_GIVE_UP_SOON = {"tcp_retries2": 3, "tcp_syn_retries": 1}
+_PATIENT_MS = 30_000
+_SEND_TIMEOUT_MS = 5000
 
 
-def connected(port: int) -> socket.socket:
-    """A connection whose kernel gives up when nothing is acknowledged for three seconds."""
-    sock = socket.create_connection(("127.0.0.1", port))
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _USER_TIMEOUT_MS)
-    return sock
-
-
-def seconds_to_error(sock: socket.socket) -> float:
-    """How long a request that nobody takes is believed in."""
-    started = time.monotonic()
-    sock.sendall(b"request")
-    try:
-        sock.recv(1)
-    except TimeoutError:
-        return time.monotonic() - started
-    raise AssertionError("the connection was answered or closed")
-
-
-def seconds_to_dial(port: int) -> float:
-    """How long the kernel tries to connect."""
-    sock = socket.socket()
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_SYNCNT, _SYN_RETRIES)
+async def until_error(work: Awaitable[object]) -> float:
+    """How long a client believes in something that is never answered, in seconds."""
     started = time.monotonic()
     try:
-        sock.connect(("127.0.0.1", port))
-    except TimeoutError:
+        async with asyncio.timeout(25):
+            await work
+    except (KafkaError, OSError) as error:
+        if isinstance(error, TimeoutError) and error.errno is None:
+            raise
         return time.monotonic() - started
-    raise AssertionError("somebody answered the SYN")
+    raise AssertionError("somebody answered")
 
 
-def drop(port: int) -> None:
+async def connection(proxy: Proxy) -> AIOKafkaConnection:
+    return await create_conn(proxy.listen.host, proxy.listen.port, request_timeout_ms=_PATIENT_MS)
+
+
+def producer(proxy: Proxy, timeout_ms: int) -> AIOKafkaProducer:
+    return AIOKafkaProducer(bootstrap_servers=str(proxy.listen), request_timeout_ms=timeout_ms)
+
+
+def drop(ports: set[int]) -> None:
     """What an administrator types."""
     rules = f"""
         table inet wall {{
             chain input {{
                 type filter hook input priority 0
-                tcp dport {port} drop
+                tcp dport {{ {", ".join(map(str, sorted(ports)))} }} drop
             }}
         }}
     """
     subprocess.run(["nft", "-f", "-"], input=rules, text=True, check=True)
 
 
-async def main() -> None:
-    loop = asyncio.get_running_loop()
-    broker = await loop.create_server(asyncio.Protocol, "127.0.0.1", 0)
-    walled = await loop.create_server(asyncio.Protocol, "127.0.0.1", 0)
-    kafka = f"127.0.0.1:{broker.sockets[0].getsockname()[1]}"
-    proxy = Proxy(load({"kafka": kafka, "listen": "127.0.0.1:0", "admin": None, "connect_timeout_ms": 200}))
-    await proxy.start()
-    ports = [walled.sockets[0].getsockname()[1], proxy.listen.port]
-    clients = [await loop.run_in_executor(None, connected, port) for port in ports]
-    await asyncio.sleep(0.3)
-    drop(ports[0])
-    proxy.plan.add(parse_fault_document({"kind": "blackhole"}), proxy.now_us())
-    proxy.plan_changed()
-    established = [loop.run_in_executor(None, seconds_to_error, client) for client in clients]
-    dialled = [loop.run_in_executor(None, seconds_to_dial, port) for port in ports]
-    measured = {"established": await asyncio.gather(*established), "dial": await asyncio.gather(*dialled)}
-    print(json.dumps(measured))
-    await proxy.stop()
+async def measured(bootstrap: str) -> dict[str, list[float]]:
+    proxies = [Proxy(load({"kafka": bootstrap, "listen": "127.0.0.1:0", "admin": None})) for _ in range(2)]
+    for proxy in proxies:
+        await proxy.start()
+    connections = [await connection(proxy) for proxy in proxies]
+    producers = [producer(proxy, _SEND_TIMEOUT_MS) for proxy in proxies]
+    for each in producers:
+        await each.start()
+        await each.send_and_wait("walled", b"before")
+    walled, holed = proxies
+    drop({walled.listen.port, *(entry.listen_port for entry in walled.brokers())})
+    holed.plan.add(parse_fault_document({"kind": "blackhole"}), holed.now_us())
+    holed.plan_changed()
+    dialling = [producer(proxy, _PATIENT_MS) for proxy in proxies]
+    works = {
+        "an established connection": [each.send(ApiVersionRequest()) for each in connections],
+        "a producer that has sent before": [each.send_and_wait("walled", b"after") for each in producers],
+        "a new connection": [connection(proxy) for proxy in proxies],
+        "a new producer": [each.start() for each in dialling],
+    }
+    tasks = {name: [asyncio.create_task(until_error(work)) for work in both] for name, both in works.items()}
+    return {name: [await task for task in both] for name, both in tasks.items()}
+
+
+def main() -> None:
+    for name, value in _GIVE_UP_SOON.items():
+        Path("/proc/sys/net/ipv4", name).write_text(str(value))
+    with KafkaCluster("4", auto_create_topics=False) as kafka:
+        kafka.create_topic("walled")
+        print(json.dumps(asyncio.run(measured(kafka.bootstrap))), flush=True)
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

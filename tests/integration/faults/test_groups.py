@@ -41,7 +41,7 @@ def member(proxy: Proxy, topic: str, **options: Any) -> AIOKafkaConsumer:
         group_id=topic,
         auto_offset_reset="earliest",
         heartbeat_interval_ms=200,
-        session_timeout_ms=6000,
+        session_timeout_ms=1500,
         retry_backoff_ms=50,
         enable_auto_commit=False,
         **options,
@@ -127,13 +127,17 @@ async def test_a_join_that_is_held_takes_as_long(kafka: KafkaCluster, proxy_for:
 
 async def test_a_transaction_outlives_a_coordinator_in_trouble(kafka: KafkaCluster, proxy_for: ProxyFor) -> None:
     kafka.create_topic("transacted", partitions=3)
-    rules = [
+    transaction = {"transactional_id": "tx*"}
+    rules: list[dict[str, Any]] = [
         error("InitProducerId", "CONCURRENT_TRANSACTIONS", 2),
         error("AddPartitionsToTxn", "CONCURRENT_TRANSACTIONS"),
         error("AddOffsetsToTxn", "COORDINATOR_LOAD_IN_PROGRESS"),
         error("TxnOffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS"),
         error("EndTxn", "CONCURRENT_TRANSACTIONS"),
-        {"name": "slow", "kind": "delay", "delay_ms": 300, "match": {"api_key": "EndTxn", "transactional_id": "tx*"}},
+        *(
+            {"name": f"slow-{key}", "kind": "delay", "delay_ms": 300, "match": {"api_key": key, **transaction}}
+            for key in ("InitProducerId", "AddPartitionsToTxn", "EndTxn")
+        ),
     ]
     async with proxy_for(kafka.bootstrap, faults=rules) as proxy:
         producer = AIOKafkaProducer(bootstrap_servers=str(proxy.listen), transactional_id="tx-1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from pathlib import Path
@@ -21,6 +22,7 @@ from aiokafka.errors import (
 from proxy.lab.kafka import KafkaCluster
 from proxy.server import Proxy
 from proxy.wire.names import ApiKey
+from tests.clients.raw import connected
 from tests.integration.faults.conftest import add, remove
 from tests.integration.faults.test_leaders import count, java, until
 from tests.integration.proxy.conftest import ProxyFor
@@ -52,9 +54,11 @@ async def test_delay(kafka: KafkaCluster, proxy_for: ProxyFor, phase: str) -> No
         assert 0.7 < await seconds_to_send(proxy, topic) < 2
 
 
-async def test_stall_until_released(kafka: KafkaCluster, proxy_for: ProxyFor) -> None:
-    kafka.create_topic("stalled", partitions=1)
-    rule = {"name": "s", "kind": "stall", "match": {"api_key": "Produce"}, "trigger": {"skip": 1}}
+@pytest.mark.parametrize("phase", ["before_broker", "after_broker"])
+async def test_stall_until_released(kafka: KafkaCluster, proxy_for: ProxyFor, phase: str) -> None:
+    topic = f"stalled-{phase.replace('_', '-')}"
+    kafka.create_topic(topic, partitions=1)
+    rule = {"name": "s", "kind": "stall", "phase": phase, "match": {"api_key": "Produce"}, "trigger": {"skip": 1}}
     async with proxy_for(kafka.bootstrap, faults=[rule]) as proxy:
 
         async def release() -> None:
@@ -64,7 +68,7 @@ async def test_stall_until_released(kafka: KafkaCluster, proxy_for: ProxyFor) ->
             proxy.plan_changed()
 
         releasing = asyncio.create_task(release())
-        assert 0.6 < await seconds_to_send(proxy, "stalled") < 3
+        assert 0.6 < await seconds_to_send(proxy, topic) < 3
         await releasing
 
 
@@ -79,13 +83,121 @@ async def test_drop_request(kafka: KafkaCluster, proxy_for: ProxyFor) -> None:
             assert (await producer.send_and_wait("unheard", b"first", partition=0)).offset == 0, "it never got there"
 
 
-async def test_close(kafka: KafkaCluster, proxy_for: ProxyFor) -> None:
-    kafka.create_topic("closed", partitions=1)
-    rule = {"name": "c", "kind": "close", "match": {"api_key": "Produce"}, "trigger": {"skip": 1}}
-    async with proxy_for(kafka.bootstrap, faults=[rule]) as proxy:
-        await seconds_to_send(proxy, "closed", enable_idempotence=True)
+@pytest.mark.parametrize("later", ["hold", "pass"])
+async def test_a_lost_answer_and_the_one_behind_it(kafka: KafkaCluster, proxy_for: ProxyFor, later: str) -> None:
+    """A client that pipelines: librdkafka and Java do; here what it does on the wire, without waiting."""
+    async with proxy_for(kafka.bootstrap) as proxy:
+        for number, kind in enumerate(("drop_request", "drop_response")):
+            rules = {"drop_request": {"kind": "drop_request", "later": later}}
+            rules["drop_response"] = {"kind": "drop_response", "later": later}
+            add(proxy, name=f"lost-{number}", match={"api_key": "ApiVersions"}, **rules[kind])
+            read, write = await asyncio.open_connection(*proxy.listen)
+            for asked in (1, 2):
+                write.write(bytes.fromhex(f"0000000a 0012 0000 0000000{asked} ffff"))
+            if later == "pass":
+                async with asyncio.timeout(5):
+                    assert (await read.readexactly(8))[4:] == b"\0\0\0\2", "it overtakes the lost one"
+            else:
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.3):
+                        await read.read(1)
+            write.close()
+
+
+@pytest.mark.parametrize("kind", ["close", "reset"])
+@pytest.mark.parametrize("phase", ["before_broker", "after_broker", "connection"])
+async def test_a_connection_that_ends_is_made_again(
+    kafka: KafkaCluster, proxy_for: ProxyFor, kind: str, phase: str
+) -> None:
+    topic = f"{kind}-{phase.replace('_', '-')}"
+    kafka.create_topic(topic, partitions=1)
+    match = {"node_id": 1} if phase == "connection" else {"api_key": "Produce"}
+    rules = {
+        "close": {"name": "c", "kind": "close", "phase": phase, "match": match},
+        "reset": {"name": "c", "kind": "reset", "phase": phase, "match": match},
+    }
+    async with proxy_for(kafka.bootstrap, faults=[rules[kind]]) as proxy:
+        async with AIOKafkaProducer(bootstrap_servers=str(proxy.listen), retry_backoff_ms=50) as producer:
+            offset = (await producer.send_and_wait(topic, b"v", partition=0)).offset
+        assert offset == (1 if phase == "after_broker" else 0), "what was applied before the end is there twice"
         assert proxy.plan.get("c").hits == 1
-        assert proxy.counters.connections_opened["broker-1"] >= 2, "the client has connected again"
+        assert proxy.counters.connections_opened["broker-1"] >= 2
+
+
+async def test_a_refusal_of_what_was_applied_is_a_duplicate(kafka: KafkaCluster, proxy_for: ProxyFor) -> None:
+    kafka.create_topic("applied", partitions=3)
+    refusal = {"kind": "error", "error_code": 6, "phase": "after_broker", "match": {"api_key": "Produce"}}
+    async with proxy_for(kafka.bootstrap, faults=[refusal]) as proxy:
+        assert await produced(proxy, "applied", 1) == [(0, 1)]
+        assert await consumed(proxy, "applied", 2) == [b"v0", b"v0"]
+
+
+@pytest.mark.parametrize("kind", ["truncate", "oversized_frame"])
+@pytest.mark.parametrize("phase", ["before_broker", "after_broker"])
+async def test_a_torn_or_absurd_frame_costs_a_connection(
+    kafka: KafkaCluster, proxy_for: ProxyFor, kind: str, phase: str
+) -> None:
+    topic = f"{kind}-{phase}".replace("_", "-")
+    kafka.create_topic(topic, partitions=1)
+    rules = {
+        "truncate": {"name": "t", "kind": "truncate", "phase": phase, "after_bytes": 11},
+        "oversized_frame": {"name": "t", "kind": "oversized_frame", "phase": phase, "length": -1, "close": True},
+    }
+    rule = {**rules[kind], "match": {"api_key": "Produce"}}
+    async with proxy_for(kafka.bootstrap, faults=[rule]) as proxy:
+        async with AIOKafkaProducer(
+            bootstrap_servers=str(proxy.listen), retry_backoff_ms=50, enable_idempotence=True
+        ) as producer:
+            assert (await producer.send_and_wait(topic, b"v", partition=0)).offset == 0, "retried, and applied once"
+        assert proxy.plan.get("t").hits == 1
+
+
+@pytest.mark.parametrize("direction", ["request", "response", "both"])
+async def test_a_thin_line_is_slow_the_way_it_is_thin(kafka: KafkaCluster, proxy_for: ProxyFor, direction: str) -> None:
+    topic = f"thin-{direction}"
+    kafka.create_topic(topic, partitions=1)
+    record = bytes(50_000)
+    async with proxy_for(kafka.bootstrap) as proxy:
+        place = TopicPartition(topic, 0)
+        async with (
+            AIOKafkaProducer(bootstrap_servers=str(proxy.listen)) as producer,
+            reader(proxy, auto_offset_reset="earliest") as consumer,
+        ):
+            consumer.assign([place])
+            await producer.send_and_wait(topic, record, partition=0)
+            await consumer.getone()
+            add(proxy, name="slice", kind="slice", average_bytes=10_000, delay_us=1000, direction=direction)
+            add(proxy, name="thin", kind="bandwidth", rate_bytes_per_s=100_000, direction=direction)
+            started = time.monotonic()
+            await producer.send_and_wait(topic, record, partition=0)
+            sent = time.monotonic() - started
+            remove(proxy, "thin")
+            remove(proxy, "slice")
+            assert (await consumer.getone()).value == record
+            consumer.seek(place, 0)
+            add(proxy, name="slice", kind="slice", average_bytes=10_000, delay_us=1000, direction=direction)
+            add(proxy, name="thin", kind="bandwidth", rate_bytes_per_s=100_000, direction=direction)
+            started = time.monotonic()
+            assert (await consumer.getone()).value == record
+            read = time.monotonic() - started
+        slow = {"request": [sent], "response": [read], "both": [sent, read]}[direction]
+        assert min(slow) > 0.4
+
+
+@pytest.mark.parametrize("part", ["crc", "records", "length", "compression"])
+async def test_a_damaged_batch_is_not_appended(kafka: KafkaCluster, proxy_for: ProxyFor, part: str) -> None:
+    topic = f"damaged-{part}"
+    kafka.create_topic(topic, partitions=3)
+    rule = {"name": "p", "kind": "corrupt", "phase": "before_broker", "part": part, "match": {"api_key": "Produce"}}
+    async with proxy_for(kafka.bootstrap, faults=[rule]) as proxy:
+        # For an unknown codec brokers have no error: they say one that is retried, or that the checksum is wrong.
+        refused = contextlib.suppress(KafkaError) if part == "compression" else pytest.raises(KafkaError)
+        with refused:
+            await produced(proxy, topic, 1, request_timeout_ms=1500)
+        assert proxy.plan.get("p").hits == 1
+        ((_, offset),) = await produced(proxy, topic, 1)
+        assert offset == 0 or part == "compression"
+        assert await consumed(proxy, topic, offset + 1) == [b"v0"] * (offset + 1)
 
 
 async def test_corrupt_records_are_refused_by_the_broker_and_by_the_consumer(
@@ -122,7 +234,7 @@ async def test_reordered_partitions_reach_their_own_records(kafka: KafkaCluster,
 
 async def test_offset_lie_and_an_offset_out_of_range(kafka: KafkaCluster, proxy_for: ProxyFor) -> None:
     kafka.create_topic("lied-about", partitions=1)
-    lie = {"name": "lie", "kind": "offset_lie", "add": -3, "match": {"topic": "lied-about"}}
+    lie = {"name": "lie", "kind": "offset_lie", "add": -3, "match": {"topic": "lied-about"}, "asked": "latest"}
     async with proxy_for(kafka.bootstrap, faults=[lie]) as proxy:
         async with AIOKafkaProducer(bootstrap_servers=str(proxy.listen)) as producer:
             for number in range(5):
@@ -133,6 +245,11 @@ async def test_offset_lie_and_an_offset_out_of_range(kafka: KafkaCluster, proxy_
                 {place: 2},
                 {place: 5},
             ]
+            add(proxy, name="begin", kind="offset_lie", offset=3, asked="earliest", match={"topic": "lied-about"})
+            assert await consumer.beginning_offsets([place]) == {place: 3}
+            add(proxy, name="any", kind="offset_lie", offset=4, asked="any", trigger={"times": 2})
+            both = [await consumer.beginning_offsets([place]), await consumer.end_offsets([place])]
+            assert both == [{place: 4}, {place: 4}]
             add(proxy, name="range", kind="error", error_code="OFFSET_OUT_OF_RANGE", match={"api_key": "Fetch"})
             consumer.assign([place])
             consumer.seek(place, 4)
@@ -141,7 +258,44 @@ async def test_offset_lie_and_an_offset_out_of_range(kafka: KafkaCluster, proxy_
                     await consumer.getone()
 
 
-async def test_stale_and_wrong_metadata_send_the_client_to_a_broker_that_refuses(
+async def test_stale_metadata_hides_a_leader_that_has_moved(kafka3: KafkaCluster, proxy_for: ProxyFor) -> None:
+    kafka3.create_topic("frozen", partitions=1)
+    former = kafka3.leader("frozen", 0)
+    async with proxy_for(kafka3.bootstrap) as proxy:
+        await seconds_to_send(proxy, "frozen")
+        add(proxy, name="stale", kind="stale_metadata", match={"topic": "frozen"}, trigger={"times": "forever"})
+        moved_to = await led_by_another(kafka3, "frozen", former)
+        async with AIOKafkaProducer(
+            bootstrap_servers=str(proxy.listen), retry_backoff_ms=50, metadata_max_age_ms=200
+        ) as producer:
+            sending = asyncio.create_task(producer.send_and_wait("frozen", b"v", partition=0))
+            await until(lambda: proxy.plan.get("stale").hits > 2)
+            assert producer.client.cluster.leader_for_partition(TopicPartition("frozen", 0)) == former
+            assert not sending.done(), "the former leader refuses, and the client is sent back to it"
+            remove(proxy, "stale")
+            await sending
+            assert producer.client.cluster.leader_for_partition(TopicPartition("frozen", 0)) == moved_to
+
+
+async def led_by_another(kafka: KafkaCluster, topic: str, former: int) -> int:
+    """Put the leader of partition 0 last among its replicas and elect the first; who that is."""
+    replicas = sorted(kafka.nodes, key=lambda node: (node == former, node))
+    with connected(kafka.bootstrap.partition(",")[0]) as raw:
+        partition = {"partition_index": 0, "replicas": replicas}
+        answer = raw.call(
+            ApiKey.AlterPartitionReassignments,
+            0,
+            {"timeout_ms": 5000, "topics": [{"name": topic, "partitions": [partition]}]},
+        )
+        assert answer["responses"][0]["partitions"][0]["error_code"] == 0
+        wanted = {"election_type": 0, "topic_partitions": [{"topic": topic, "partitions": [0]}], "timeout_ms": 5000}
+        await asyncio.sleep(0.3)
+        raw.call(ApiKey.ElectLeaders, 2, wanted)
+    await until(lambda: kafka.leader(topic, 0) == replicas[0])
+    return replicas[0]
+
+
+async def test_wrong_metadata_sends_the_client_to_a_broker_that_refuses(
     kafka3: KafkaCluster, proxy_for: ProxyFor, tmp_path: Path
 ) -> None:
     kafka3.create_topic("misled", partitions=3)
@@ -173,14 +327,19 @@ async def test_capped_versions_are_spoken(kafka: KafkaCluster, proxy_for: ProxyF
     assert {("Produce", 5), ("Fetch", 6)} <= spoken
 
 
-async def test_limit_and_slow_close(kafka: KafkaCluster, proxy_for: ProxyFor) -> None:
+@pytest.mark.parametrize("direction", ["request", "response", "both"])
+async def test_limit(kafka: KafkaCluster, proxy_for: ProxyFor, direction: str) -> None:
     async with proxy_for(kafka.bootstrap) as proxy:
-        add(proxy, name="limit", kind="limit", limit_bytes=50, direction="response")
+        add(proxy, name="limit", kind="limit", limit_bytes=50, direction=direction)
         producer = AIOKafkaProducer(bootstrap_servers=str(proxy.listen), request_timeout_ms=2000)
         with pytest.raises(KafkaConnectionError):
             await producer.start()
         await producer.stop()
-        remove(proxy, "limit")
+        assert proxy.plan.get("limit").hits >= 1
+
+
+async def test_slow_close(kafka: KafkaCluster, proxy_for: ProxyFor) -> None:
+    async with proxy_for(kafka.bootstrap) as proxy:
         add(proxy, name="slow", kind="slow_close", delay_ms=700)
         add(proxy, name="close", kind="close", match={"api_key": "*"})
         started = time.monotonic()

@@ -41,13 +41,12 @@ class Traffic:
 
 
 @asynccontextmanager
-async def traffic(proxy: Proxy, topic: str, partitions: int = 3) -> AsyncIterator[Traffic]:
+async def traffic(proxy: Proxy, topic: str, partitions: int = 3, **client: Any) -> AsyncIterator[Traffic]:
     """While the context is open both work; at its end everything that was sent has been read."""
     seen, stop = Traffic(), asyncio.Event()
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=str(proxy.listen), auto_offset_reset="earliest", metadata_max_age_ms=500
-    )
-    producer = AIOKafkaProducer(bootstrap_servers=str(proxy.listen), enable_idempotence=True, metadata_max_age_ms=500)
+    client = {"bootstrap_servers": str(proxy.listen), "metadata_max_age_ms": 500, **client}
+    consumer = AIOKafkaConsumer(auto_offset_reset="earliest", **client)
+    producer = AIOKafkaProducer(enable_idempotence=True, **client)
 
     async def produce(index: int) -> None:
         while not stop.is_set():
@@ -273,3 +272,25 @@ async def test_a_rolling_restart_takes_every_broker_down_once_and_loses_nothing(
 
 def listeners(proxy: Proxy) -> list[Any]:
     return list(proxy._directory.listeners.values())
+
+
+async def test_a_rolling_restart_can_be_one_of_power_cuts(kafka3: KafkaCluster, proxy_for: ProxyFor) -> None:
+    topic = "rolled-dark"
+    kafka3.create_topic(topic, partitions=1)
+    gone = kafka3.leader(topic, 0)
+    async with (
+        proxy_for(kafka3.bootstrap) as proxy,
+        AIOKafkaProducer(
+            bootstrap_servers=str(proxy.listen), request_timeout_ms=700, metadata_max_age_ms=200
+        ) as producer,
+    ):
+        assert (await producer.send_and_wait(topic, b"before", partition=0)).offset == 0
+        dark = {"kind": "rolling_restart", "how": "powered_off", "down_ms": 60_000, "election_ms": 100}
+        add(proxy, name="roll", match={"node_id": gone}, **dark)
+        during = None
+        async with asyncio.timeout(20):
+            while during is None:
+                with contextlib.suppress(KafkaError):
+                    during = await producer.send_and_wait(topic, b"during", partition=0)
+        assert {listener.node_id for listener in listeners(proxy) if listener.fate == "silent"} == {gone}
+        assert (during.offset, proxy.plan.elections.leader(topic, 0) == gone) == (1, False)

@@ -1,0 +1,158 @@
+"""Faults before brokers that want TLS or SASL: sessions that expire, leaders that move."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from tests.integration.doors import PASSWORD, ManyDoors
+from tests.integration.faults.conftest import add, remove
+from tests.integration.faults.test_leaders import (
+    assert_nothing_lost_or_twice,
+    brokers_of,
+    java,
+    rows,
+    traffic,
+    until,
+)
+from tests.integration.proxy.conftest import ProxyFor
+
+pytestmark = pytest.mark.kafka
+
+_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_JAVA_LOGIN = f"""\
+security.protocol=SASL_PLAINTEXT
+sasl.mechanism=PLAIN
+sasl.jaas.config={_MODULE} required username="alice" password="{PASSWORD}";
+"""
+_LOGIN = {
+    "security_protocol": "SASL_PLAINTEXT",
+    "sasl_mechanism": "PLAIN",
+    "sasl_plain_username": "alice",
+    "sasl_plain_password": PASSWORD,
+}
+
+
+def logins(captured: list[dict[str, Any]]) -> dict[int, int]:
+    """How often each connection that was produced on has authenticated."""
+    producing = {row["connection_id"] for row in captured if row["api_name"] == "Produce"}
+    said = [row["connection_id"] for row in captured if row["api_name"] == "SaslAuthenticate" and not row["error_code"]]
+    return {number: said.count(number) for number in producing}
+
+
+async def test_a_client_that_knows_how_authenticates_again_before_its_session_expires(
+    kafka3: ManyDoors, proxy_for: ProxyFor, tmp_path: Path
+) -> None:
+    kafka3.create_topic("expiring", partitions=1)
+    settings = tmp_path / "producer.properties"
+    settings.write_text(_JAVA_LOGIN)
+    rule = {"name": "s", "kind": "session_expiry", "session_lifetime_ms": 1500, "trigger": {"times": "forever"}}
+    async with proxy_for(
+        kafka3.bootstrap_of("SASL"), faults=[rule], capture=str(tmp_path / "capture"), capture_level="partition"
+    ) as proxy:
+        sending = ["--topic", "expiring", "--max-messages", "400", "--throughput", "100"]
+        sending += ["--producer.config", str(settings), "--bootstrap-server", str(proxy.listen)]
+        async with java(kafka3, "VerifiableProducer", *sending) as lines:
+            await until(lambda: any(line["name"] == "tool_data" for line in lines))
+        assert [line["offset"] for line in lines if line["name"] == "producer_send_success"] == list(range(400))
+        assert proxy.plan.get("s").hits >= 3
+    (again,) = logins(rows(tmp_path / "capture")).values()
+    assert again >= 3, "on the one connection, between its sends"
+
+
+async def test_a_client_that_does_not_know_how_is_cut_off_and_comes_back(
+    kafka3: ManyDoors, proxy_for: ProxyFor, tmp_path: Path
+) -> None:
+    kafka3.create_topic("expired", partitions=1)
+    rules = [
+        {"name": "s", "kind": "session_expiry", "session_lifetime_ms": 300, "trigger": {"times": "forever"}},
+        {"name": "c", "kind": "close", "match": {"api_key": "Produce"}, "trigger": {"after_ms": 300}},
+    ]
+    async with proxy_for(kafka3.bootstrap_of("SASL"), capture=str(tmp_path)) as proxy:
+        async with AIOKafkaProducer(bootstrap_servers=str(proxy.listen), enable_idempotence=True, **_LOGIN) as producer:
+            offsets = [(await producer.send_and_wait("expired", b"v", partition=0)).offset]
+            for rule in rules:
+                add(proxy, **rule)
+            while not proxy.plan.get("c").hits:
+                offsets.append((await producer.send_and_wait("expired", b"v", partition=0)).offset)
+        assert offsets == list(range(len(offsets)))
+        assert proxy.plan.get("s").hits >= 1, "it was told when it came back"
+    assert list(logins(rows(tmp_path)).values()) == [1, 1], "once on each connection"
+
+
+@pytest.mark.parametrize("door", ["TLS", "SASL"])
+async def test_a_leader_moves_where_brokers_ask_who_is_there(
+    kafka3: ManyDoors, proxy_for: ProxyFor, tmp_path: Path, door: str
+) -> None:
+    topic = f"moved-by-{door.lower()}"
+    kafka3.create_topic(topic, partitions=1)
+    true_leader = kafka3.leader(topic, 0)
+    settings: dict[str, Any]
+    authority, password = tmp_path / "ca.pem", tmp_path / "password"
+    if door == "TLS":
+        kafka3.authority.cert_pem.write_to_path(str(authority))
+        settings = {"tls_kafka": True, "tls_kafka_ca": str(authority)}
+    else:
+        password.write_text(PASSWORD + "\n")
+        settings = {"relay_sasl_mechanism": "PLAIN", "relay_sasl_username": "alice"}
+        settings["relay_sasl_password_file"] = str(password)
+    async with (
+        proxy_for(kafka3.bootstrap_of(door), capture=str(tmp_path / "capture"), **settings) as proxy,
+        traffic(proxy, topic, partitions=1, **(_LOGIN if door == "SASL" else {})) as seen,
+    ):
+        await seen.more(0, 10)
+        add(proxy, name="move", kind="leader_move", match={"topic": topic})
+        await seen.more(0, 30)
+        (move,) = proxy.plan.elections.moves()
+        remove(proxy, "move")
+        await seen.more(0, 20)
+    assert_nothing_lost_or_twice(seen)
+    for api_name in ("Produce", "Fetch"):
+        served = brokers_of(rows(tmp_path / "capture"), api_name, topic, 0)
+        assert served == [true_leader, move.leader_id, true_leader]
+
+
+async def test_a_proxy_that_is_not_let_in_ends_the_connection_and_says_why(
+    kafka3: ManyDoors, proxy_for: ProxyFor, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = "not-let-in"
+    kafka3.create_topic(topic, partitions=1)
+    (tmp_path / "password").write_text("wrong-one")
+    settings = {"relay_sasl_mechanism": "PLAIN", "relay_sasl_username": "alice"}
+    settings["relay_sasl_password_file"] = str(tmp_path / "password")
+    async with (
+        proxy_for(kafka3.bootstrap_of("SASL"), **settings) as proxy,
+        AIOKafkaProducer(bootstrap_servers=str(proxy.listen), metadata_max_age_ms=200, **_LOGIN) as producer,
+    ):
+        assert (await producer.send_and_wait(topic, b"before", partition=0)).offset == 0
+        add(proxy, name="move", kind="leader_move", match={"topic": topic})
+        sending = asyncio.create_task(producer.send_and_wait(topic, b"after", partition=0))
+        await until(lambda: any("doesn't let the proxy in" in message for message in caplog.messages))
+        remove(proxy, "move")
+        assert (await sending).offset == 1
+    assert "SASL_AUTHENTICATION_FAILED" in caplog.text
+    assert "wrong-one" not in caplog.text
+
+
+async def test_a_leader_that_can_not_move_for_a_client_with_sasl_stays_and_says_why(
+    kafka3: ManyDoors, proxy_for: ProxyFor, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = "moved-without"
+    kafka3.create_topic(topic, partitions=1)
+    with caplog.at_level(logging.WARNING, "notleader"):
+        async with proxy_for(kafka3.bootstrap_of("SASL")) as proxy:
+            async with AIOKafkaProducer(
+                bootstrap_servers=str(proxy.listen), enable_idempotence=True, metadata_max_age_ms=300, **_LOGIN
+            ) as producer:
+                assert (await producer.send_and_wait(topic, b"before", partition=0)).offset == 0
+                add(proxy, name="move", kind="leader_move", match={"topic": topic})
+                assert (await producer.send_and_wait(topic, b"after", partition=0)).offset == 1
+            assert proxy.plan.elections.moves() == ()
+    said = [message for message in caplog.messages if message.startswith("fault move (leader_move) can't be applied")]
+    assert len(said) == 1
+    assert "SASL" in said[0]
