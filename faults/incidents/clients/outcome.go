@@ -52,7 +52,7 @@ var writing sync.Mutex
 func Arguments() Settings {
 	settings := Settings{
 		"bootstrap": "", "topic": "", "client_id": "", "client_version": "", "mode": "produce", "group_id": "",
-		"messages": "20", "interval_ms": "100", "partition": "0", "idempotent": "false", "retries": "3",
+		"messages": "20", "interval_ms": "100", "partition": "0", "partitions": "1", "idempotent": "false", "retries": "3",
 		"request_timeout_ms": "2000", "delivery_timeout_ms": "8000", "connect_timeout_ms": "2000",
 		"metadata_max_age_ms": "300000", "budget_ms": "0", "wait_ms": "12000", "commit_every": "5", "instance_id": "",
 	}
@@ -89,8 +89,9 @@ func (settings Settings) Own() map[string]string {
 	return own
 }
 
-// Produce sends the messages at their pace and waits `wait_ms` for the last answers; send may block, done speaks once.
-func (settings Settings) Produce(send func(id string, done func(partition int32, offset int64, err error))) {
+// Produce sends the messages at their pace, to `partitions` in turn from `partition` on, and waits `wait_ms` for the last
+// answers; send may block, done speaks once.
+func (settings Settings) Produce(send func(id string, partition int32, done func(partition int32, offset int64, err error))) {
 	var open sync.WaitGroup
 	for number := 0; number < settings.Integer("messages"); number++ {
 		if number > 0 {
@@ -98,14 +99,14 @@ func (settings Settings) Produce(send func(id string, done func(partition int32,
 		}
 		said := settings.line("send")
 		said.MessageID = fmt.Sprintf("%s-%d", settings["client_id"], number)
-		said.Partition = int32(settings.Integer("partition"))
+		said.Partition = int32(settings.Integer("partition") + number%settings.Integer("partitions"))
 		said.BudgetMs = settings.Integer("budget_ms")
 		said.CalledAtUs = nowUs()
 		said.write()
 		open.Add(1)
 		var once, told sync.Mutex
 		once.Lock()
-		send(said.MessageID, func(partition int32, offset int64, err error) {
+		send(said.MessageID, said.Partition, func(partition int32, offset int64, err error) {
 			// A callback may speak before the call has returned; one line says both.
 			completed := nowUs()
 			go func() {

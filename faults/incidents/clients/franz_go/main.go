@@ -44,9 +44,9 @@ func produce(settings Settings, options []kgo.Opt) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	settings.Produce(func(id string, done func(int32, int64, error)) {
+	settings.Produce(func(id string, partition int32, done func(int32, int64, error)) {
 		record := &kgo.Record{
-			Topic: settings["topic"], Partition: int32(settings.Integer("partition")), Value: []byte(id),
+			Topic: settings["topic"], Partition: partition, Value: []byte(id),
 			Headers: []kgo.RecordHeader{{Key: "notleader-id", Value: []byte(id)}},
 		}
 		client.Produce(context.Background(), record, func(told *kgo.Record, err error) { done(told.Partition, told.Offset, err) })

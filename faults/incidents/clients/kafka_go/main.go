@@ -46,7 +46,7 @@ func produce(settings Settings) {
 			MetadataTTL: settings.Milliseconds("metadata_max_age_ms"),
 		},
 	}
-	settings.Produce(func(id string, done func(int32, int64, error)) {
+	settings.Produce(func(id string, _ int32, done func(int32, int64, error)) {
 		err := writer.WriteMessages(context.Background(), kafka.Message{
 			Value: []byte(id), Headers: []kafka.Header{{Key: "notleader-id", Value: []byte(id)}},
 		})

@@ -57,15 +57,15 @@ func produce(settings Settings) {
 		}
 	}()
 	topic := settings["topic"]
-	settings.Produce(func(id string, done func(int32, int64, error)) {
+	settings.Produce(func(id string, partition int32, done func(int32, int64, error)) {
 		delivered := make(chan kafka.Event, 1)
 		err := producer.Produce(&kafka.Message{
-			TopicPartition: kafka.TopicPartition{Topic: &topic, Partition: int32(settings.Integer("partition"))},
+			TopicPartition: kafka.TopicPartition{Topic: &topic, Partition: partition},
 			Value:          []byte(id),
 			Headers:        []kafka.Header{{Key: "notleader-id", Value: []byte(id)}},
 		}, delivered)
 		if err != nil {
-			done(int32(settings.Integer("partition")), -1, err)
+			done(partition, -1, err)
 			return
 		}
 		go func() {
