@@ -128,8 +128,11 @@ def _rust(source: Path, version: str, stages: Stages) -> list[str]:
         shutil.copy(source, package / "src")
         for path in files[1:]:
             shutil.copy(path, package)
-        _run([cargo, "build", "--quiet", "--locked", "--manifest-path", str(package / "Cargo.toml")], work, name)
-        shutil.move(package / "target" / "debug" / "program", work / "program")
+        # The crates stay built for the next change of the program.
+        target = cache_folder() / "clients" / f".cargo-{source.parent.name}-{version}"
+        places = ["--manifest-path", str(package / "Cargo.toml"), "--target-dir", str(target)]
+        _run([cargo, "build", "--quiet", "--locked", *places], work, name)
+        shutil.copy(target / "debug" / "program", work / "program")
         shutil.rmtree(package)
 
     return [str(_built(f"{source.parent.name}-{version}", files, build, stages) / "program")]
