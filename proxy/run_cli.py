@@ -81,8 +81,7 @@ def run(**options: Any) -> None:
     try:
         settings = load(flags, file)
     except ConfigError as error:
-        for problem in error.problems:
-            errors.print(f"notleader run: {problem.path}: {problem.message}", markup=False, soft_wrap=True)
+        _say_problems(error)
         raise typer.Exit(2) from error
     logging.basicConfig(
         level=logging.DEBUG if verbose else logging.INFO,
@@ -192,7 +191,11 @@ async def _serve(settings: Settings, as_json: bool, flags: dict[str, Any], file:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    proxy = Proxy(settings)
+    try:
+        proxy = Proxy(settings)
+    except ConfigError as error:
+        _say_problems(error)
+        return 2
     admin = None
     try:
         await proxy.start()
@@ -242,6 +245,11 @@ def _say_ready(proxy: Any, admin: Any, as_json: bool) -> None:
         log.info("HTTP API on http://%s", address)
     if settings.capture is not None:
         log.info("recording to %s (level %s)", settings.capture, settings.capture_level.value)
+
+
+def _say_problems(error: ConfigError) -> None:
+    for problem in error.problems:
+        errors.print(f"notleader run: {problem.path}: {problem.message}", markup=False, soft_wrap=True)
 
 
 def _say_unused(proxy: Any) -> None:

@@ -167,6 +167,55 @@ def test_check_tells_every_problem_with_its_path(tmp_path: Path, text: str, path
     assert all(told.values())
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--tls-cert", "/nowhere/cert.pem"], "tls_cert: /nowhere/cert.pem: No such file or directory"),
+        (["--relay-sasl-mechanism", "PLAIN"], "relay_sasl_password_file: is needed with relay_sasl_mechanism"),
+        (
+            [
+                *("--relay-sasl-mechanism", "PLAIN", "--relay-sasl-username", "a"),
+                *("--relay-sasl-password-file", "/nowhere/password"),
+            ],
+            "relay_sasl_password_file: /nowhere/password: No such file or directory",
+        ),
+    ],
+)
+def test_a_file_that_can_not_be_used_is_one_line_and_exit_2(flags: list[str], said: str) -> None:
+    done = run("run", "--kafka", "127.0.0.1:1", "--listen", "127.0.0.1:0", *flags)
+    assert (done.returncode, done.stderr.strip()) == (2, f"notleader run: {said}")
+
+
+def test_what_was_never_hit_is_told_at_the_end(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        """\
+kafka: 127.0.0.1:1
+listen: 127.0.0.1:0
+admin: null
+faults:
+  - {name: nobody, kind: close}
+steps:
+  - {at: 0, add: {name: early, kind: refuse, match: {listener: nowhere}}}
+  - {at: 100ms, remove: early, add: {name: late, kind: refuse, match: {listener: nowhere}}}
+  - {after: {fault: nobody, hits: 1}, clear: true}
+"""
+    )
+    command = [sys.executable, "-m", "proxy", "run", "--config", str(config), "--verbose"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if "still trying" in line and said.count("still trying") == 2:
+            process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 0
+    process.stderr.close()
+    for name in ("nobody (close)", "early (refuse)", "late (refuse)"):
+        assert f"fault {name} was never hit" in said
+    assert "1 of 3 steps were never due" in said
+
+
 def test_wrong_use_is_exit_2() -> None:
     assert run("run", "--no-such-flag").returncode == 2
     missing = run("run")
