@@ -83,6 +83,9 @@ class Form(_Model):
     told: str = Field(description="What is different, in a few words.")
     arguments: dict[str, str | int | bool] = Field(default_factory=dict, description="On top of every program's own.")
     limit_s: float | None = Field(None, gt=0)
+    must: list[str] = Field(
+        default_factory=list, description="Checks that have to find something too, in the runs that must show any."
+    )
 
 
 class World(_Model):
@@ -134,7 +137,8 @@ class Incident(_Model):
             raise IncidentError(f"{self.name} has no form {name!r} (it has: {', '.join(self.forms) or 'none'})")
         form = self.forms[name]
         clients = [c.model_copy(update={"arguments": c.arguments | form.arguments}) for c in self.clients]
-        return self.model_copy(update={"clients": clients, "limit_s": form.limit_s or self.limit_s})
+        runs = [run.model_copy(update={"must": [*run.must, *form.must]}) if run.must else run for run in self.runs]
+        return self.model_copy(update={"clients": clients, "runs": runs, "limit_s": form.limit_s or self.limit_s})
 
     def repeated(self, rounds: int) -> Incident:
         """The incident with all its runs that often, one round after the other."""
