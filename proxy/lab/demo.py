@@ -62,7 +62,7 @@ def analyse(
     words, log = folder / "verdict.txt", folder / "logs" / "spark.log"
     if importlib.util.find_spec("pyspark") is None:
         raise AnalysisError("the verdict needs Spark: pip install 'notleader[spark]'")
-    argv = [sys.executable, "-m", "spark_analysis", "analyze", "--capture", str(capture)]
+    argv = [sys.executable, "-m", "spark_analysis", "analyze", "--by-run", "--capture", str(capture)]
     argv += [*(["--outcomes", *map(str, outcomes)] if outcomes else []), "--out", str(folder / "analysis")]
     child = Child([*argv, *(["--json"] if as_json else [])], log=log, stdout=words, env=environment)
     try:

@@ -149,7 +149,7 @@ def started(needs: Cluster, stages: Stages) -> Iterator[KafkaCluster]:
 def record_on(
     kafka: KafkaCluster, incident: Incident, folder: Path, stages: Stages, commands: Commands | None = None
 ) -> Recording:
-    """Run `incident` on a Kafka that runs, with a proxy of its own; leave everything below `folder`."""
+    """Run `incident` on a Kafka that runs, each run with a proxy of its own; leave everything below `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("capture", "outcomes", "logs"):
         (folder / name).mkdir()
@@ -161,22 +161,29 @@ def record_on(
             config=topic.config,
         )
     commands = build(incident, stages) if commands is None else commands
+    # A proxy for each run: what struck in one says nothing of the next, though its rules have the same names.
+    ran = [_behind_a_proxy(kafka, incident, run, commands, folder, stages) for run in incident.runs]
+    return Recording(folder / "capture", ran)
+
+
+def _behind_a_proxy(
+    kafka: KafkaCluster, incident: Incident, run: Run, commands: Commands, folder: Path, stages: Stages
+) -> Ran:
     with contextlib.ExitStack() as stack:
         with stages.stage("proxy") as say:
             proxy = _Proxy(incident, kafka.bootstrap, folder)
             stack.callback(proxy.child.kill)
             proxy.wait_until_ready()
-            say(f"in front of it on {proxy.listen}, HTTP API on {proxy.admin}")
-        ran = [_run_once(incident, run, proxy, commands, folder, stages) for run in incident.runs]
+            say(f"in front of Kafka on {proxy.listen}, HTTP API on {proxy.admin}")
+        ran = _run_once(incident, run, proxy, commands, folder, stages)
         proxy.stop()
-    return Recording(folder / "capture", ran)
+    return ran
 
 
 def _run_once(incident: Incident, run: Run, proxy: _Proxy, commands: Commands, folder: Path, stages: Stages) -> Ran:
     """One run: the rules anew, the clients, the steps; ends when the clients have or at the limit."""
     if reason := _missing(incident, run, commands):
         return Ran(run, [], [], reason)
-    proxy.delete("/v1/faults")
     if faults := incident.faults if run.faults is None else run.faults:
         proxy.post("/v1/faults", faults)
     clients: list[Client] = []
@@ -233,12 +240,6 @@ class _Proxy:
             httpx.post(f"http://{self.admin}{path}", json=body, timeout=10, trust_env=False).raise_for_status()
         except httpx.HTTPStatusError as error:
             raise RunError(f"the proxy refused {path}: {error.response.text}") from error
-        except httpx.HTTPError as error:
-            raise RunError(f"the proxy does not answer: {error}: {_last_words(self.child)}") from error
-
-    def delete(self, path: str) -> None:
-        try:
-            httpx.delete(f"http://{self.admin}{path}", timeout=10, trust_env=False).raise_for_status()
         except httpx.HTTPError as error:
             raise RunError(f"the proxy does not answer: {error}: {_last_words(self.child)}") from error
 
