@@ -7,10 +7,15 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 
+import httpx
 import pytest
+from aiokafka import AIOKafkaProducer
 
-from proxy.admin.toxics.engine import ToxicProxies, ToxicProxy, ToxicRule
+from proxy.admin.toxics.engine import ToxicProxies, ToxicProxy
+from proxy.admin.toxics.kafka import KafkaToxicError, ToxicRule
 from proxy.admin.toxics.kinds import KINDS
+from proxy.lab.kafka import KafkaCluster
+from tests.integration.admin.conftest import serve_controls
 
 
 async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -41,7 +46,7 @@ async def dial(proxy: ToxicProxy) -> tuple[asyncio.StreamReader, asyncio.StreamW
 
 
 def rule(kind: str, stream: str = "downstream", toxicity: float = 1.0, **attributes: int) -> ToxicRule:
-    wanted = {**KINDS[kind].defaults, **attributes}
+    wanted = {**KINDS[kind].defaults, **attributes} if kind in KINDS else attributes
     return ToxicRule(f"{kind}_{stream}", kind, stream, toxicity, wanted)  # type: ignore[arg-type]
 
 
@@ -66,9 +71,9 @@ async def test_a_toxic_reaches_the_open_connection_and_leaves_it(proxy: ToxicPro
     streams = await dial(proxy)
     assert await ping(streams) < 0.1
     latency = rule("latency", latency=150)
-    proxy.add_toxic(latency)
+    await proxy.add_toxic(latency)
     assert 0.15 <= await ping(streams) < 0.3
-    proxy.update_toxic(latency, {"latency": 50, "jitter": 0}, 1.0)
+    await proxy.update_toxic(latency, {"latency": 50, "jitter": 0}, 1.0)
     assert 0.05 <= await ping(streams) < 0.15
     proxy.remove_toxic(latency)
     assert await ping(streams) < 0.05
@@ -76,14 +81,14 @@ async def test_a_toxic_reaches_the_open_connection_and_leaves_it(proxy: ToxicPro
 
 
 async def test_bandwidth_slows_upstream(proxy: ToxicProxy) -> None:
-    proxy.add_toxic(rule("bandwidth", "upstream", rate=100))
+    await proxy.add_toxic(rule("bandwidth", "upstream", rate=100))
     streams = await dial(proxy)
     assert 0.4 <= await ping(streams, b"x" * 50_000) < 0.8
     streams[1].close()
 
 
 async def test_timeout_swallows_then_closes_without_a_reset(proxy: ToxicProxy) -> None:
-    proxy.add_toxic(rule("timeout", timeout=200))
+    await proxy.add_toxic(rule("timeout", timeout=200))
     reader, writer = await dial(proxy)
     writer.write(b"lost")
     started = time.monotonic()
@@ -93,7 +98,7 @@ async def test_timeout_swallows_then_closes_without_a_reset(proxy: ToxicProxy) -
 
 
 async def test_reset_peer_resets(proxy: ToxicProxy) -> None:
-    proxy.add_toxic(rule("reset_peer", timeout=20))
+    await proxy.add_toxic(rule("reset_peer", timeout=20))
     reader, writer = await dial(proxy)
     writer.write(b"x")
     with pytest.raises(ConnectionResetError):
@@ -102,7 +107,7 @@ async def test_reset_peer_resets(proxy: ToxicProxy) -> None:
 
 
 async def test_limit_data_cuts(proxy: ToxicProxy) -> None:
-    proxy.add_toxic(rule("limit_data", bytes=100))
+    await proxy.add_toxic(rule("limit_data", bytes=100))
     reader, writer = await dial(proxy)
     writer.write(b"x" * 1000)
     assert len(await asyncio.wait_for(reader.read(), 5)) == 100
@@ -110,7 +115,7 @@ async def test_limit_data_cuts(proxy: ToxicProxy) -> None:
 
 
 async def test_slow_close_keeps_the_connection_for_a_while(proxy: ToxicProxy) -> None:
-    proxy.add_toxic(rule("slow_close", "upstream", delay=200))
+    await proxy.add_toxic(rule("slow_close", "upstream", delay=200))
     reader, writer = streams = await dial(proxy)
     await ping(streams)
     started = time.monotonic()
@@ -121,7 +126,7 @@ async def test_slow_close_keeps_the_connection_for_a_while(proxy: ToxicProxy) ->
 
 
 async def test_toxicity_is_drawn_per_connection(proxy: ToxicProxy) -> None:
-    proxy.add_toxic(rule("latency", latency=100, toxicity=0.5))
+    await proxy.add_toxic(rule("latency", latency=100, toxicity=0.5))
     slow = []
     for _ in range(12):
         streams = await dial(proxy)
@@ -167,3 +172,43 @@ async def test_a_reader_that_does_not_read_stops_the_flow(proxy: ToxicProxy) -> 
     assert sent < 64 << 20
     writer.transport.abort()
     reader.feed_eof()
+
+
+async def test_a_kafka_fault_needs_a_kafka_proxy(proxy: ToxicProxy) -> None:
+    with pytest.raises(KafkaToxicError, match="no Kafka proxy"):
+        await proxy.add_toxic(rule("kafka_delay", delay_ms=1))
+    assert proxy.toxics == []
+
+
+@pytest.mark.kafka
+async def test_a_proxy_made_here_carries_kafka_faults_and_toxics_at_once(kafka: KafkaCluster) -> None:
+    """A real client bootstraps through it: its Metadata is slowed by the rule and all it is told by the toxic."""
+    async with (
+        serve_controls(kafka.bootstrap) as controlled,
+        httpx.AsyncClient(base_url=controlled.url, trust_env=False) as api,
+    ):
+        made = (await api.post("/proxies", json={"name": "shop", "upstream": kafka.bootstrap})).json()
+
+        async def add(**toxic: object) -> None:
+            assert (await api.post("/proxies/shop/toxics", json=toxic)).status_code == 200
+
+        async def bootstrap_s() -> float:
+            loop = asyncio.get_running_loop()
+            started = loop.time()
+            producer = AIOKafkaProducer(bootstrap_servers=made["listen"], client_id="shop")
+            await producer.start()
+            await producer.stop()
+            return loop.time() - started
+
+        await bootstrap_s()
+        assert controlled.proxy.connections() == []  # bytes, of which the Kafka proxy sees nothing
+        await add(type="latency", attributes={"latency": 200})
+        await add(type="kafka_delay", attributes={"delay_ms": 700, "match": {"api_key": "Metadata"}})
+        assert await bootstrap_s() >= 0.9
+        hits = (await api.get("/v1/faults/shop.kafka_delay_downstream")).json()["hits"]
+        assert hits >= 1
+        assert (await api.delete("/proxies/shop/toxics/latency_downstream")).status_code == 204
+        assert await bootstrap_s() >= 0.7
+        assert (await api.get("/v1/faults/shop.kafka_delay_downstream")).json()["hits"] > hits
+        assert (await api.delete("/proxies/shop")).status_code == 204
+        assert (await api.get("/v1/faults")).json() == []

@@ -1,7 +1,6 @@
 """Toxiproxy's own clients, unchanged, against notleader's admin port.
 
-They are fetched from their registries once per machine; a machine without the language, or without the
-registry, skips.
+They are fetched from their registries once per machine.
 """
 
 from __future__ import annotations
@@ -108,6 +107,14 @@ async def test_the_command_line(controlled: Controlled, echo_server: str, toxipr
     await cli("toxic", "update", "--toxicName", "latency_downstream", "--attribute", "latency=50", "shop")
     assert "latency=50" in await cli("inspect", "shop")
     await cli("toxic", "remove", "--toxicName", "latency_downstream", "shop")
+    fault = ("--type", "kafka_error", "--attribute", "error_code=NOT_LEADER_OR_FOLLOWER")
+    for proxy in ("shop", "bootstrap"):
+        fields = ("--attribute", "match.api_key=Produce", "--attribute", "trigger.times=4")
+        await cli("toxic", "add", *fault, *fields, proxy)
+        assert "kafka_error_downstream" in await cli("inspect", proxy)
+        (rule,) = controlled.proxy.plan.rules()
+        assert (rule.fault.kind, rule.fault.trigger.times) == ("error", 4)
+        await cli("toxic", "remove", "--toxicName", "kafka_error_downstream", proxy)
     await cli("toggle", "shop")
     assert "disabled" in await cli("list")
     await cli("delete", "shop")

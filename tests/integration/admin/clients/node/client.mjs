@@ -23,16 +23,23 @@ assert.match(await server.getVersion(), /notleader/);
 const proxy = await server.createProxy({ name: "echo", listen: "127.0.0.1:0", upstream: echo });
 assert.ok(!proxy.listen.endsWith(":0"), proxy.listen);
 await assert.rejects(server.createProxy({ name: "echo", listen: "127.0.0.1:0", upstream: echo }), /409/);
-const latency = await proxy.addToxic({ type: "latency", attributes: { latency: 120, jitter: 0 } });
+const latency = await proxy.addToxic({ type: "latency", attributes: { latency: 1500, jitter: 0 } });
 assert.equal(latency.name, "latency_downstream");
 const slow = await ping(proxy.listen);
-assert.ok(slow >= 119 && slow < 400, String(slow));
+assert.ok(slow >= 1499, String(slow));
 const faster = await latency.update({ attributes: { latency: 10 } });
 assert.deepEqual(faster.attributes, { latency: 10, jitter: 0 });
-assert.ok((await ping(proxy.listen)) < 100);
+assert.ok((await ping(proxy.listen)) < 1499);
 await latency.remove();
 await assert.rejects(proxy.getToxic("latency_downstream"), /404/);
 await assert.rejects(proxy.addToxic({ type: "nonsense", attributes: {} }), /400/);
+// Kafka faults are toxics too: of a proxy made here, and of the Kafka listeners.
+for (const one of [proxy, await server.get("bootstrap")]) {
+  const attributes = { error_code: "NOT_LEADER_OR_FOLLOWER", match: { topic: "orders" }, trigger: { times: 4 } };
+  const toxic = await one.addToxic({ name: "refused", type: "kafka_error", attributes });
+  assert.deepEqual(toxic.attributes, attributes);
+  await toxic.remove();
+}
 const off = await proxy.update({ enabled: false });
 assert.equal(off.enabled, false);
 assert.equal(off.listen, proxy.listen);
@@ -42,7 +49,7 @@ await ping(proxy.listen);
 const made = await server.populate([{ name: "other", listen: "127.0.0.1:0", upstream: echo, enabled: true }]);
 assert.deepEqual(Object.keys(made), ["other"]);
 const proxies = await server.getAll();
-assert.deepEqual(Object.keys(proxies).sort(), ["echo", "other"]);
+assert.deepEqual(Object.keys(proxies).sort(), ["bootstrap", "echo", "other"]);
 for (const one of Object.values(proxies)) await one.remove();
 await assert.rejects(server.get("echo"), /404/);
 console.log("OK");

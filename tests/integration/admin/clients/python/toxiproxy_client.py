@@ -28,11 +28,11 @@ def main() -> None:
 
     proxy = server.create(upstream=echo, name="echo")
     assert not proxy.listen.endswith(":0"), proxy.listen
-    proxy.add_toxic(type="latency", attributes={"latency": 120})
-    assert 0.12 < ping(proxy.listen) < 0.4
-    assert proxy.get_toxic("latency_downstream").attributes == {"latency": 120, "jitter": 0}
+    proxy.add_toxic(type="latency", attributes={"latency": 1500})
+    assert ping(proxy.listen) >= 1.5
+    assert proxy.get_toxic("latency_downstream").attributes == {"latency": 1500, "jitter": 0}
     proxy.destroy_toxic("latency_downstream")
-    assert ping(proxy.listen) < 0.1
+    assert ping(proxy.listen) < 1.5
     for call, error in (
         (lambda: proxy.add_toxic(type="nonsense"), InvalidToxic),
         (lambda: proxy.destroy_toxic("latency_downstream"), NotFound),
@@ -43,6 +43,13 @@ def main() -> None:
         except error:
             continue
         raise AssertionError(f"{error} was expected")
+    # Kafka faults are toxics too: of a proxy made here, and of the Kafka listeners.
+    for one in (proxy, server.get_proxy("bootstrap")):
+        attributes = {"delay_ms": 20, "match": {"api_key": ["Produce", "Fetch"]}}
+        one.add_toxic(name="slow", type="kafka_delay", attributes=attributes)
+        assert one.get_toxic("slow").attributes == attributes
+        one.destroy_toxic("slow")
+        assert "slow" not in one.toxics()
     with proxy.down():
         try:
             ping(proxy.listen)
@@ -55,9 +62,9 @@ def main() -> None:
     server.reset()
     assert not proxy.toxics()
     server.populate([{"name": "other", "upstream": echo, "listen": "127.0.0.1:0"}])
-    assert set(server.proxies()) == {"echo", "other"}
+    assert set(server.proxies()) == {"bootstrap", "echo", "other"}
     server.destroy_all()
-    assert not server.proxies()
+    assert set(server.proxies()) == {"bootstrap"}, "the Kafka listeners stay"
     print("OK")
 
 
