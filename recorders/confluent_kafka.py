@@ -8,21 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import confluent_kafka
 
 from recorders.lines import Lines, id_in, key_hash, named, now_us, returned
 
 
-@overload
-def recorded(
-    client: confluent_kafka.Producer, file: str | Path, *, name: str | None = None, budget_ms: int | None = None
-) -> RecordedProducer: ...
-@overload
-def recorded(
-    client: confluent_kafka.Consumer, file: str | Path, *, name: str | None = None, group_id: str | None = None
-) -> RecordedConsumer: ...
 def recorded(
     client: Any,
     file: str | Path,

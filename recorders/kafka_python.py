@@ -7,19 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import kafka
 
 from recorders.lines import Lines, id_in, key_hash, named, returned
 
 
-@overload
-def recorded(
-    client: kafka.KafkaProducer, file: str | Path, *, name: str | None = None, budget_ms: int | None = None
-) -> RecordedProducer: ...
-@overload
-def recorded(client: kafka.KafkaConsumer, file: str | Path, *, name: str | None = None) -> RecordedConsumer: ...
 def recorded(client: Any, file: str | Path, *, name: str | None = None, budget_ms: int | None = None) -> Any:
     """`client` with its operations appended to `file`; `name` is what reports call it (default: the file's stem).
 

@@ -1,4 +1,4 @@
-"""Outcome lines: one JSON object per word that a client spoke, `pending` first, so that a kill at any moment loses none.
+"""Outcome lines: one JSON object per word of a client, `pending` first, so that a kill at any moment loses none.
 
 The format is that of the analysis (docs/analysis.md): `called_at_us` → `returned_at_us` is how long the call held its
 caller, `completed_at_us` when the client said what became of it; all times in µs since the epoch, UTC.

@@ -5,13 +5,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from spark_analysis.io import InputError, check_paths, size_bytes
 from spark_analysis.options import Options
+
+if TYPE_CHECKING:
+    from spark_analysis.jobs.analyze import Analysis
+
+# A live analysis sees every operation in flight: one is not hanging because it was just called.
+_LIVE_HANG_MS = 30_000
 
 _DESCRIPTION = """\
 Say what the faults did to the clients.
@@ -26,6 +35,7 @@ exit codes: 0 nothing wrong (or not enough to judge), 1 a negative verdict, 2 wr
 examples:
   notleader analyze --capture out/capture --outcomes out/*.jsonl --out out/analysis
   notleader analyze --capture a --capture b --outcomes producer.log consumer.log --out o --late-ms 3000 --json
+  notleader analyze --capture out/capture --outcomes out/*.jsonl --out out/analysis --live      # until Ctrl-C
   notleader analyze --capture s3a://bucket/capture --outcomes s3a://bucket/said --out s3a://bucket/o --master spark://host:7077
 """
 
@@ -53,6 +63,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--out", required=True, metavar="DIR", help="where to write; overwritten")
     add("--master", metavar="URL", help="Spark master (default local[2]; under spark-submit, its own)")
+    add("--memory", metavar="SIZE", help="heap of Spark's driver, and of each executor on a cluster, as 2g")
+    add("--live", action="store_true", help="while the test runs: judge again as things are recorded, until Ctrl-C")
+    add("--every-s", type=float, metavar="S", default=10.0, help="live: not more often than that (default 10)")
     add("--json", action="store_true", help="print one JSON document and nothing else")
     add("--run", nargs="+", action="extend", default=[], metavar="ID", help="only these runs")
     add("--date", nargs="+", action="extend", default=[], metavar="YYYY-MM-DD", help="only these days")
@@ -62,13 +75,14 @@ def _parser() -> argparse.ArgumentParser:
     for name, unit, value, text in (
         ("blocked", "MS", default.blocked_ms, "a call that holds its caller this long is a negative verdict"),
         ("slow", "MS", default.slow_ms, "without a bound, sends this slow are mentioned"),
-        ("hang", "MS", default.hang_ms, "a pending operation younger than this is not judged"),
+        ("hang", "MS", None, f"a pending operation younger than this is not judged (live: {_LIVE_HANG_MS})"),
         ("stuck", "MS", default.stuck_ms, "time a client has to work again after a fault's last hit"),
         ("skew", "MS", default.skew_ms, "how far the clocks of clients and proxies may differ"),
         ("storm", "N", default.storm_per_s, "requests of one kind per second and client that make a storm"),
     ):
         flag = f"--{name}-ms" if unit == "MS" else f"--{name}-per-s"
-        limits.add_argument(flag, type=int, metavar=unit, default=value, help=f"{text} (default %(default)s)")
+        told = text if value is None else f"{text} (default %(default)s)"
+        limits.add_argument(flag, type=int, metavar=unit, default=value, help=told)
     late = "a send that takes longer is a negative verdict (default: none but the recorder's own budget_ms)"
     limits.add_argument("--late-ms", type=int, metavar="MS", help=late)
     return parser
@@ -87,13 +101,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _analyze(given: argparse.Namespace) -> int:
-    check_paths(given.capture, given.outcomes)
+    check_paths(given.capture, given.outcomes, growing=given.live)
+    if given.live and (given.run or given.date):
+        raise InputError("--live follows whole folders: leave out --run and --date")
     out = _usable_out(given.out)
     options = Options(
         blocked_ms=given.blocked_ms,
         late_ms=given.late_ms,
         slow_ms=given.slow_ms,
-        hang_ms=given.hang_ms,
+        hang_ms=given.hang_ms if given.hang_ms is not None else _LIVE_HANG_MS if given.live else 0,
         stuck_ms=given.stuck_ms,
         skew_ms=given.skew_ms,
         storm_per_s=given.storm_per_s,
@@ -104,16 +120,20 @@ def _analyze(given: argparse.Namespace) -> int:
     # Late, so that wrong use is told without waiting for Spark to load.
     from pyspark.errors import PySparkException
 
+    from spark_analysis import warm
     from spark_analysis.jobs.analyze import analyze
     from spark_analysis.report.files import write_report
     from spark_analysis.report.summary import summary
     from spark_analysis.schemas import SchemaError
-    from spark_analysis.session import NoJavaError, build_session
+    from spark_analysis.session import LARGE_BYTES, NoJavaError, build_session
 
     try:
         log_file = Path(out) / "spark.log" if "://" not in out else None
-        size = size_bytes([*given.capture, *given.outcomes])
-        spark = build_session(given.master, input_bytes=size, log_file=log_file)
+        # Whatever is there yet, a live recording is going to be large.
+        size = LARGE_BYTES if given.live else size_bytes([*given.capture, *given.outcomes])
+        spark = build_session(given.master, input_bytes=size, memory=given.memory, log_file=log_file)
+        if given.live:
+            return _watch(given, spark, out, options, progress)
         try:
             analysis = analyze(
                 spark, given.capture, given.outcomes, out, options,
@@ -121,6 +141,7 @@ def _analyze(given: argparse.Namespace) -> int:
             )  # fmt: skip
             progress("writing the report")
             report = write_report(spark, analysis, out)
+            warm.keep(spark)
         finally:
             spark.stop()
     except (SchemaError, NoJavaError) as error:
@@ -134,6 +155,45 @@ def _analyze(given: argparse.Namespace) -> int:
         print(summary(analysis))  # noqa: T201
         print(f"\nreport: {report}")  # noqa: T201
     return 1 if analysis.verdict == "invalid" else 0
+
+
+def _watch(given: argparse.Namespace, spark: Any, out: str, options: Options, progress: _Progress) -> int:
+    """Judge again and again until SIGINT or SIGTERM, telling what changed; the last verdict is the exit code."""
+    from spark_analysis.jobs.live import watch
+    from spark_analysis.report.files import write_report
+    from spark_analysis.report.summary import changes, summary
+
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    last: Analysis | None = None
+
+    def judged(analysis: Analysis) -> None:
+        nonlocal last
+        progress("writing the report")
+        report = write_report(spark, analysis, out)
+        progress.done()
+        if given.json:
+            print(json.dumps({**analysis.as_dict(), "report": report}), flush=True)  # noqa: T201
+        else:
+            print("\n".join(changes(last, analysis)), flush=True)  # noqa: T201
+        last = analysis
+        progress("waiting for more")
+
+    progress("waiting for the first segment")
+    try:
+        watch(
+            spark, given.capture, given.outcomes, out, options,
+            every_s=given.every_s, ended=ended, judged=judged, progress=progress,
+        )  # fmt: skip
+    finally:
+        spark.stop()
+    progress.done()
+    if last is None:
+        raise InputError("nothing was recorded while this ran")
+    if not given.json:
+        print(f"\n{summary(last)}\n\nreport: {out}/report.html")  # noqa: T201
+    return 1 if last.verdict == "invalid" else 0
 
 
 def _usable_out(out: str) -> str:

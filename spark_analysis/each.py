@@ -1,4 +1,4 @@
-"""`python -m spark_analysis.each FILE`: many analyses in one Spark session, because its start costs more than most of them.
+"""`python -m spark_analysis.each FILE`: many analyses in one Spark session, whose start costs more than most of them.
 
 Each line of FILE is one job, a JSON object of `capture` and `outcomes` (lists of paths) and `out`; each line on
 stdout is that job's document, as of `analyze --json`, or `{"out": …, "failed": …}`. Runs have clusters of their own.

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_analysis.checks import Check, Group, HistoryCheck, Tables, all_checks
+from spark_analysis.checks.phrases import count
 from spark_analysis.options import Options
 from spark_analysis.schemas import CASE, EVIDENCE, conform
 
@@ -66,13 +67,28 @@ def find(tables: Tables, options: Options, checks: list[Check] | None = None) ->
     by_check: dict[str, list[Row]] = {}
     for row in rows:
         by_check.setdefault(row.check, []).append(row)
+    gaps = f"the capture has {count(tables.capture.gaps, 'gap')}, where rows are missing"
+
+    def blind(check: Check) -> bool:
+        return tables.capture.gaps > 0 and check.sees_wire
+
     findings: list[Finding] = []
     for check in asked:
         why = missing[check.name]
         if why is not None:
             findings.append(Finding(check.name, check.title, "unknown", _told(f"not judged: {why}"), None, ()))
         elif check.name in by_check:
-            findings += [_finding(check, row) for row in _fewer(by_check[check.name], options.groups_per_check)]
+            found = [_finding(check, row) for row in _fewer(by_check[check.name], options.groups_per_check)]
+            findings += found
+            if blind(check) and all(finding.verdict == "valid" for finding in found):
+                findings.append(
+                    Finding(check.name, check.title, "unknown", _told(f"{gaps}; more may be missing"), None, ())
+                )
+        elif blind(check):
+            clear = check.all_clear(tables)
+            findings.append(
+                Finding(check.name, check.title, "unknown", _told(f"{gaps}; in the rest {clear}"), None, ())
+            )
         else:
             findings.append(Finding(check.name, check.title, "valid", _told(check.all_clear(tables)), None, ()))
     return findings
@@ -104,10 +120,10 @@ def grouped(found: DataFrame) -> DataFrame:
     )
 
 
-def verdict(findings: list[Finding]) -> str:
-    """`invalid` when any finding is; else `valid` when at least one check was judged; else `unknown`."""
+def verdict(findings: list[Finding], gaps: int = 0) -> str:
+    """`invalid` when any finding is; else `valid` when a check was judged and the capture is whole; else `unknown`."""
     verdicts = {finding.verdict for finding in findings}
-    return "invalid" if "invalid" in verdicts else "valid" if "valid" in verdicts else "unknown"
+    return "invalid" if "invalid" in verdicts else "valid" if "valid" in verdicts and not gaps else "unknown"
 
 
 def _missing(check: Check, tables: Tables) -> str | None:

@@ -40,17 +40,19 @@ def size_bytes(paths: Iterable[str]) -> int:
     return total
 
 
-def check_paths(captures: Sequence[str], outcomes: Sequence[str]) -> None:
-    """InputError for the first local path that is missing or has nothing to read."""
+def check_paths(captures: Sequence[str], outcomes: Sequence[str], *, growing: bool = False) -> None:
+    """InputError for the first local path that is missing or has nothing to read (`growing`: nothing to read yet)."""
     for path in filter(is_local, captures):
         root = local_path(path)
         if not root.exists():
             raise InputError(f"capture folder {path} does not exist")
         if not root.is_dir() and root.suffix != ".parquet":
             raise InputError(f"{path} is not a capture folder")
-        if root.is_dir() and next(root.rglob("*.parquet"), None) is None:
+        if growing and not root.is_dir():
+            raise InputError(f"{path} is not a folder: a live analysis follows the folder that the proxy writes to")
+        if not growing and root.is_dir() and next(root.rglob("*.parquet"), None) is None:
             raise InputError(f"capture folder {path} holds no .parquet file (was the capture closed?)")
-    for path in filter(is_local, outcomes):
+    for path in filter(is_local, () if growing else outcomes):
         if not any(character in path for character in "*?[") and not local_path(path).exists():
             raise InputError(f"outcomes file {path} does not exist")
 
@@ -68,15 +70,14 @@ def read_captures(
 
 def _read_folder(spark: SparkSession, folder: str, runs: Sequence[str], dates: Sequence[str]) -> DataFrame:
     try:
-        # Partition folders are strings to us: a run named 42 must not turn into a number.
         frame = spark.read.option("recursiveFileLookup", "false").option("pathGlobFilter", "*.parquet").parquet(folder)
     except AnalysisException as error:
         raise InputError(f"capture folder {folder}: {_first_line(error)}") from error
     if runs:
         column = "run" if "run" in frame.columns else "run_id"
-        frame = frame.filter(F.col(column).cast("string").isin(list(runs)))
+        frame = frame.filter(F.col(column).isin(list(runs)))
     if dates and "date" in frame.columns:
-        frame = frame.filter(F.col("date").cast("string").isin(list(dates)))
+        frame = frame.filter(F.col("date").isin(list(dates)))
     return as_exchanges(frame, f"capture folder {folder}")
 
 

@@ -100,7 +100,15 @@ def read_outcomes(spark: SparkSession, files: Sequence[str]) -> DataFrame:
     """
     if not files:
         return spark.createDataFrame([], OPERATION)
-    lines = _lines(spark, files).filter(F.trim("value") != "")
+    return last_word(said(_lines(spark, files)))
+
+
+def said(lines: DataFrame) -> DataFrame:
+    """One OPERATION row per operation that a line tells of, in any order, and one per bad line; streams too.
+
+    `lines` has `value` (one line) and `file` (where it stands).
+    """
+    lines = lines.filter(F.trim("value") != "")
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
     parsed = lines.select(
         F.from_json("value", _LINE, options).alias("said"), F.element_at(F.split("file", "/"), -1).alias("source")
@@ -111,12 +119,16 @@ def read_outcomes(spark: SparkSession, files: Sequence[str]) -> DataFrame:
     rows = told.select(
         F.explode(F.when(F.col("bad_reason").isNotNull(), F.array(_bad())).otherwise(_said())).alias("r")
     )
-    rows = rows.select("r.*").withColumn("operation_id", _identity())
+    return conform(rows.select("r.*").withColumn("operation_id", _identity()), OPERATION, "outcomes")
+
+
+def last_word(rows: DataFrame) -> DataFrame:
+    """Of the rows of one operation the one that isn't pending, if there is one; bad lines as they are."""
     # Bad lines have no identity: each stays a row of its own.
     one = F.coalesce("operation_id", F.monotonically_increasing_id())
     settled = F.when(F.col("outcome") == "pending", 0).otherwise(1)
-    last_word = rows.groupBy(one).agg(F.max_by(F.struct(*rows.columns), settled).alias("r")).select("r.*")
-    return conform(last_word, OPERATION, "outcomes")
+    settled_row = F.max_by(F.struct(*rows.columns), settled).alias("r")
+    return conform(rows.groupBy(one).agg(settled_row).select("r.*"), OPERATION, "outcomes")
 
 
 def good(operations: DataFrame) -> DataFrame:
@@ -127,18 +139,7 @@ def good(operations: DataFrame) -> DataFrame:
 def bad_lines(spark: SparkSession, files: Sequence[str], limit: int = 20) -> list[BadLine]:
     """The first `limit` bad lines of `files`, in order, with their line numbers."""
     lines = _lines(spark, files)
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
-    bad = (
-        lines.filter(F.trim("value") != "")
-        .withColumn("said", F.from_json("value", _LINE, options))
-        .select("file", "block", "row", F.substring("value", 1, 200).alias("text"), "said.*")
-        .withColumn("reason", _bad_reason())
-        .filter(F.col("reason").isNotNull())
-        .select("file", "block", "row", "text", "reason")
-        .orderBy("file", "block", "row")
-        .limit(limit)
-        .collect()
-    )
+    bad = set_aside(lines, "block", "row").orderBy("file", "block", "row").limit(limit).collect()
     # A file is read in blocks by many tasks; a line's number needs the lines of the blocks before it.
     blocks = lines.groupBy("file", "block").agg(F.count("*").alias("lines"), F.min("row").alias("first")).collect()
     numbered = []
@@ -148,6 +149,19 @@ def bad_lines(spark: SparkSession, files: Sequence[str], limit: int = 20) -> lis
         name = line.file.removeprefix("file://")
         numbered.append(BadLine(name, before + line.row - first + 1, line.reason, line.text))
     return numbered
+
+
+def set_aside(lines: DataFrame, *place: str) -> DataFrame:
+    """`file`, the columns of `place`, `reason` and `text` (its beginning) of each bad line; streams too."""
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
+    return (
+        lines.filter(F.trim("value") != "")
+        .withColumn("said", F.from_json("value", _LINE, options))
+        .select("file", *place, F.substring("value", 1, 200).alias("text"), "said.*")
+        .withColumn("reason", _bad_reason())
+        .filter(F.col("reason").isNotNull())
+        .select("file", *place, "text", "reason")
+    )
 
 
 def _bad_reason() -> Column:
@@ -262,8 +276,11 @@ def _said() -> Column:
 
 def _identity() -> Column:
     """The same operation said twice has the same id: who, what, which message, where and when it was called."""
-    # A send that pends has no place yet: message and call time tell it apart. Anything else needs place and end.
-    told_apart = F.col("called_at_us").isNotNull() & F.col("message_id").isNotNull() & (F.col("operation") == "send")
-    place = [F.when(~told_apart, F.col(name)) for name in ("topic", "partition", "offset", "completed_at_us")]
-    known = F.xxhash64("client", "thread", "operation", "message_id", "called_at_us", *place)
+    # A send that pends has no place yet: message and call time tell it apart. Anything else needs its place, and the
+    # end where nobody said when it was called.
+    called = F.col("called_at_us").isNotNull()
+    told_apart = called & F.col("message_id").isNotNull() & (F.col("operation") == "send")
+    place = [F.when(~told_apart, F.col(name)) for name in ("topic", "partition", "offset")]
+    ended = F.when(~called, F.col("completed_at_us"))
+    known = F.xxhash64("client", "thread", "operation", "message_id", "called_at_us", *place, ended)
     return F.when(F.col("bad_reason").isNull(), known)

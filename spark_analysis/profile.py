@@ -17,6 +17,7 @@ class CaptureProfile:
     faulted: int
     produce_batches: int
     batches_with_ids: int
+    batches_all_ids: int
     batches_with_keys: int
     fetches_with_ids: int
     unnamed_topics: int
@@ -58,7 +59,13 @@ def profile_capture(exchanges: DataFrame) -> CaptureProfile:
     produce = exchange & (F.col("api_name") == "Produce")
     batches = F.coalesce(F.col("partitions"), F.array().cast(exchanges.schema["partitions"].dataType))
     unnamed = F.size(F.filter(batches, lambda p: p["topic"].isNull() & p["topic_id"].isNotNull()))
-    with_ids = F.size(F.filter(batches, lambda p: F.size(p["message_ids"]) > 0))
+    # A record without the header stands as a null: clients of old know no headers.
+    with_ids = F.size(F.filter(batches, lambda p: F.exists(p["message_ids"], lambda i: i.isNotNull())))
+    all_ids = F.size(
+        F.filter(
+            batches, lambda p: (F.size(p["message_ids"]) > 0) & F.forall(p["message_ids"], lambda i: i.isNotNull())
+        )
+    )
     with_keys = F.size(F.filter(batches, lambda p: F.size(p["key_hashes"]) > 0))
     fetch = exchange & (F.col("api_name") == "Fetch")
     by_run = exchanges.groupBy("run_id").agg(
@@ -67,6 +74,7 @@ def profile_capture(exchanges: DataFrame) -> CaptureProfile:
         F.count_if(F.size("fault_names") > 0).alias("faulted"),
         _total(F.when(produce, F.size(batches))).alias("produce_batches"),
         _total(F.when(produce, with_ids)).alias("batches_with_ids"),
+        _total(F.when(produce, all_ids)).alias("batches_all_ids"),
         _total(F.when(produce, with_keys)).alias("batches_with_keys"),
         _total(F.when(fetch, with_ids)).alias("fetches_with_ids"),
         _total(unnamed).alias("unnamed_topics"),
@@ -95,6 +103,7 @@ _COUNTS = (
     "faulted",
     "produce_batches",
     "batches_with_ids",
+    "batches_all_ids",
     "batches_with_keys",
     "fetches_with_ids",
     "unnamed_topics",

@@ -13,7 +13,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from spark_analysis import warm
+
 SMALL_BYTES = 64 * 1024 * 1024
+LARGE_BYTES = SMALL_BYTES + 1
 _PARTITION_BYTES = 64 * 1024 * 1024
 
 
@@ -26,11 +29,13 @@ def build_session(
     *,
     app_name: str = "notleader analyze",
     input_bytes: int = 0,
+    memory: str | None = None,
     log_file: Path | None = None,
 ) -> SparkSession:
     """A session at `master` (default `local[2]`), in UTC, with as many shuffle partitions as the input deserves.
 
     `log_file` takes what Java itself prints, for a local master; the caller's own stderr stays as it is.
+    `memory` (as Java writes it, `2g`) is the heap of the driver, and on a cluster that of each executor.
     Under `spark-submit` the master that it gave is kept when `master` is None.
     """
     submitted = "SPARK_ENV_LOADED" in os.environ and master is None
@@ -49,6 +54,10 @@ def build_session(
         .config("spark.sql.sources.parallelPartitionDiscovery.threshold", "256")
         .config("spark.sql.parquet.compression.codec", "zstd")
         .config("spark.sql.caseSensitive", "true")
+        # A run named 007 is not the number 7.
+        .config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
+        # Where in our code a column was made is asked of the stack each time; errors name the column anyway.
+        .config("spark.python.sql.dataFrameDebugging.enabled", "false")
     )
     if local and input_bytes <= SMALL_BYTES:
         # Compiling queries and re-planning them between stages pays when they run long; in a short run they are
@@ -69,8 +78,12 @@ def build_session(
             .config("spark.driver.extraJavaOptions", _java_options(input_bytes))
             .config("spark.sql.warehouse.dir", str(Path(tempfile.gettempdir()) / "notleader-spark"))
         )
-        if input_bytes > SMALL_BYTES:
-            builder = builder.config("spark.driver.memory", "2g")
+        if memory is None and input_bytes > SMALL_BYTES:
+            memory = "2g"
+    if memory is not None:
+        builder = builder.config("spark.driver.memory", memory)
+        if not local:
+            builder = builder.config("spark.executor.memory", memory)
     with _stderr_into(log_file if local else None):
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
@@ -108,6 +121,9 @@ def _java_options(input_bytes: int) -> str:
     if input_bytes <= SMALL_BYTES:
         # A short run never earns back the optimising compiler (measured: 4 s of 21).
         options += " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+        # Room from the start: growing heap and class space step by step is a full collection each.
+        options = f"{options} {warm.java_options()}".rstrip()
+        options += " -Xms768m -Xmn384m -XX:MetaspaceSize=256m"
     return options
 
 

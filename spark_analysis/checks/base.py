@@ -66,13 +66,21 @@ class Check:
     """One question about what happened to the clients.
 
     `needs` names what must be there for an answer: `sends`, `consumer`, `commits`, `capture`, `faults`; without it
-    the answer is `unknown`. With it and without cases the answer is `valid`.
+    the answer is `unknown`. With it and without cases the answer is `valid`; `unknown` where the capture has gaps and
+    the check looks at the wire.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     needs: ClassVar[tuple[str, ...]] = ()
     order: ClassVar[int] = 50
+    wire: ClassVar[bool] = False
+    """The answer also rests on captured exchanges although it can be given without (`needs` doesn't name them)."""
+
+    @property
+    def sees_wire(self) -> bool:
+        """True when rows missing from the capture could hide a case from this check."""
+        return self.wire or "capture" in self.needs or "faults" in self.needs
 
     def __init_subclass__(cls) -> None:
         name = cls.__dict__.get("name")

@@ -21,6 +21,7 @@ class Duplicate(Check):
     name = "duplicate"
     title = "Duplicated"
     needs = ("sends",)
+    wire = True
     order = 12
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:

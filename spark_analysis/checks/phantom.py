@@ -20,6 +20,7 @@ class Phantom(HistoryCheck):
     name = "phantom"
     title = "Failed, yet in the log"
     needs = ("sends",)
+    wire = True
     order = 14
 
     def case_of_row(self, options: Options, end_us: Column) -> Column:

@@ -119,7 +119,26 @@ def analyze(
     if not capture.rows:
         raise io.InputError("the capture holds no rows" + (" for that run or date" if runs or dates else ""))
     set_aside = bad_lines(spark, outcome_files) if said.bad_lines else []
+    return judge(spark, raw, told, capture, said, set_aside, out, options, started=started, progress=progress)
 
+
+def judge(
+    spark: SparkSession,
+    raw: DataFrame,
+    told: DataFrame,
+    capture: CaptureProfile,
+    said: OutcomeProfile,
+    set_aside: list[BadLine],
+    out: str,
+    options: Options,
+    *,
+    started: float,
+    progress: Progress = lambda _: None,
+) -> Analysis:
+    """Everything behind the reading: match, check, and write `history` and `findings` below `out`.
+
+    `started` is when the reading began, on the monotonic clock.
+    """
     progress(f"matching {said.sends:,} sends with {capture.exchanges:,} exchanges")
     tables = build_tables(raw, good(told), capture, said, options)
     with ThreadPoolExecutor(1) as pool:
@@ -136,7 +155,9 @@ def analyze(
         findings = find(tables, options)
         drawn = drawing.result()
     write_findings(spark, findings, out)
-    return Analysis(verdict(findings), findings, capture, said, set_aside, drawn, out, time.monotonic() - started)
+    return Analysis(
+        verdict(findings, capture.gaps), findings, capture, said, set_aside, drawn, out, time.monotonic() - started
+    )
 
 
 def build_tables(

@@ -9,6 +9,7 @@ from spark_analysis.jobs.analyze import Drawn
 from spark_analysis.transforms.timeline import MOST_SERIES
 
 MOST_RULES = 12
+_OTHERS = "all others"
 _SERIES = [f"var:--series-{number}" for number in range(1, 9)]
 _OUTCOME_COLOURS = {
     "ok": "var:--good",
@@ -178,11 +179,18 @@ def _outcome_traces(drawn: Drawn) -> list[dict[str, Any]]:
 
 def spread(drawn: Drawn) -> Figure:
     """How long operations took, by client, those that a fault touched apart."""
+    totals: dict[str, int] = {}
+    for row in drawn.spread:
+        client = row["client"] or "client"
+        totals[client] = totals.get(client, 0) + row["count"]
+    shown = sorted(totals, key=lambda client: -totals[client])[:MOST_SERIES]
     series: dict[tuple[str, bool], dict[int, int]] = {}
     for row in drawn.spread:
-        series.setdefault((row["client"] or "client", row["faulted"]), {})[row["step"]] = row["count"]
+        client = row["client"] or "client"
+        steps = series.setdefault((client if client in shown else _OTHERS, row["faulted"]), {})
+        steps[row["step"]] = steps.get(row["step"], 0) + row["count"]
     names = sorted({client for client, _ in series})
-    traces = []
+    traces: list[dict[str, Any]] = []
     for (client, faulted), steps in sorted(series.items()):
         colour = _SERIES[names.index(client) % len(_SERIES)]
         marker: dict[str, Any] = {"color": colour, "line": {"width": 0}}
@@ -201,13 +209,15 @@ def spread(drawn: Drawn) -> Figure:
             }
         )
     ticks = _duration_ticks()
+    legend = _legend_px([trace["name"] for trace in traces])
     layout = {
-        "height": 320,
-        "margin": {"l": 60, "r": 16, "t": 16, "b": 48},
+        "height": 320 + legend,
+        "margin": {"l": 60, "r": 16, "t": 16, "b": 56 + legend},
         "barmode": "stack",
-        "legend": {"orientation": "h", "y": -0.2, "yanchor": "top"},
+        # At the page's end of the figure, where no title of an axis is, however many rows it has.
+        "legend": {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"},
         "xaxis": {
-            "title": {"text": "called until completed"},
+            "title": {"text": "called until completed", "standoff": 6},
             "tickvals": list(range(-3, 7)),
             "ticktext": ticks["ticktext"],
             "zeroline": False,
@@ -215,6 +225,17 @@ def spread(drawn: Drawn) -> Figure:
         "yaxis": {"title": {"text": "operations (log)"}, "type": "log", "dtick": 1},
     }
     return {"data": traces, "layout": layout}
+
+
+def _legend_px(names: list[str], width_px: int = 760) -> int:
+    """The height of a legend with these names in a row, wrapped in a window that is not too wide."""
+    rows, left = 1, width_px
+    for name in names:
+        wide = 60 + 7 * len(name)
+        if wide > left and left < width_px:
+            rows, left = rows + 1, width_px
+        left -= wide
+    return 8 + 20 * rows
 
 
 def recovery(findings: list[Finding]) -> Figure | None:

@@ -23,7 +23,10 @@ def write_report(spark: SparkSession, analysis: Analysis, out: str) -> str:
         if "://" in out:
             _write_remote(spark, f"{out}/{name}", text)
         else:
-            (Path(out) / name).write_text(text, encoding="utf-8")
+            # By rename: who looks while a live analysis writes never sees half of it.
+            fresh = Path(out) / f".{name}"
+            fresh.write_text(text, encoding="utf-8")
+            fresh.replace(Path(out) / name)
     return f"{out}/report.html"
 
 

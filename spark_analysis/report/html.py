@@ -16,6 +16,7 @@ from spark_analysis.kafka_names import error_name
 from spark_analysis.report import figures
 from spark_analysis.report.summary import basis, headline, mark, noteworthy
 
+_MOST_CLIENTS = 300
 _NOTHING = "\u2013"
 _ASSETS = files("spark_analysis.report") / "assets"
 _WORDS = {"✗": "negative", "?": "not decided", "•": "noted", "✓": "clear"}
@@ -172,7 +173,8 @@ def _figure(name: str) -> str:
 
 def _clients(analysis: Analysis) -> str:
     rows = []
-    for row in sorted(analysis.drawn.clients, key=lambda r: (r["client"] or "", r["operation"] or "")):
+    worst = sorted(analysis.drawn.clients, key=lambda r: (-r["pending"], -r["fail"], -(r["max_us"] or 0)))
+    for row in sorted(worst[:_MOST_CLIENTS], key=lambda r: (r["client"] or "", r["operation"] or "")):
         median, p99 = (row["quantiles"] or [None, None])[:2]
         cells = [
             f"{row['client'] or _NOTHING} {row['client_version'] or ''}".strip(),
@@ -194,9 +196,11 @@ def _clients(analysis: Analysis) -> str:
         "not on the wire", "median", "p99", "slowest", "longest call",
     )  # fmt: skip
     head = "".join(f"<th>{name}</th>" for name in heads)
+    left = len(analysis.drawn.clients) - _MOST_CLIENTS
+    more = f'<p class="more">The worst {_MOST_CLIENTS:,} rows; {left:,} more are in history/.</p>' if left > 0 else ""
     return (
         f'<div class="scroll"><table class="clients"><thead><tr>{head}</tr></thead><tbody>'
-        f"{''.join(rows)}</tbody></table></div>"
+        f"{''.join(rows)}</tbody></table></div>{more}"
     )
 
 

@@ -51,6 +51,22 @@ def basis(analysis: Analysis) -> str:
     )
 
 
+def changes(before: Analysis | None, now: Analysis) -> list[str]:
+    """What a live analysis has to say since the last time: one line, and one per finding that is new or has gone."""
+    had = {_identity(f): f for f in before.findings if f.count} if before else {}
+    has = {_identity(f): f for f in now.findings if f.count}
+    lines = [f"{headline(now)} ({basis(now)})"]
+    lines += [f"  {mark(f)} {f.title}: {f.sentence}" for f in noteworthy(now.findings) if _identity(f) not in had]
+    return lines + [f"  ○ no longer: {f.title}: {f.sentence}" for key, f in had.items() if key not in has]
+
+
+def _identity(finding: Finding) -> tuple[object, ...]:
+    """What stays the same while the numbers of a finding grow."""
+    group = finding.group
+    place = (group.client, group.topic, group.partition, group.rule) if group else ()
+    return (finding.check, finding.verdict, *place)
+
+
 def summary(analysis: Analysis) -> str:
     """The lines for the terminal; the report's path is the caller's to add."""
     told = noteworthy(analysis.findings)

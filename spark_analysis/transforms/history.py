@@ -53,7 +53,7 @@ def build_history(
         by_offset = places_by_offset(sends, delivered)
         landed = F.coalesce("landed", "landed_here")
         rows = rows.join(by_offset, "operation_id", "left").withColumn("landed", landed)
-    sure = 0 < capture.produce_batches == capture.batches_with_ids
+    sure = 0 < capture.produce_batches == capture.batches_all_ids
     return _shape(rows, sure)
 
 
@@ -80,7 +80,7 @@ def _links(
     options: Options,
 ) -> DataFrame:
     """`operation_id` → its attempts in order of time, how they were matched, and whether they were transactional."""
-    every_batch_has_ids = 0 < capture.produce_batches == capture.batches_with_ids
+    every_batch_has_ids = 0 < capture.produce_batches == capture.batches_all_ids
     found: list[DataFrame] = []
     if capture.batches_with_ids:
         found.append(_by_message_id(sends, attempts))

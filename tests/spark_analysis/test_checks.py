@@ -469,5 +469,17 @@ def test_a_check_without_a_question_is_refused() -> None:
         type("Again", (Check,), {"name": "hang", "__doc__": "Again?"})
 
 
+def test_the_scala_signature_is_recognised_in_a_client_without_headers(
+    analyse: Callable[..., tuple[object, list[Finding]]],
+) -> None:
+    s = Story()
+    for number in range(8):
+        wait = 2010 if number in (2, 5) else 1
+        s.produce(2100 * number + wait, message_ids=[None], key_hashes=[number], base_offset=number)
+        s.send(2100 * number, f"m{number}", key_hash=number, blocked_ms=wait + 3, took_ms=wait + 3)
+    found = analyse(s, Options())[1]
+    assert [f.verdict for f in found if f.check == "looks_like_scala_refresh_stall"] == ["invalid"]
+
+
 def test_every_check_has_a_planted_story() -> None:
     assert {check.name for check in all_checks()} == set(EXPECTED)

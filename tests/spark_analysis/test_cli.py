@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -51,14 +52,35 @@ def test_help_suffices(capsys: pytest.CaptureFixture[str]) -> None:
         assert word in told
 
 
+# Python imports this before anything else.
+NO_PROXY = """
+import sys
+
+class NoProxy:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("proxy", "faults", "recorders"):
+            raise ImportError(f"{name} is not installed here")
+
+sys.meta_path.insert(0, NoProxy())
+"""
+
+
 @pytest.mark.spark
-def test_the_whole_command_on_its_own(tmp_path: Path) -> None:
+def test_the_whole_command_on_its_own_where_the_proxy_is_not_installed(tmp_path: Path) -> None:
+    blocked = tmp_path / "blocked"
+    blocked.mkdir()
+    (blocked / "sitecustomize.py").write_text(NO_PROXY)
+    environment = {**os.environ, "PYTHONPATH": str(blocked)}
+    proxied = subprocess.run([sys.executable, "-c", "import proxy"], env=environment, capture_output=True, text=True)
+    assert "not installed here" in proxied.stderr
     capture, outcomes = incident(120).write(tmp_path)
     with outcomes.open("a") as lines:
         lines.write("garbage\n")
     out = tmp_path / "out"
     command = ["-m", "spark_analysis", "analyze", "--capture", capture, "--outcomes", outcomes, "--out", out, "--json"]
-    run = subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, timeout=300)
+    run = subprocess.run(
+        [sys.executable, *map(str, command)], env=environment, capture_output=True, text=True, timeout=600
+    )
     assert run.returncode == 1, run.stderr
     assert run.stderr == ""
     document = json.loads(run.stdout)

@@ -64,6 +64,17 @@ def test_a_failed_send_without_an_id_is_matched_by_time_and_says_so(without_ids:
     assert without_ids["keyed"]["match_kind"] == "key_hash"
 
 
+def test_a_client_without_headers_is_matched_by_its_keys(build: Callable[[Story, Options], Tables]) -> None:
+    """Kafka 0.8 knew none: the capture shows a null for each record, which is no id."""
+    s = Story()
+    for number in range(3):
+        s.produce(1000 * number + 1, message_ids=[None], key_hashes=[number], base_offset=number)
+        s.send(1000 * number, f"m{number}", key_hash=number)
+    history = told(s, build)
+    assert {row["match_kind"] for row in history.values()} == {"key_hash"}
+    assert [seqs(history[f"m{number}"]) for number in range(3)] == [[1], [2], [3]]
+
+
 def test_with_ids_nothing_is_guessed_and_a_repeated_id_goes_with_its_call(
     build: Callable[[Story, Options], Tables],
 ) -> None:

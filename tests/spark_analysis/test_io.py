@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -33,15 +34,20 @@ def test_remote_paths_are_left_to_spark(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_several_folders_runs_and_dates(spark: SparkSession, tmp_path: Path) -> None:
-    for name in ("1", "2"):
+    for name in ("1", "02"):
         story = Story(run_id=name)
         story.exchange(0, "Metadata")
         story.write(tmp_path / name)
-    folders = [str(tmp_path / name / "capture") for name in ("1", "2")]
+    folders = [str(tmp_path / name / "capture") for name in ("1", "02")]
     both = read_captures(spark, folders)
     assert both.columns == EXCHANGE.fieldNames()
     assert both.count() == 2
-    assert [row.run_id for row in read_captures(spark, folders, runs=["2"]).collect()] == ["2"]
+    one = read_captures(spark, folders, runs=["02"], dates=["2025-06-15"])
+    assert [row.run_id for row in one.collect()] == ["02"]
+    # Files of other runs and days are not even opened.
+    pruned = re.findall(r"PartitionFilters: \[([^\]]*)\]", one._jdf.queryExecution().executedPlan().toString())
+    assert len(pruned) == 2
+    assert all("run" in filters and "date" in filters for filters in pruned)
     assert read_captures(spark, folders, dates=["2025-06-15"]).count() == 2
     assert read_captures(spark, folders, dates=["2025-06-16"]).count() == 0
 

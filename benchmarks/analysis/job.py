@@ -1,0 +1,82 @@
+"""One measured piece of work in a process of its own: `python -m benchmarks.analysis.job '{…}'` prints JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from benchmarks.analysis.generate import generate
+from benchmarks.analysis.question import ask_duckdb, ask_spark
+from spark_analysis.jobs.analyze import analyze
+from spark_analysis.options import Options
+from spark_analysis.report.files import write_report
+from spark_analysis.session import build_session
+
+
+def main(wanted: dict[str, Any]) -> dict[str, Any]:
+    """Do what `wanted["what"]` says over the capture and outcomes given; seconds without Spark's start, and more."""
+    capture, outcomes, out = wanted["capture"], wanted["outcomes"], wanted["out"]
+    Path(out).mkdir(parents=True, exist_ok=True)
+    if wanted["what"] == "duckdb":
+        started = time.monotonic()
+        answer = ask_duckdb(capture, outcomes, threads=2, memory=wanted["memory"])
+        return {"seconds": time.monotonic() - started, "answer": answer, "rss_bytes": _highest_rss("self")}
+    begun = time.monotonic()
+    spark = build_session(
+        wanted.get("master"),
+        input_bytes=wanted["input_bytes"],
+        memory=wanted["memory"],
+        log_file=Path(out) / "spark.log",
+    )
+    start_s = time.monotonic() - begun
+    started = time.monotonic()
+    told: dict[str, Any] = {}
+    if wanted["what"] == "generate":
+        told["planted"] = asdict(generate(spark, wanted["exchanges"], capture, outcomes))
+    elif wanted["what"] == "spark":
+        told["answer"] = ask_spark(spark, capture, outcomes)
+    else:
+        analysis = analyze(spark, [capture], [outcomes], out, Options())
+        write_report(spark, analysis, out)
+        told["found"] = {
+            name: sum(f.count for f in analysis.findings if f.check == name)
+            for name in ("retried", "lost", "duplicate")
+        }
+        told["exchanges"] = analysis.capture.exchanges
+        told["report_bytes"] = (Path(out) / "report.html").stat().st_size
+    told |= {"seconds": time.monotonic() - started, "start_s": start_s, **_stages(spark), "rss_bytes": _java_rss(spark)}
+    spark.stop()
+    return told
+
+
+def _stages(spark: SparkSession) -> dict[str, int]:
+    """What all stages together shuffled and spilled, in bytes, and how many tasks that took."""
+    stages = spark.sparkContext._jsc.sc().statusStore().stageList(None)
+    total = {"shuffled_bytes": 0, "spilled_bytes": 0, "tasks": 0}
+    for number in range(stages.size()):
+        stage = stages.apply(number)
+        total["shuffled_bytes"] += stage.shuffleWriteBytes()
+        total["spilled_bytes"] += stage.diskBytesSpilled()
+        total["tasks"] += stage.numCompleteTasks()
+    return total
+
+
+def _java_rss(spark: SparkSession) -> int:
+    return _highest_rss(str(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()))
+
+
+def _highest_rss(process: str) -> int:
+    status = Path(f"/proc/{process}/status").read_text()
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    return int(found[1]) * 1024 if found else 0
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(json.loads(sys.argv[1]))))  # noqa: T201

@@ -1,0 +1,144 @@
+"""Every recorder in its real client, against a real broker through the proxy, read by the real analysis.
+
+Each client sends ten messages and one that the broker refuses, reads the ten back and commits. Then Spark has to match
+each send with the request that the proxy saw, by the id that the recorder put into its headers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.lab import jars
+from proxy.lab.java import find_java
+from proxy.lab.kafka import KafkaCluster
+from proxy.server import Proxy
+from tests.clients import builds
+from tests.integration.proxy.conftest import proxy_for as proxy_for
+from tests.integration.proxy.conftest import pytest_asyncio_loop_factories as pytest_asyncio_loop_factories
+from tests.tools.programs import need
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+HERE = Path(__file__).parent
+TREE = HERE.parents[2]
+PYTHON = ("aiokafka", "confluent-kafka", "kafka-python")
+GO = ("sarama", "franz-go")
+CLIENTS = (*PYTHON, "java", *GO)
+COUNT = 10
+# sarama's commits go past its interceptors.
+COMMITS = set(CLIENTS) - {"sarama"}
+# What an interceptor or hook isn't called for: when the call gave its caller back.
+TELLS_RETURNED = set(CLIENTS) - {"java", "franz-go"}
+
+
+def commands(folder: Path) -> dict[str, tuple[list[str], dict[str, str]]]:
+    """client → how to run it, and what its environment needs."""
+    _, packages = builds.python("with_aiokafka.py")
+    path = os.pathsep.join([packages["PYTHONPATH"], str(TREE)])
+    wanted = {name: ([sys.executable, str(HERE / "python_clients.py"), name], {"PYTHONPATH": path}) for name in PYTHON}
+    wanted["java"] = (java(folder), {})
+    program = folder / "go-clients"
+    subprocess.run([need("go"), "build", "-mod=readonly", "-o", str(program), "."], cwd=HERE / "go", check=True)
+    return wanted | {name: ([str(program), name], {}) for name in GO}
+
+
+def java(folder: Path) -> list[str]:
+    """The jar as Maven builds it, and a program that knows nothing of it but its configuration."""
+    project = folder / "java"
+    shutil.copytree(TREE / "recorders" / "java", project, ignore=shutil.ignore_patterns("target"))
+    subprocess.run([need("mvn"), "-q", "-B", "package"], cwd=project, check=True, stdout=subprocess.DEVNULL)
+    (jar,) = (project / "target").glob("notleader-recorder-*.jar")
+    classpath = os.pathsep.join(map(str, [jar, folder, *jars.fetch(builds.PROGRAMS / "java/versions/4.4.0.sha256")]))
+    javac = [need("javac"), "-nowarn", "-d", str(folder), "-cp", classpath, str(HERE / "Scenario.java")]
+    subprocess.run(javac, check=True)
+    return [str(find_java().executable), "-XX:TieredStopAtLevel=1", "-cp", classpath, "Scenario"]
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[str], dict[str, str]]]:
+    return commands(tmp_path_factory.mktemp("recorders"))
+
+
+async def test_every_recorder_s_words_meet_what_the_proxy_saw(
+    kafka: KafkaCluster,
+    proxy_for: Callable[..., AbstractAsyncContextManager[Proxy]],
+    programs: dict[str, tuple[list[str], dict[str, str]]],
+    tmp_path: Path,
+) -> None:
+    for client in CLIENTS:
+        kafka.create_topic(f"recorded-{client}", config={"max.message.bytes": "10000"})
+    capture = tmp_path / "capture"
+    async with proxy_for(kafka.bootstrap, capture=str(capture), capture_level="record") as proxy:
+        for client in CLIENTS:
+            command, environment = programs[client]
+            arguments = [str(proxy.listen), f"recorded-{client}", str(tmp_path / f"{client}.jsonl")]
+            running = await asyncio.create_subprocess_exec(
+                *command, *arguments, env={**os.environ, **environment}, stderr=asyncio.subprocess.PIPE
+            )
+            _, said = await asyncio.wait_for(running.communicate(), 120)
+            assert running.returncode == 0, f"{client}: {said.decode()[-2000:]}"
+    out = tmp_path / "out"
+    document = analysed(capture, [tmp_path / f"{client}.jsonl" for client in CLIENTS], out)
+    assert document["outcomes"]["bad_lines"] == 0
+    assert document["outcomes"]["matched"]["message_id"] == len(CLIENTS) * (COUNT + 1)
+    assert document["capture"]["unmatched_batches"] == 0
+    rows = history(out)
+    for client in CLIENTS:
+        sends = [row for row in rows if row["client"] == f"{client}-writer" and row["operation"] == "send"]
+        assert Counter(row["outcome"] for row in sends) == {"ok": COUNT, "fail": 1}, client
+        acked = [row for row in sends if row["outcome"] == "ok"]
+        assert sorted(row["offset"] for row in acked) == list(range(COUNT)), client
+        # A consumer got each where the producer was told that it lies.
+        assert all([place["offset"] for place in row["landed"]] == [row["offset"]] for row in acked), client
+        assert all(row["attempts"][0]["base_offset"] <= row["offset"] for row in acked), client
+        assert all(row["called_at_us"] <= row["completed_at_us"] for row in sends), client
+        returned = [row["returned_at_us"] for row in acked]
+        assert all(returned) if client in TELLS_RETURNED else not any(returned), client
+        commits = [row for row in rows if row["client"] == f"{client}-reader" and row["operation"] == "commit"]
+        if client in COMMITS:
+            assert {(row["outcome"], row["offset"]) for row in commits} == {("ok", COUNT)}, client
+
+
+def analysed(capture: Path, outcomes: list[Path], out: Path) -> dict[str, Any]:
+    argv = [sys.executable, "-m", "spark_analysis", "analyze", "--json", "--capture", str(capture), "--out", str(out)]
+    ran = subprocess.run([*argv, "--outcomes", *map(str, outcomes)], capture_output=True, text=True, timeout=600)
+    assert ran.returncode == 0, ran.stderr + ran.stdout[-2000:]
+    return json.loads(ran.stdout)  # type: ignore[no-any-return]
+
+
+def history(out: Path) -> list[dict[str, Any]]:
+    import pyarrow.parquet as pq
+
+    return pq.read_table(out / "history").to_pylist()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("client", PYTHON)
+def test_a_python_recorder_needs_neither_the_proxy_nor_spark(client: str) -> None:
+    """Its module is imported where nothing else of this project, and no PySpark, can be."""
+    _, packages = builds.python("with_aiokafka.py")
+    program = f"""
+import sys
+
+class Nothing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("proxy", "faults", "spark_analysis", "pyspark", "pyarrow", "pydantic"):
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Nothing())
+import recorders.{client.replace("-", "_")}
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([packages["PYTHONPATH"], str(TREE)])}
+    ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
