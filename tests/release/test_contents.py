@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 from tests.release.conftest import PROJECT, Release
 
-PACKAGES = ("proxy", "faults", "spark_analysis")
+PACKAGES = ("proxy", "faults", "spark_analysis", "recorders")
 VERSION: str = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["version"]
 
 
