@@ -116,7 +116,11 @@ def _record_row(kafka: KafkaCluster, incident: str, row: list[Cell], out: Path, 
     with stages.stage(incident) as say:
 
         def one(cell: Cell) -> None:
-            filled = _record(kafka, cell, folders[cell])
+            try:
+                filled = _record(kafka, cell, folders[cell])
+            except LabError as error:  # ours, not the client's: the cell stays to be done
+                stages.console.print(f"{incident}, {cell.client.name}: {error}", markup=False)
+                return
             with lock:
                 done[cell] = filled
                 say(f"{len(done)}/{len(row)} cells, last {cell.client.name}")
@@ -125,25 +129,23 @@ def _record_row(kafka: KafkaCluster, incident: str, row: list[Cell], out: Path, 
             list(lanes.map(one, row))
         logs = out / "logs"
         logs.mkdir(exist_ok=True)
-        topics = {cell: [topic.name for topic in cell.incident.topics] for cell in row}
+        topics = {cell: [topic.name for topic in cell.incident.topics] for cell in done}
+        if not done:
+            return
         lines = read_back(kafka, [name for names in topics.values() for name in names], logs).read_text().splitlines()
-        for cell in row:
+        for cell in done:
             own = [line for line in lines if json.loads(line)["topic"] in topics[cell]]
             _finish(cell, folders[cell], own, done[cell])
-        say(f"{len(row)} cells")
+        say(f"{len(done)} of {len(row)} cells")
 
 
 def _record(kafka: KafkaCluster, cell: Cell, folder: Path) -> Filled:
     """One cell: its faults, its client, until that is done, breaks off, or reaches the limit."""
     filled = _filled(cell, "")
     began = time.monotonic()
-    try:
-        recording = record_on(kafka, cell.incident, folder, Stages(quiet=True))
-    except LabError as error:
-        filled.failed = str(error)
-    else:
-        filled.hits, filled.failed = recording.runs[0].hits, recording.runs[0].failed
-    filled.failed = filled.failed.partition(" (log: ")[0]
+    recording = record_on(kafka, cell.incident, folder, Stages(quiet=True))
+    filled.hits = recording.runs[0].hits
+    filled.failed = recording.runs[0].failed.partition(" (log: ")[0]
     filled.seconds = round(time.monotonic() - began, 1)
     return filled
 
