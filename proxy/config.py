@@ -75,6 +75,12 @@ def _optional_endpoint(value: Any) -> Any:
     return _endpoint(value)
 
 
+def _names(value: Any) -> Any:
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
+
+
 def _ports(value: Any) -> Any:
     """``9101``: from there on; ``9101,9105``: these first."""
     if isinstance(value, str):
@@ -124,6 +130,15 @@ class Settings(BaseModel):
         default=None,
         description="Bearer token the HTTP API asks for; needed when it listens beyond loopback.",
         json_schema_extra={"secret": True},
+    )
+    admin_hosts: Annotated[list[str], BeforeValidator(_names)] = Field(
+        default_factory=list,
+        description="Further names by which the HTTP API may be called, as the Host header has them: NAME[,NAME…].",
+    )
+    traces: str | None = Field(
+        default=None,
+        pattern=r"^https?://",
+        description="Send a span per exchange to this OpenTelemetry collector (http://host:4318); extra: otel.",
     )
     broker_ports: Annotated[list[int] | None, BeforeValidator(_ports)] = Field(
         default=None,

@@ -196,13 +196,23 @@ async def _serve(settings: Settings, as_json: bool, flags: dict[str, Any], file:
     except ConfigError as error:
         _say_problems(error)
         return 2
+    traces = None
+    if settings.traces is not None:
+        try:
+            from proxy.admin.traces import Traces
+        except ModuleNotFoundError:
+            errors.print("notleader run: traces: this needs pip install 'notleader[otel]'", markup=False)
+            return 2
+        traces = Traces.over_http(settings.traces, settings.proxy_id, proxy.run_id)
     admin = None
     try:
         await proxy.start()
         if settings.admin is not None:
             from proxy.admin.serve import AdminServer
 
-            admin = AdminServer(proxy, settings.admin.host, settings.admin.port, settings.admin_token)
+            admin = AdminServer(
+                proxy, settings.admin.host, settings.admin.port, settings.admin_token, settings.admin_hosts
+            )
             try:
                 await admin.start()
             except (OSError, ValueError) as error:
@@ -215,15 +225,20 @@ async def _serve(settings: Settings, as_json: bool, flags: dict[str, Any], file:
     gc.freeze()  # what is there now stays: no later collection has to look at it
     _say_ready(proxy, admin, as_json)
     loop.add_signal_handler(signal.SIGHUP, reload_config, proxy, flags, file)
-    watching = loop.create_task(_watch(proxy, flags, file))
+    working = [loop.create_task(_watch(proxy, flags, file))]
+    if traces is not None:
+        working.append(loop.create_task(traces.follow(proxy)))
     try:
         await stop.wait()
     finally:
         log.info("stopping")
-        watching.cancel()
+        for task in working:
+            task.cancel()
         if admin is not None:
             await admin.stop()
         await proxy.stop()
+        if traces is not None:
+            await asyncio.to_thread(traces.close)
     _say_unused(proxy)
     return 0
 

@@ -1,0 +1,116 @@
+"""Traces for OpenTelemetry: a span per exchange, with one inside it for what the broker took.
+
+Needs the extra `otel`, and is imported only where traces are asked for. Spans are made in the recorder's thread
+and sent by the SDK's own: the event loop that carries the traffic has no part in it. What a slow collector does
+not take in time, the SDK drops. Its OTEL_… variables hold (sampling, headers, batch sizes).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
+
+from proxy import __version__
+from proxy.wire.names import ErrorCode
+
+if TYPE_CHECKING:
+    from proxy.admin.target import ControlledProxy
+
+_LOOK_S: Final = 0.2
+_FINE: Final = frozenset({"answered", "altered"})
+
+
+class Traces:
+    """Makes spans of capture rows; `close` sends what is left."""
+
+    def __init__(self, processor: SpanProcessor, proxy_id: str, run_id: str) -> None:
+        resource = Resource.create(
+            {"service.name": "notleader", "service.instance.id": proxy_id, "notleader.run_id": run_id}
+        )
+        self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        self._provider.add_span_processor(processor)
+        self._tracer = self._provider.get_tracer("notleader", __version__)
+
+    @classmethod
+    def over_http(cls, endpoint: str, proxy_id: str, run_id: str) -> Traces:
+        """Traces for the collector at `endpoint` (http://host:4318), by OTLP over HTTP."""
+        exporter = OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces")
+        return cls(BatchSpanProcessor(exporter), proxy_id, run_id)
+
+    async def follow(self, proxy: ControlledProxy) -> None:
+        """Trace the exchanges of a proxy until cancelled."""
+        while True:
+            # Asked in the recorder's thread whether it wants a row, it makes the span and wants nothing.
+            with proxy.subscribe(self._take):
+                source = proxy.capture
+                while proxy.capture is source:
+                    await asyncio.sleep(_LOOK_S)
+
+    def close(self) -> None:
+        """Send what is left, for some seconds at most. Blocks."""
+        self._provider.shutdown()
+
+    def _take(self, row: Mapping[str, Any]) -> bool:
+        if row["event"] == "exchange":
+            self.span(row)
+        return False
+
+    def span(self, row: Mapping[str, Any]) -> None:
+        """The spans of one exchange, given as a capture row."""
+        last_us = row["response_at_us"] or row["broker_responded_at_us"] or row["request_at_us"]
+        span = self._tracer.start_span(
+            row["api_name"],
+            kind=SpanKind.SERVER,
+            start_time=row["request_at_us"] * 1000,
+            attributes=_attributes(row),
+        )
+        for name, kind in zip(row["fault_names"] or (), row["fault_kinds"] or (), strict=False):
+            span.add_event("fault", {"notleader.rule": name, "notleader.kind": kind}, row["request_at_us"] * 1000)
+        if row["error_code"] or row["outcome"] not in _FINE:
+            span.set_status(Status(StatusCode.ERROR, _error(row)))
+        if row["forwarded_at_us"] and row["broker_responded_at_us"]:
+            broker = self._tracer.start_span(
+                f"{row['api_name']} broker",
+                set_span_in_context(span),
+                kind=SpanKind.CLIENT,
+                start_time=row["forwarded_at_us"] * 1000,
+            )
+            broker.end(row["broker_responded_at_us"] * 1000)
+        span.end(last_us * 1000)
+
+
+def _error(row: Mapping[str, Any]) -> str:
+    code = row["error_code"]
+    if not code:
+        return str(row["outcome"])
+    return ErrorCode(code).name if code in ErrorCode else str(code)
+
+
+def _attributes(row: Mapping[str, Any]) -> dict[str, Any]:
+    """OpenTelemetry's names where it has some, `kafka.…` and `notleader.…` for the rest; without what is not known."""
+    topics = sorted({part["topic"] for part in row["partitions"] or () if part["topic"]})
+    wanted = {
+        "messaging.system": "kafka",
+        "messaging.client.id": row["client_id"],
+        "messaging.consumer.group.name": row["group_id"],
+        "messaging.destination.name": topics[0] if len(topics) == 1 else None,
+        "client.address": row["client_addr"],
+        "kafka.api_key": row["api_key"],
+        "kafka.api_version": row["api_version"],
+        "kafka.correlation_id": row["correlation_id"],
+        "kafka.node_id": row["node_id"],
+        "kafka.error_code": row["error_code"] or None,
+        "kafka.topics": topics if len(topics) > 1 else None,
+        "notleader.connection_id": row["connection_id"],
+        "notleader.exchange_seq": row["exchange_seq"],
+        "notleader.outcome": row["outcome"],
+        "notleader.faults": row["fault_names"] or None,
+    }
+    return {key: value for key, value in wanted.items() if value is not None}
