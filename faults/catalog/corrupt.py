@@ -11,7 +11,7 @@ from faults.actions import Action, Body, Outcome, RewriteRequest, RewriteRespons
 from faults.answers import partition_key, top_key
 from faults.base import Context, Fault, NotApplicableError
 from proxy.wire.names import ApiKey
-from proxy.wire.records import BatchHeader, iter_batches
+from proxy.wire.records import BatchHeader, crc_of, iter_batches
 
 _Part = Literal["crc", "records", "length", "compression"]
 # Where things are in a batch (format v2, KIP-98) and in a message of the formats before it.
@@ -25,7 +25,8 @@ class CorruptFault(Fault):
     """The record batches of the matching partitions are damaged: of a Produce (`before_broker`) or a Fetch answer.
 
     A broker finds the damage and refuses (CORRUPT_MESSAGE, 2); a consumer should, where it checks the CRC. `length`
-    makes the first batch claim one byte more than it has.
+    makes the first batch claim one byte more than it has, `compression` names a codec that doesn't exist, under a
+    checksum that is right.
     """
 
     kind: Literal["corrupt"] = "corrupt"
@@ -88,3 +89,5 @@ class CorruptFault(Fault):
             records[place] = (int.from_bytes(records[place], "big") + 1).to_bytes(4, "big")
         else:
             records[batch.start + _ATTRIBUTES_OFFSET[batch.magic]] |= _UNKNOWN_CODEC
+            place = slice(batch.start + _CRC_OFFSET[batch.magic], batch.start + _CRC_OFFSET[batch.magic] + 4)
+            records[place] = crc_of(bytes(records), batch).to_bytes(4, "big")

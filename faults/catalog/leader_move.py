@@ -23,7 +23,7 @@ class LeaderMove(StandingFault):
     proxy relays it to the true leader over a connection of its own (Produce, Fetch, ListOffsets, OffsetForLeaderEpoch,
     DeleteRecords, DescribeProducers). When the rule goes the true leader leads again, another epoch higher.
 
-    What clients prove by SASL can't be repeated, so the proxy relays for them in its own name (`--relay-sasl-mechanism`,
+    What clients prove by SASL can't be repeated: the proxy relays for them in its own name (`--relay-sasl-mechanism`,
     `--relay-sasl-username`, `--relay-sasl-password-file`); without one the first that tries ends the move, and the rule
     says why. Share groups aren't relayed. Consumers are served by the shown leader alone, also those that would fetch
     from a follower (KIP-392).

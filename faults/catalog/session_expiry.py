@@ -16,7 +16,7 @@ from proxy.wire.names import ApiKey
 class SessionExpiry(Fault):
     """A SaslAuthenticate answer says that the session lasts `session_lifetime_ms` only (KIP-368).
 
-    A client that supports it authenticates again in time, most at 85 to 95 % of the lifetime, and at most once a second;
+    A client that supports it authenticates again in time, most at 85 to 95 % of the lifetime, at most once a second;
     only a broker whose own sessions expire (`connections.max.reauth.ms`) lets it. What brokers do to clients that don't
     is a `close` with `trigger: {after_ms: …}`.
     """

@@ -7,6 +7,7 @@ Whatever that reader raises leaves here as a WireError.
 from __future__ import annotations
 
 import struct
+import zlib
 from collections import deque
 from collections.abc import Iterator
 from functools import cache
@@ -175,13 +176,19 @@ def _message_header(records: memoryview | bytes, start: int, size: int) -> Batch
     )
 
 
+def crc_of(records: memoryview | bytes, batch: BatchHeader) -> int:
+    """The checksum of what stands in a batch now: CRC-32C in format v2, CRC-32 before."""
+    if batch.magic != 2:
+        return zlib.crc32(records[batch.start + _MAGIC_OFFSET : batch.start + batch.size])
+    _, crc32c = _aiokafka()
+    return int(crc32c(bytes(records[batch.start + _V2_FROM_ATTRIBUTES : batch.start + batch.size])))
+
+
 def crc_is_valid(records: memoryview | bytes, batch: BatchHeader) -> bool:
     """Whether a v2 batch's CRC-32C matches its content; true for older formats, whose CRC goes unread."""
     if batch.magic != 2:
         return True
-    content = bytes(records[batch.start + _V2_FROM_ATTRIBUTES : batch.start + batch.size])
-    _, crc32c = _aiokafka()
-    return bool(crc32c(content) == batch.crc)
+    return crc_of(records, batch) == batch.crc
 
 
 def iter_records(

@@ -142,7 +142,7 @@ def test_session_expiry_shortens_the_lifetime() -> None:
     assert answer["session_lifetime_ms"] == 500
 
 
-@pytest.mark.parametrize(("part", "crc_holds"), [("crc", False), ("records", False), ("compression", False)])
+@pytest.mark.parametrize(("part", "crc_holds"), [("crc", False), ("records", False), ("compression", True)])
 def test_a_corrupt_batch_fails_its_check_where_it_matches(part: str, crc_holds: bool) -> None:
     plan = knowing_plan(fault(kind="corrupt", part=part, match={"topic": "orders", "partition_index": 0}))
     data = batch()

@@ -62,7 +62,7 @@ async def test_a_client_that_knows_how_authenticates_again_before_its_session_ex
         assert [line["offset"] for line in lines if line["name"] == "producer_send_success"] == list(range(400))
         assert proxy.plan.get("s").hits >= 3
     (again,) = logins(rows(tmp_path / "capture")).values()
-    assert again >= 3, "on the one connection, between its sends"
+    assert again >= 2, "on the one connection, between its sends"
 
 
 async def test_a_client_that_does_not_know_how_is_cut_off_and_comes_back(
