@@ -76,7 +76,7 @@ def hold(incidents: Iterable[Incident], folder: Path, stages: Stages) -> list[He
         [
             (recording.capture, sorted((where / "outcomes").glob("*.jsonl")))
             for _, recording, _, where in recorded
-            if recording
+            if recording and any(recording.capture.rglob("*.parquet"))
         ],
         folder,
         stages,

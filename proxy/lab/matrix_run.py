@@ -77,7 +77,7 @@ def fill(cells: list[Cell], out: Path, stages: Stages, *, again: bool = False) -
 def analyse(cells: list[Cell], out: Path, stages: Stages) -> list[Filled]:
     """The findings of every cell; those that have none yet are given to Spark, all in one session."""
     filled = {cell: Filled.load(_folder(cell, out)) for cell in cells}
-    recorded = [cell for cell, done in filled.items() if done is not None and (_folder(cell, out) / "capture").exists()]
+    recorded = [cell for cell, done in filled.items() if done is not None and _captured(cell, out)]
     fresh = [cell for cell in recorded if not _found(cell, out).exists()]
     if fresh:
         outcomes = {cell: sorted((_folder(cell, out) / "outcomes").glob("*.jsonl")) for cell in fresh}
@@ -207,6 +207,11 @@ def _needs(cell: Cell) -> tuple[str, int, tuple[tuple[str, str], ...]]:
 
 def _folder(cell: Cell, out: Path) -> Path:
     return out / "cells" / cell.incident.name / cell.client.word
+
+
+def _captured(cell: Cell, out: Path) -> bool:
+    """Whether the client was seen at all."""
+    return any((_folder(cell, out) / "capture").rglob("*.parquet"))
 
 
 def _found(cell: Cell, out: Path) -> Path:

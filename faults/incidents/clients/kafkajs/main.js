@@ -42,7 +42,8 @@ async function produce() {
   for (let each = 0; each < number("messages"); each++) {
     if (each > 0) await pause(number("interval_ms"));
     const id = `${settings.client_id}-${each}`;
-    const said = line("send", { message_id: id, partition: number("partition"), budget_ms: number("budget_ms") });
+    const said = line("send", { message_id: id, partition: number("partition") });
+    if (number("budget_ms")) said.budget_ms = number("budget_ms");
     said.called_at_us = nowUs();
     say(said);
     const message = { value: id, partition: number("partition"), headers: { "notleader-id": id } };
