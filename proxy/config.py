@@ -25,6 +25,7 @@ from pydantic import (
 from faults.base import Fault
 from faults.schema import FaultDocumentError, Problem, parse_faults
 from faults.timeline import Timeline, parse_timeline
+from proxy.capture.redaction import Redaction
 from proxy.capture.rows import Level
 
 ENVIRONMENT_PREFIX = "NOTLEADER_"
@@ -92,6 +93,14 @@ def _ports(value: Any) -> Any:
     return value
 
 
+def _rules(value: Any) -> Any:
+    if isinstance(value, str):
+        value = [part for part in value.split(",") if part.strip()]
+    if isinstance(value, list):
+        Redaction(value)
+    return value
+
+
 _Text = PlainSerializer(lambda value: None if value is None else str(value))
 OneEndpoint = Annotated[Endpoint, BeforeValidator(_endpoint), _Text]
 
@@ -148,6 +157,10 @@ class Settings(BaseModel):
         default=None,
         description="Host name that clients are told to connect to; the address they reached us by when absent.",
     )
+    proxy_protocol: bool = Field(
+        default=False,
+        description="Expect a PROXY protocol header, version 2, before each connection; it says who the client is.",
+    )
     capture: str | None = Field(
         default=None,
         min_length=1,
@@ -171,6 +184,13 @@ class Settings(BaseModel):
     )
     capture_queue_bytes: int = Field(
         default=64 << 20, ge=1 << 20, description="Frames that may wait for the recorder; more is dropped and told."
+    )
+    capture_redact: Annotated[list[str], BeforeValidator(_rules)] = Field(
+        default_factory=list,
+        description="What the capture must not tell: field:NAME=hash, topic:GLOB=drop, header:NAME=drop, …",
+    )
+    capture_spool_bytes: int = Field(
+        default=1 << 30, ge=1 << 20, description="What may wait in the spool for a remote store; more is lost and told."
     )
     capture_spool: Path | None = Field(
         default=None,

@@ -18,6 +18,7 @@ from faults.timeline import Timeline
 from proxy import __version__
 from proxy.capture.limits import CaptureError, Limits
 from proxy.capture.quick import Quick
+from proxy.capture.redaction import Redaction
 from proxy.capture.rows import Level, Rows
 from proxy.capture.writer import Accepts, CaptureWriter
 from proxy.config import Endpoint, Settings, load
@@ -191,10 +192,13 @@ class Proxy:
 
     def _serve(self, listener: Listener) -> None:
         """Accept on a socket that is listening already."""
-        self._spawn(listener.serve(lambda: self._new_link(listener), self.tls.listen))
+        if self.settings.proxy_protocol:
+            listener.serve_announced(lambda client: self._new_link(listener, client), self.tls.listen, self._unannounced)
+        else:
+            self._spawn(listener.serve(lambda: self._new_link(listener), self.tls.listen))
         asyncio.get_running_loop().call_soon(self._apply_to_listener, listener)
 
-    def _new_link(self, listener: Listener) -> Link:
+    def _new_link(self, listener: Listener, client_addr: str | None = None) -> Link:
         return Link(self, self._connection(listener.name, listener.node_id))
 
     def _connection(self, listener: str, node_id: int | None) -> Connection:
@@ -410,7 +414,10 @@ class Proxy:
     def _start_rows(self, directory: str | None, level: Level) -> None:
         settings = self.settings
         loop = asyncio.get_running_loop()
-        rows = Rows(self.run_id, self.settings.proxy_id, self.settings.seed, level, self.plan.cluster.topic_name)
+        redaction = Redaction(settings.capture_redact)
+        rows = Rows(
+            self.run_id, settings.proxy_id, settings.seed, level, self.plan.cluster.topic_name, redaction=redaction
+        )
         capture = CaptureWriter(
             rows,
             None if directory is None else _place(directory),
@@ -427,10 +434,11 @@ class Proxy:
                 rotate_bytes=settings.capture_rotate_bytes,
                 keep_s=settings.capture_keep_s,
                 keep_bytes=settings.capture_keep_bytes,
+                spool_bytes=settings.capture_spool_bytes,
             ),
             spool=settings.capture_spool,
             max_pending_bytes=settings.capture_queue_bytes,
-            quick=None if level.reads_records else Quick(level, rows.topics, self.counters.error),
+            quick=None if level.reads_records else Quick(level, rows.topics, self.counters.error, redaction),
             tell_errors=lambda errors: _in(loop, self._count_errors, errors),
         )
         capture.start()

@@ -57,6 +57,7 @@ _KEEP_RESPONSE_FRAME: Final = handling.KEEP_RESPONSE
 _ENDPOINTS: Final = handling.ENDPOINTS
 _NO_TAGS_NO_ID: Final = b"\0\0"  # of a flexible Produce: no tagged fields in the header, no transactional id
 _ACKS_NONE: Final = b"\0\0"
+_SMALL: Final = 4096  # below that, a copy costs less than a view
 _HEADER_ENOUGH: Final = 64 << 10  # client_id is at most 32 KiB; the rest is tagged fields nobody sends
 
 Held = tuple[Exchange, bytes]
@@ -281,7 +282,10 @@ class Session:
                     part = _part(data, position + 4, min(end, position + total))
                     expects = rewrite.produce_acks(part, api_version) != 0
             if flags & _KEEP_REQUEST_FRAME:
-                exchange.request = _part(data, position + 4, min(end, position + total))
+                if total <= available and total < _SMALL:
+                    exchange.request = data[position + 4 : position + total]
+                else:
+                    exchange.request = _part(data, position + 4, min(end, position + total))
             elif flags & _ASSEMBLE_RESPONSE:
                 # Its header will say how the answer is encoded; the body is not needed.
                 exchange.request = data[position + 4 : position + min(total, 4 + _HEADER_ENOUGH)]
@@ -561,7 +565,10 @@ class Session:
             if exchange.outcome == "no_response":
                 exchange.outcome = "answered"
             if flags & _KEEP_RESPONSE_FRAME:
-                exchange.response = _part(data, position + 4, min(end, position + total))
+                if total <= available and total < _SMALL:
+                    exchange.response = data[position + 4 : position + total]
+                else:
+                    exchange.response = _part(data, position + 4, min(end, position + total))
             inflight.popleft()
             if available < total:
                 self._response_left = total - available
@@ -822,7 +829,7 @@ def _copy_of(exchange: Exchange) -> Exchange:
 
 def _part(data: bytes, start: int, stop: int) -> bytes | memoryview:
     """A slice, without copying where that is worth it."""
-    if stop - start < 4096:
+    if stop - start < _SMALL:
         return data[start:stop]
     return memoryview(data)[start:stop]
 

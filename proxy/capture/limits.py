@@ -21,6 +21,7 @@ class Limits:
     rotate_bytes: int = 128 << 20
     keep_s: float | None = None
     keep_bytes: int | None = None
+    spool_bytes: int | None = None
 
 
 class Losses:

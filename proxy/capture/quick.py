@@ -13,7 +13,8 @@ from struct import error as StructError
 from typing import Any, Final
 
 from proxy.capture.block import ALL_TOLD, NONE, Block, Tables, Template, What
-from proxy.capture.rows import API_NAMES, COLUMNS, Level, Row, TopicIds
+from proxy.capture.redaction import NOTHING, Redaction
+from proxy.capture.rows import API_NAMES, COLUMNS, PARTITION_FIELDS, Level, Row, TopicIds
 from proxy.capture.skim import (
     BATCH,
     COMPRESSIONS,
@@ -56,6 +57,7 @@ _WHAT: Final = tuple(
         ),
     )
 )
+_NAMELESS: Final[dict[str, Any]] = dict.fromkeys(PARTITION_FIELDS)
 _PARTITIONS: Final = COLUMNS.index("partitions")
 _FLEXIBLE_PRODUCE: Final = range(9, 14)
 _END_OF_PRODUCE: Final = b"\0\0\0"
@@ -80,10 +82,15 @@ class Quick:
     """
 
     def __init__(
-        self, level: Level, topics: TopicIds, count_error: Callable[[int, int], None] = lambda *_: None
+        self,
+        level: Level,
+        topics: TopicIds,
+        count_error: Callable[[int, int], None] = lambda *_: None,
+        redaction: Redaction = NOTHING,
     ) -> None:
         self._reads_bodies = level.reads_bodies
         self._topics = topics
+        self._redaction = redaction
         self._count_error = count_error
         self._start_tables()
 
@@ -171,16 +178,17 @@ class Quick:
         connection = exchange.connection
         place = len(self._tables.whos)
         self._whos[connection.connection_id, exchange.client_id, connection.principal] = place
+        hide = self._redaction.field
         self._tables.whos.append(
             (
                 connection.connection_id,
-                connection.client_addr,
+                hide("client_addr", connection.client_addr),
                 connection.listener,
                 connection.node_id,
-                exchange.client_id or connection.client_id,
-                connection.client_software_name,
-                connection.client_software_version,
-                connection.principal,
+                hide("client_id", exchange.client_id or connection.client_id),
+                hide("client_software_name", connection.client_software_name),
+                hide("client_software_version", connection.client_software_version),
+                hide("principal", connection.principal),
             )
         )
         return place
@@ -268,9 +276,8 @@ class Quick:
         what = self._seen.get(key)
         if what is None:
             what = self._seen[key] = len(self._tables.whats)
-            self._tables.whats.append(
-                What(_values(exchange, error, throttle, asked.transactional_id, None, asked.acks))
-            )
+            transactional_id = self._redaction.field("transactional_id", asked.transactional_id)
+            self._tables.whats.append(What(_values(exchange, error, throttle, transactional_id, None, asked.acks)))
         if error:
             self._count_error(api_key, error)
         numbers: list[int] = []
@@ -293,6 +300,9 @@ class Quick:
                 name = name or found
                 known = name is not None or topic_id is None
             place = len(self._tables.templates)
+            if self._redaction:
+                hidden = self._redaction.partition(_NAMELESS | {"topic": name, "topic_id": topic_id})
+                name, topic_id = hidden["topic"], hidden["topic_id"]
             self._tables.templates.append((name or None, topic_id, *part[2:8]))
             if known:  # else Metadata may tell the name yet
                 self._templates[key] = place

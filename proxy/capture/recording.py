@@ -24,6 +24,7 @@ from proxy.capture.place import Place
 from proxy.capture.rows import Row, Rows
 from proxy.capture.schema import EXCHANGE, batch_of, batch_of_block, batch_of_nothing, batch_of_odd, in_time
 from proxy.capture.segment import JOURNAL_SUFFIX, finish, hidden
+from proxy.capture.upload import Uploads
 from proxy.memory import give_back
 
 log = logging.getLogger("notleader.capture")
@@ -31,6 +32,7 @@ log = logging.getLogger("notleader.capture")
 _RETRY_S: Final = 1.0
 _SMALLEST_ROOM: Final = 256 << 10  # beside what is to be written: footers, folders, other people's files
 _BUFFER_BYTES: Final = 8 << 20
+_UPLOAD_GRACE_S: Final = 20.0
 
 
 class Recording:
@@ -69,6 +71,7 @@ class Recording:
         self._buffer_bytes = 0
         self._journal: Journal | None = None
         self._unfinished: deque[Journal] = deque()
+        self._uploads: Uploads | None = None
         self._flush_due: float | None = None
         self._segment_due: float | None = None
         self._retry_due: float | None = None
@@ -90,6 +93,8 @@ class Recording:
             taken = [segment.path for segment in self.place.segments(self._folder())]
         except OSError as error:
             raise CaptureError(f"can't use the capture folder {self.place.shown}: {error}") from error
+        if self.place.folder is None:
+            self._uploads = Uploads(self.place, self.spool, self._uploaded, self._say)
         numbers = [path.rpartition("-")[2].removesuffix(".parquet") for path in taken]
         self._number = max((int(number) for number in numbers if number.isdigit()), default=0)
 
@@ -186,13 +191,25 @@ class Recording:
             return
         if self._journal is not None:
             self._close_segment()
-            self._keep_due = self._clock()
-            self._keep()
+            if self._uploads is None:
+                self._keep_due = self._clock()
+                self._keep()
             if self._has_room(size_bytes):
                 return
+        if self._is_crowded():
+            raise OSError(f"the spool is full of what {self.place.shown} did not take")
         raise OSError(f"only {self._free_bytes(self.spool) >> 10} KiB are free")
 
+    def _is_crowded(self) -> bool:
+        """Whether more would wait for a remote store than may."""
+        if self._uploads is None or self._limits.spool_bytes is None:
+            return False
+        growing = self._journal.size_bytes if self._journal is not None else 0
+        return self._uploads.waiting_bytes + growing > self._limits.spool_bytes
+
     def _has_room(self, size_bytes: int, spare_bytes: int = _SMALLEST_ROOM) -> bool:
+        if self._is_crowded():
+            return False
         # Room for the batch, and for the segment that its journal will become: at most half as large.
         growing = self._journal.size_bytes if self._journal is not None else 0
         return self._free_bytes(self.spool) >= size_bytes + (growing + size_bytes) // 2 + spare_bytes
@@ -229,12 +246,15 @@ class Recording:
                 self.flush()
                 self.flush()  # what the first could not write is a loss to tell
         self._close_segment()
-        self._keep()
+        if self._uploads is None:
+            self._keep()
 
     def _close_segment(self) -> None:
         self._segment_due = None
         journal, self._journal = self._journal, None
-        if journal is not None:
+        if journal is not None and self._uploads is not None:
+            self._uploads.add(journal)
+        elif journal is not None:
             self._unfinished.append(journal)
         self._finish()
 
@@ -250,11 +270,25 @@ class Recording:
                 return
             self._unfinished.popleft()
             journal.remove()
-            self.segments += 1
-            if self.segments == 1:
-                give_back()  # writing Parquet for the first time has loaded the rest of Arrow
+            self._is_there()
+        if self._stopped is None and self._uploads is None:
+            self.error = None
+
+    def _is_there(self) -> None:
+        self.segments += 1
+        if self.segments == 1:
+            give_back()  # writing Parquet for the first time has loaded the rest of Arrow
+
+    def _uploaded(self) -> None:
+        """Called by the thread of the uploads, which also looks what is too old to be kept."""
+        self._is_there()
         if self._stopped is None:
             self.error = None
+        self._keep()
+
+    def settle(self, timeout_s: float) -> bool:
+        """Wait until every finished segment is at its place; False when they are not in time."""
+        return self._uploads is None or self._uploads.settle(timeout_s)
 
     def _keep(self) -> None:
         """Delete the oldest segments beyond the age and size that are to be kept."""
@@ -330,6 +364,8 @@ class Recording:
             for block in self._blocks:
                 self._lose_block(block, self._stopped[2])
             self._buffer, self._blocks = [], []
+        if self._uploads is not None:
+            self._uploads.close(_UPLOAD_GRACE_S)
         for journal in self._unfinished:
             log.error("%s stays behind; the next start of a proxy on this folder finishes it", journal.path)
             journal.leave()

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from faults.base import Connection
 from faults.plan import Hit
+from proxy.capture.redaction import NOTHING, ROW_FIELDS, Redaction
 from proxy.capture.skim import skim_request, skim_response, told
 from proxy.inflight import ConnectionEvent, Exchange
 from proxy.wire.codec import Codec, is_known
@@ -160,22 +161,42 @@ class Rows:
     ``topic_name`` gives a topic id's name as far as Metadata has told them (``faults.cluster``).
     """
 
-    def __init__(self, run_id: str, proxy_id: str, seed: int, level: Level, topic_name: Any = None) -> None:
+    def __init__(
+        self,
+        run_id: str,
+        proxy_id: str,
+        seed: int,
+        level: Level,
+        topic_name: Any = None,
+        redaction: Redaction = NOTHING,
+    ) -> None:
         self.run_id = run_id
         self.proxy_id = proxy_id
         self._identity = (run_id, proxy_id)
         self.seed = seed
         self.level = level
         self.topics = TopicIds(topic_name)
+        self.redaction = redaction
+        self._headers_seen = False
         self._reads_bodies = level.reads_bodies
         self._reads_records = level.reads_records
         self._keeps_frames = level.keeps_frames
 
     def of(self, entry: Exchange | ConnectionEvent) -> Row:
         """The row of a finished exchange or a connection event."""
-        if isinstance(entry, ConnectionEvent):
-            return self._event(entry)
-        return self._exchange(entry)
+        self._headers_seen = False
+        row = self._event(entry) if isinstance(entry, ConnectionEvent) else self._exchange(entry)
+        return self._redacted(row) if self.redaction else row
+
+    def _redacted(self, row: Row) -> Row:
+        values = dict(zip(COLUMNS, row, strict=True))
+        hidden = {name: self.redaction.field(name, values[name]) for name in ROW_FIELDS}
+        hidden["partitions"] = self.redaction.partitions(values["partitions"])
+        for name in ("request_frame", "response_frame"):
+            hidden[name] = self.redaction.frame(
+                values[name], values["api_key"] or 0, values, headers_seen=self._headers_seen
+            )
+        return tuple((values | hidden).values())
 
     def gap(self, detail: str, first_us: int, last_us: int) -> Row:
         """The row that says what is missing here."""
@@ -401,6 +422,8 @@ class Rows:
                 if record.batch.is_control:
                     continue
                 ids.append(_message_id(record.headers))
+                if self.redaction.headers and any(name in self.redaction.headers for name, _ in record.headers):
+                    self._headers_seen = True
                 keys.append(None if record.key is None else zlib.crc32(record.key))
             row["message_ids"] = ids
             row["key_hashes"] = keys

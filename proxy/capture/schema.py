@@ -157,8 +157,9 @@ def batch_of_block(block: Block, run_id: str, proxy_id: str, seed: int) -> pa.Re
         name: pa.repeat(pa.scalar(value, EXCHANGE.field(name).type), rows)
         for name, value in (("run_id", run_id), ("proxy_id", proxy_id), ("event", "exchange"), ("seed", seed))
     }
-    for name in ("fault_names", "fault_kinds"):
-        columns[name] = pa.repeat(pa.scalar([], EXCHANGE.field(name).type), rows)
+    # Repeating an empty list would cost more than all other columns together.
+    none = pa.ListArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), rows + 1), pa.array([], pa.string()))
+    columns["fault_names"] = columns["fault_kinds"] = none
     whos, places = _used(numbers[0], block.tables.whos)
     columns |= _spread(EXCHANGE, _WHO, whos, places)
     whats, places = _used(numbers[1], block.tables.whats)

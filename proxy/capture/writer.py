@@ -38,6 +38,7 @@ Entry = Exchange | ConnectionEvent
 Accepts = Callable[[Mapping[str, Any]], bool]
 _TOO_SLOW: Final = "the recorder could not keep up"
 _SALVAGE_GRACE_S: Final = 5.0
+_UPLOAD_S: Final = 30.0
 _PAUSE_S: Final = 0.2
 _WATCHED_PAUSE_S: Final = 0.02
 _HAND_OVER_ROWS: Final = 1000
@@ -253,6 +254,7 @@ class CaptureWriter:
         self.hand_over()
         if self._recording is not None:
             await asyncio.to_thread(self._call, self._rotate)
+            await asyncio.to_thread(self._recording.settle, _UPLOAD_S)
 
     def mark(self, label: str) -> None:
         """Write a row that carries ``label``, to find this moment again."""

@@ -21,6 +21,7 @@ def recorded(place: Place, spool: Path, *, kept: Limits | None = None) -> Record
     for number in range(3):
         recording.add(rows_of([number]))
         recording.rotate()
+    assert recording.settle(20)
     return recording
 
 
