@@ -68,9 +68,12 @@ async fn main() {
         let mut said = json!({
             "client": settings["client_id"], "client_version": settings["client_version"],
             "client_id": settings["client_id"], "operation": "send", "message_id": id, "topic": settings["topic"],
-            "partition": partition, "budget_ms": number("budget_ms"), "called_at_us": now_us(), "outcome": "pending",
+            "partition": partition, "called_at_us": now_us(), "outcome": "pending",
             "thread": "main",
         });
+        if number("budget_ms") > 0 {
+            said["budget_ms"] = number("budget_ms").into();
+        }
         say(&said);
         let record = Record {
             key: None,
