@@ -98,9 +98,7 @@ def produce() -> None:
 
 def send(producer: Any, message_id: str, open_sends: threading.Semaphore) -> None:
     partition = number("partition")
-    said = line(
-        "send", message_id=message_id, partition=partition called_at_us=now_us()
-    )
+    said = line("send", message_id=message_id, partition=partition, called_at_us=now_us())
     if number("budget_ms"):
         said["budget_ms"] = number("budget_ms")
     say(said)
