@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from proxy.announced import AnnouncedServer, Refused, Welcome
 from proxy.config import Endpoint
 
 log = logging.getLogger("notleader")
@@ -45,7 +46,7 @@ class Listener:
 
     def __init__(self, node_id: int | None, host: str, port: int, accept: Callable[["Listener"], None]) -> None:
         self.node_id = node_id
-        self.server: asyncio.Server | None = None
+        self.server: asyncio.Server | AnnouncedServer | None = None
         self.absent = False
         self.fate: Fate = "open"
         self._accept = accept
@@ -87,6 +88,10 @@ class Listener:
     ) -> Coroutine[None, None, None]:
         """Accept connections on today's socket, until the listener refuses or closes."""
         return self._serve(self.socket, protocol, tls)
+
+    def serve_announced(self, welcome: Welcome, tls: ssl.SSLContext | None, refused: Refused) -> None:
+        """Accept connections that begin with a PROXY protocol header, likewise."""
+        self.server = AnnouncedServer(self.socket, welcome, tls, refused)
 
     async def _serve(
         self, listening: socket.socket, protocol: Callable[[], asyncio.Protocol], tls: ssl.SSLContext | None

@@ -108,7 +108,8 @@ class Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.client = client = cast(asyncio.Transport, transport)
-        self.connection.client_addr = _address(client.get_extra_info("peername"))
+        # A PROXY protocol header has said it already, and better.
+        self.connection.client_addr = self.connection.client_addr or _address(client.get_extra_info("peername"))
         # TLS can't be closed in one direction only.
         self._half_closes = client.get_extra_info("sslcontext") is None
         self.connection.principal = subject(client.get_extra_info("peercert"))

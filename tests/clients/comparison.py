@@ -50,6 +50,7 @@ class Running:
     brokers: list[str]
     pid: int
     broker_ports: dict[int, int]
+    admin: str | None = None
 
     @property
     def ports(self) -> list[int]:
@@ -61,9 +62,10 @@ class Running:
 def notleader_run(kafka: str, capture: Path, log: Path, *flags: str) -> Iterator[Running]:
     """`notleader run` in front of `kafka`, stopped by SIGTERM, after which the capture is complete."""
     listen = () if "--listen" in flags else ("--listen", "127.0.0.1:0")
-    command = [*NOTLEADER, "run", "--kafka", kafka, "--admin", "none", "--seed", "1", "--json"]
+    admin = () if "--admin" in flags else ("--admin", "none")
+    command = [*NOTLEADER, "run", "--kafka", kafka, "--seed", "1", "--json"]
     child = Child(
-        [*command, "--capture", str(capture), *listen, *flags],
+        [*command, "--capture", str(capture), *listen, *admin, *flags],
         log=log,
         stdout="pipe",
     )
@@ -73,7 +75,7 @@ def notleader_run(kafka: str, capture: Path, log: Path, *flags: str) -> Iterator
         assert line, f"the proxy ended: {log.read_text()}"
         ready = json.loads(line)
         ports = {int(node_id): int(address.rpartition(":")[2]) for node_id, address in ready["brokers"].items()}
-        yield Running(ready["listen"], sorted(ready["brokers"].values()), child.pid, ports)
+        yield Running(ready["listen"], sorted(ready["brokers"].values()), child.pid, ports, ready["admin"])
         child.send_signal(signal.SIGTERM)
         assert child.wait(_READY_S) == 0, log.read_text()
     finally:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
+import subprocess
 import time
+import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +19,12 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.errors import KafkaError
 
+from proxy.capture.rows import Level
 from proxy.lab.kafka import KafkaCluster
 from proxy.lab.node import HOST, Node
 from proxy.lab.ports import free_ports
 from proxy.wire.names import ApiKey
+from tests.clients import builds
 from tests.clients.comparison import Running, captured, exchanges, notleader_run
 from tests.clients.raw import Raw, connected
 
@@ -29,6 +35,7 @@ _ITERATIONS = 4096
 _SALT = b"salted-by-the-test"
 # As AlterUserScramCredentials numbers them.
 _SCRAM = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
+_MECHANISMS = ("PLAIN", *_SCRAM, "OAUTHBEARER")
 _MODULES = "org.apache.kafka.common.security"
 
 
@@ -44,7 +51,7 @@ class SecuredCluster(KafkaCluster):
         lines["listeners"] += f",SECURED://{self.secured}"
         lines["advertised.listeners"] += f",SECURED://{self.secured}"
         lines["listener.security.protocol.map"] += ",SECURED:SASL_PLAINTEXT"
-        lines["sasl.enabled.mechanisms"] = ",".join(("PLAIN", *_SCRAM, "OAUTHBEARER"))
+        lines["sasl.enabled.mechanisms"] = ",".join(_MECHANISMS)
         lines["connections.max.reauth.ms"] = "600000"
         modules = {
             "plain": f'{_MODULES}.plain.PlainLoginModule required user_alice="{SECRET}";',
@@ -58,13 +65,20 @@ class SecuredCluster(KafkaCluster):
         super()._launch(node)
 
 
+@contextmanager
+def secured(version: str) -> Iterator[SecuredCluster]:
+    """Such a broker, which knows alice."""
+    with SecuredCluster(version, auto_create_topics=False) as cluster:
+        cluster.create_topic("guarded")
+        with connected(cluster.bootstrap) as raw:
+            assert not [result for result in add_alice(raw) if result["error_code"]]
+        yield cluster
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[SecuredCluster]:
-    with SecuredCluster("4", auto_create_topics=False) as secured:
-        secured.create_topic("guarded")
-        with connected(secured.bootstrap) as raw:
-            assert not [result for result in add_alice(raw) if result["error_code"]]
-        yield secured
+    with secured("4") as cluster:
+        yield cluster
 
 
 def salted(mechanism: str) -> bytes:
@@ -113,42 +127,103 @@ async def send(bootstrap: str, **how: Any) -> None:
         await producer.stop()
 
 
-def assert_no_secret(folder: Path) -> None:
-    """Neither the password nor anything made from it is in any row, at the level that keeps whole frames, or log."""
+def assert_no_secret(folder: Path, told: bytes = b"") -> None:
+    """Neither the password nor anything made from it is in any row, in the log, or in what the HTTP API `told`."""
     derived = [salted(mechanism) for mechanism in _SCRAM]
     plain = SECRET.encode()
-    wanted = [plain, base64.b64encode(plain), plain.hex().encode(), *derived]
     token = base64.urlsafe_b64encode(json.dumps({"jti": SECRET}).encode()[1:])[4:-8]
+    wanted = [plain, base64.b64encode(plain), plain.hex().encode(), token, *derived]
     for row in captured(folder / "capture"):
         text = repr(row).encode()
         frames = b"".join(row[name] or b"" for name in ("request_frame", "response_frame"))
-        for secret in (*wanted, token):
-            assert secret not in text + frames, row["api_name"]
+        assert not [secret for secret in wanted if secret in text + frames], row["api_name"]
         if row["api_key"] in (ApiKey.SaslAuthenticate, ApiKey.AlterUserScramCredentials):
             assert row["request_frame"] is None
             assert row["response_frame"] is None
     log = (folder / "proxy.log").read_bytes()
-    assert not [secret for secret in wanted if secret in log]
+    assert not [secret for secret in wanted if secret in log + told]
 
 
-def recording(cluster: SecuredCluster, folder: Path) -> Any:
-    """A proxy before the listener that asks who is there, which keeps whole frames and logs all it can."""
-    flags = ("--capture-level", "payload", "--verbose")
+def recording(cluster: SecuredCluster, folder: Path, level: str = "payload") -> Any:
+    """A proxy before the listener that asks who is there, which logs all it can and, by default, keeps whole frames."""
+    flags = ("--capture-level", level, "--verbose", "--admin", "127.0.0.1:0")
     return notleader_run(cluster.secured, folder / "capture", folder / "proxy.log", *flags)
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", *_SCRAM, "OAUTHBEARER"])
-async def test_a_mechanism_passes_and_the_principal_is_noted(
-    mechanism: str, cluster: SecuredCluster, tmp_path: Path
+def told_over_http(proxy: Running) -> bytes:
+    """What anybody may ask of the proxy: its metrics, and who is connected."""
+    said = b""
+    for path in ("metrics", "v1/connections"):
+        with urllib.request.urlopen(f"http://{proxy.admin}/{path}", timeout=30) as answer:
+            said += answer.read()
+    assert b"notleader_" in said
+    return said
+
+
+@pytest.mark.parametrize("level", list(Level))
+async def test_every_mechanism_passes_and_the_principal_is_noted(
+    level: Level, cluster: SecuredCluster, tmp_path: Path
 ) -> None:
     proxy: Running
-    with recording(cluster, tmp_path) as proxy:
-        await send(proxy.listen, **settings(mechanism))
+    with recording(cluster, tmp_path, level) as proxy:
+        for mechanism in _MECHANISMS:
+            await send(proxy.listen, **settings(mechanism))
+        told = told_over_http(proxy)
     rows = exchanges(captured(tmp_path / "capture"))
-    principals = {row["principal"] for row in rows if row["api_key"] == ApiKey.Produce}
-    assert principals == {"alice"}
+    produced = [row["principal"] for row in rows if row["api_key"] == ApiKey.Produce]
+    assert produced == ["alice"] * len(_MECHANISMS)
     assert {"SaslHandshake", "SaslAuthenticate"} <= {row["api_name"] for row in rows}
-    assert_no_secret(tmp_path)
+    assert_no_secret(tmp_path, told)
+
+
+def java_settings(mechanism: str) -> str:
+    """The properties of a Java client that is alice."""
+    module, options = f"{_MODULES}.plain.PlainLoginModule", f'username="alice" password="{SECRET}"'
+    if mechanism in _SCRAM:
+        module = f"{_MODULES}.scram.ScramLoginModule"
+    elif mechanism == "OAUTHBEARER":
+        module = f"{_MODULES}.oauthbearer.OAuthBearerLoginModule"
+        options = f'unsecuredLoginStringClaim_sub="alice" unsecuredLoginStringClaim_jti="{SECRET}"'
+    lines = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": mechanism}
+    return "".join(
+        f"{name}={value}\n" for name, value in {**lines, "sasl.jaas.config": f"{module} required {options};"}.items()
+    )
+
+
+def java_round_trip(version: str, bootstrap: str, mechanism: str) -> None:
+    """The Java client of that version sends a record and reads it."""
+    ran = subprocess.run(
+        builds.java("java", version, "Secured"),
+        env={**os.environ, "BOOTSTRAP": bootstrap, "TOPIC": "guarded", "SETTINGS": java_settings(mechanism)},
+        capture_output=True,
+        timeout=120,
+    )
+    assert ran.stdout == b"for your eyes only\n", ran.stderr.decode()[-2000:]
+
+
+def test_the_newest_java_client_with_every_mechanism(cluster: SecuredCluster, tmp_path: Path) -> None:
+    with recording(cluster, tmp_path) as proxy:
+        for mechanism in _MECHANISMS:
+            java_round_trip("4.4.0", proxy.listen, mechanism)
+        told = told_over_http(proxy)
+    rows = exchanges(captured(tmp_path / "capture"))
+    assert [row["principal"] for row in rows if row["api_key"] == ApiKey.Produce] == ["alice"] * len(_MECHANISMS)
+    assert {row["api_version"] for row in rows if row["api_key"] == ApiKey.SaslHandshake} == {1}
+    assert_no_secret(tmp_path, told)
+
+
+def test_an_old_java_client_whose_tokens_are_bare(tmp_path: Path) -> None:
+    """kafka-clients before 1.0 know no SaslAuthenticate (KIP-152): SaslHandshake v0, then frames without headers."""
+    with secured("3.9") as cluster, recording(cluster, tmp_path) as proxy:
+        for mechanism in ("PLAIN", *_SCRAM):
+            java_round_trip("0.11.0.3", proxy.listen, mechanism)
+        told = told_over_http(proxy)
+    rows = exchanges(captured(tmp_path / "capture"))
+    assert [row["principal"] for row in rows if row["api_key"] == ApiKey.Produce] == ["alice"] * 3
+    assert {row["api_version"] for row in rows if row["api_key"] == ApiKey.SaslHandshake} == {0}
+    assert not [row for row in rows if row["api_key"] == ApiKey.SaslAuthenticate]
+    assert not [row for row in captured(tmp_path / "capture") if row["event"] == "wire_error"]
+    assert_no_secret(tmp_path, told)
 
 
 async def test_a_wrong_password_fails_as_it_does_without_the_proxy(cluster: SecuredCluster, tmp_path: Path) -> None:
