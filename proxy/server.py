@@ -6,6 +6,7 @@ import logging
 import os
 import uuid
 from collections.abc import Callable, Generator, Iterable
+from functools import partial
 from random import Random
 from typing import Any, Self
 
@@ -193,7 +194,8 @@ class Proxy:
     def _serve(self, listener: Listener) -> None:
         """Accept on a socket that is listening already."""
         if self.settings.proxy_protocol:
-            listener.serve_announced(lambda client: self._new_link(listener, client), self.tls.listen, self._unannounced)
+            welcome = partial(self._new_link, listener)
+            listener.serve_announced(welcome, self.tls.listen, self._unannounced)
         else:
             self._spawn(listener.serve(lambda: self._new_link(listener), self.tls.listen))
         asyncio.get_running_loop().call_soon(self._apply_to_listener, listener)

@@ -75,9 +75,12 @@ async def test_a_real_client_behind_a_balancer(
         authority.configure_trust(trusting)
         options = {"security_protocol": "SSL", "ssl_context": trusting}
     announcement = header(1, 2 if ":" in client else 1, addresses(client, 50001))
-    async with proxy_for(kafka.bootstrap, **settings) as proxy, balancer(proxy, announcement) as bootstrap:
-        async with AIOKafkaProducer(bootstrap_servers=bootstrap, **options) as producer:
-            await producer.send_and_wait("announced", b"x" * 100_000)
+    async with (
+        proxy_for(kafka.bootstrap, **settings) as proxy,
+        balancer(proxy, announcement) as bootstrap,
+        AIOKafkaProducer(bootstrap_servers=bootstrap, **options) as producer,
+    ):
+        await producer.send_and_wait("announced", b"x" * 100_000)
     rows = captured(tmp_path / "capture")
     assert {row["client_addr"] for row in rows if row["event"] == "exchange"} == {said}
     assert not [row for row in rows if row["event"] == "wire_error"]
