@@ -227,16 +227,16 @@ async def _serve(settings: Settings, as_json: bool, flags: dict[str, Any], file:
     loop.add_signal_handler(signal.SIGHUP, reload_config, proxy, flags, file)
     working = [loop.create_task(_watch(proxy, flags, file))]
     if traces is not None:
-        working.append(loop.create_task(traces.follow(proxy)))
+        working.append(loop.create_task(traces.follow(proxy, stop)))
     try:
         await stop.wait()
     finally:
         log.info("stopping")
-        for task in working:
-            task.cancel()
         if admin is not None:
             await admin.stop()
         await proxy.stop()
+        for task in working:
+            task.cancel()
         if traces is not None:
             await asyncio.to_thread(traces.close)
     _say_unused(proxy)

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
 
 from proxy import __version__
-from proxy.wire.names import ErrorCode
+from proxy.admin.exposition import error_name
 
 if TYPE_CHECKING:
     from proxy.admin.target import ControlledProxy
@@ -44,13 +44,13 @@ class Traces:
         exporter = OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces")
         return cls(BatchSpanProcessor(exporter), proxy_id, run_id)
 
-    async def follow(self, proxy: ControlledProxy) -> None:
-        """Trace the exchanges of a proxy until cancelled."""
+    async def follow(self, proxy: ControlledProxy, stopping: asyncio.Event) -> None:
+        """Trace the exchanges of a proxy until cancelled: once it has stopped, for its last rows come then."""
         while True:
             # Asked in the recorder's thread whether it wants a row, it makes the span and wants nothing.
             with proxy.subscribe(self._take):
                 source = proxy.capture
-                while proxy.capture is source:
+                while proxy.capture is source or stopping.is_set():
                     await asyncio.sleep(_LOOK_S)
 
     def close(self) -> None:
@@ -87,10 +87,7 @@ class Traces:
 
 
 def _error(row: Mapping[str, Any]) -> str:
-    code = row["error_code"]
-    if not code:
-        return str(row["outcome"])
-    return ErrorCode(code).name if code in ErrorCode else str(code)
+    return error_name(row["error_code"]) if row["error_code"] else str(row["outcome"])
 
 
 def _attributes(row: Mapping[str, Any]) -> dict[str, Any]:

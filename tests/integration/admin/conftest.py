@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 
 import pytest
@@ -32,11 +32,13 @@ class Controlled:
 
 
 @contextlib.asynccontextmanager
-async def serve_controls(bootstrap: str = "127.0.0.1:1", token: str | None = None) -> AsyncIterator[Controlled]:
+async def serve_controls(
+    bootstrap: str = "127.0.0.1:1", token: str | None = None, hosts: Iterable[str] = ()
+) -> AsyncIterator[Controlled]:
     settings = {"kafka": bootstrap, "listen": "127.0.0.1:0", "seed": 7, "connect_timeout_ms": 2000}
     proxy = Proxy(Settings.model_validate(settings))
     await proxy.start()
-    admin = AdminServer(proxy, "127.0.0.1", 0, token)
+    admin = AdminServer(proxy, "127.0.0.1", 0, token, hosts)
     try:
         await admin.start()
         yield Controlled(proxy, admin)

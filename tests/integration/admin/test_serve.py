@@ -71,6 +71,13 @@ async def test_it_stops_while_streams_are_open_and_frees_the_port() -> None:
             pass
 
 
+async def test_it_may_be_called_by_the_names_it_was_given() -> None:
+    async with serve_controls(hosts=["notleader", "sidecar.svc"]) as controlled:
+        for host, status in (("notleader:8474", 200), ("SIDECAR.svc", 200), ("evil.example", 403)):
+            async with api(controlled) as client:
+                assert (await client.get("/v1/faults", headers={"Host": host})).status_code == status
+
+
 @pytest.mark.parametrize(
     "head",
     [
