@@ -20,7 +20,7 @@ from proxy.wire.codec import Codec, is_known
 from proxy.wire.errors import WireError
 from proxy.wire.names import ApiKey
 from proxy.wire.partitions import PartitionEntry, speaks_of_partitions
-from proxy.wire.records import iter_batches, iter_records
+from proxy.wire.records import Allowance, iter_batches, iter_records
 from proxy.wire.schemas import Field
 from proxy.wire.view import Request, Response
 
@@ -178,6 +178,7 @@ class Rows:
         self.topics = TopicIds(topic_name)
         self.redaction = redaction
         self._headers_seen = False
+        self._allowance = Allowance()  # of one row: what its records may decompress to
         self._reads_bodies = level.reads_bodies
         self._reads_records = level.reads_records
         self._keeps_frames = level.keeps_frames
@@ -185,6 +186,7 @@ class Rows:
     def of(self, entry: Exchange | ConnectionEvent) -> Row:
         """The row of a finished exchange or a connection event."""
         self._headers_seen = False
+        self._allowance = Allowance()
         row = self._event(entry) if isinstance(entry, ConnectionEvent) else self._exchange(entry)
         return self._redacted(row) if self.redaction else row
 
@@ -418,7 +420,7 @@ class Rows:
         if self._reads_records:
             ids: list[str | None] = []
             keys: list[int | None] = []
-            for record in iter_records(records):
+            for record in iter_records(records, allowance=self._allowance):
                 if record.batch.is_control:
                     continue
                 ids.append(_message_id(record.headers))
