@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_analysis.checks import Check, Group, HistoryCheck, Tables, all_checks
+from spark_analysis.checks.base import REGISTRY
 from spark_analysis.checks.phrases import count
 from spark_analysis.options import Options
 from spark_analysis.schemas import CASE, EVIDENCE, conform
@@ -39,6 +40,12 @@ class Finding:
     evidence: tuple[dict[str, Any], ...]
 
     @property
+    def jepsen(self) -> str:
+        """What Jepsen calls it, or nothing."""
+        check = REGISTRY.get(self.check)
+        return check.jepsen if check else ""
+
+    @property
     def count(self) -> int:
         return self.group.cases if self.group else 0
 
@@ -47,6 +54,7 @@ class Finding:
         group = self.group
         return {
             "check": self.check,
+            "jepsen": self.jepsen or None,
             "verdict": self.verdict,
             "sentence": self.sentence,
             "count": self.count,

@@ -239,6 +239,7 @@ EVIDENCE = _struct(
 
 FINDING = _struct(
     ("check", _STRING),
+    ("jepsen", _STRING),
     ("verdict", _STRING),
     ("sentence", _STRING),
     ("count", _LONG),

@@ -58,12 +58,10 @@ def generate(
         .parquet(capture)
     )
     sends = rows.filter(_produce())
-    said = sends.select(_send().alias("line"))
-    read = sends.filter(~lost).select(_poll(F.col("id")).alias("line"))
-    again = sends.filter(doubled).select(_poll(F.col("id") + exchanges).alias("line"))
-    said.unionByName(read).unionByName(again).select(F.to_json("line").alias("value")).coalesce(segments).write.mode(
-        "overwrite"
-    ).text(outcomes)
+    said = sends.select(F.to_json(_send()).alias("value"))
+    read = sends.filter(~lost).select(F.to_json(_poll(F.col("id"))).alias("value"))
+    again = sends.filter(doubled).select(F.to_json(_poll(F.col("id") + exchanges)).alias("value"))
+    said.unionByName(read).unionByName(again).coalesce(segments).write.mode("overwrite").text(outcomes)
     counts = sends.agg(F.count("*"), F.count_if(_retried()), F.count_if(lost), F.count_if(doubled)).first()
     return Planted(exchanges + counts[1], *counts)
 

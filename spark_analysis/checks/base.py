@@ -74,6 +74,8 @@ class Check:
     title: ClassVar[str]
     needs: ClassVar[tuple[str, ...]] = ()
     order: ClassVar[int] = 50
+    jepsen: ClassVar[str] = ""
+    """What Jepsen's Kafka workload calls it, where it has a name for it."""
     wire: ClassVar[bool] = False
     """The answer also rests on captured exchanges although it can be given without (`needs` doesn't name them)."""
 

@@ -47,12 +47,7 @@ class CommitLost(Check):
             self.name,
             "invalid",
             client=F.col("group"),
-            topic=F.col("topic"),
-            partition=F.col("partition"),
-            at_us=F.col("at_us"),
-            message_id=F.col("message_id"),
             note=F.format_string("offset %d although %d was committed", "first_offset", "last_commit"),
-            exchanges=F.lit(None),
         )
 
     def sentence(self, group: Group) -> str:

@@ -20,6 +20,7 @@ class Duplicate(Check):
 
     name = "duplicate"
     title = "Duplicated"
+    jepsen = "duplicate"
     needs = ("sends",)
     wire = True
     order = 12

@@ -12,10 +12,11 @@ from spark_analysis.options import Options
 
 
 class InconsistentOffsets(Check):
-    """Offsets for which two clients name different messages (Jepsen: inconsistent offsets)."""
+    """Offsets for which two clients name different messages."""
 
     name = "inconsistent_offsets"
     title = "Inconsistent offsets"
+    jepsen = "inconsistent offsets"
     needs = ("operations",)
     order = 16
 
@@ -49,12 +50,8 @@ class InconsistentOffsets(Check):
             self.name,
             "invalid",
             client=F.col("one_client"),
-            topic=F.col("topic"),
-            partition=F.col("partition"),
-            at_us=F.col("at_us"),
             message_id=F.col("one"),
             note=note,
-            exchanges=F.lit(None),
         )
 
     def sentence(self, group: Group) -> str:

@@ -12,13 +12,14 @@ from spark_analysis.transforms.intervals import join_offsets
 
 
 class Lost(Check):
-    """Acknowledged sends that no consumer got although one read past their offset (Jepsen: lost write).
+    """Acknowledged sends that no consumer got although one read past their offset.
 
     A send beyond what any consumer read, without an offset, or in a transaction is not judged: unknown.
     """
 
     name = "lost"
     title = "Acknowledged, then lost"
+    jepsen = "lost write"
     needs = ("sends", "consumer")
     order = 11
 

@@ -19,6 +19,7 @@ class Phantom(HistoryCheck):
 
     name = "phantom"
     title = "Failed, yet in the log"
+    jepsen = "aborted read"
     needs = ("sends",)
     wire = True
     order = 14

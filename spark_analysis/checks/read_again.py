@@ -12,13 +12,14 @@ from spark_analysis.options import Options
 
 
 class ReadAgain(Check):
-    """Polls whose first offset lies at or before one the same consumer had (Jepsen: non-monotonic poll).
+    """Polls whose first offset lies at or before one the same consumer had.
 
     At-least-once delivery allows it after a rebalance, so it is told without a verdict.
     """
 
     name = "read_again"
     title = "Read again"
+    jepsen = "nonmonotonic poll"
     needs = ("consumer",)
     order = 65
 
@@ -38,13 +39,8 @@ class ReadAgain(Check):
             rows,
             self.name,
             "valid",
-            client=F.col("client"),
-            topic=F.col("topic"),
-            partition=F.col("partition"),
-            at_us=F.col("at_us"),
-            message_id=F.col("message_id"),
+            operation_id=F.lit(None),
             note=F.format_string("offset %d after %d", "first_offset", "reached"),
-            exchanges=F.lit(None),
         )
 
     def sentence(self, group: Group) -> str:

@@ -15,6 +15,7 @@ class Reordered(Check):
 
     name = "reordered"
     title = "Reordered"
+    jepsen = "nonmonotonic send"
     needs = ("sends",)
     order = 13
 

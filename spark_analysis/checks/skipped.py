@@ -15,6 +15,7 @@ class Skipped(Check):
 
     name = "skipped"
     title = "Skipped by a consumer"
+    jepsen = "poll skip"
     needs = ("sends", "consumer")
     order = 17
 

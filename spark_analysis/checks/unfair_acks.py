@@ -47,13 +47,8 @@ class UnfairAcks(Check):
             rows,
             self.name,
             "valid",
-            client=F.col("client"),
-            topic=F.col("topic"),
-            partition=F.col("partition"),
-            at_us=F.col("at_us"),
             duration_us=F.col("median"),
             note=F.format_string("median of %d sends; %d µs on the fastest partition", "sends", "best"),
-            exchanges=F.lit(None),
         )
 
     def sentence(self, group: Group) -> str:

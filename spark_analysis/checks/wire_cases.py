@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_analysis.checks.base import as_cases, joined
+from spark_analysis.schemas import CASE
 from spark_analysis.transforms.attempts import wire
 
 
@@ -39,19 +40,16 @@ def storm(exchanges: DataFrame, who: Column, check: str, per_s: int, verdict: st
         rows,
         check,
         verdict,
-        at_us=F.col("at_us"),
         rule=joined("fault_names"),
         kind=joined("fault_kinds"),
         note=F.concat(F.col("times"), F.lit(" in one second")),
-        exchanges=F.col("exchanges"),
-        client=F.col("client"),
     )
 
 
 def from_exchanges(rows: DataFrame, check: str, verdict: Column | str, **given: Column) -> DataFrame:
-    """CASE rows with nothing of an operation in them but what is `given`."""
-    nothing = ("topic", "partition", "rule", "kind", "trouble", "duration_us", "message_id", "operation_id", "note")
-    return as_cases(rows, check, verdict, **{**{name: F.lit(None) for name in nothing}, **given})
+    """CASE rows from rows that are no operations: what they have of a CASE and what is `given`, all else null."""
+    own = {name: F.col(name) if name in rows.columns else F.lit(None) for name in CASE.fieldNames()[2:]}
+    return as_cases(rows, check, verdict, **{**own, **given})
 
 
 def of_api(exchanges: DataFrame, *names: str) -> DataFrame:

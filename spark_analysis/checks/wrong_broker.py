@@ -45,12 +45,10 @@ class WrongBroker(Check):
             F.array_distinct(F.flatten(F.collect_set("fault_names"))).alias("fault_names"),
             F.array_distinct(F.flatten(F.collect_set("fault_kinds"))).alias("fault_kinds"),
         )
-        own = {name: F.col(name) for name in ("client", "topic", "partition", "at_us", "duration_us", "exchanges")}
         return from_exchanges(
             rows,
             self.name,
             F.when(F.col("duration_us") > _PATIENCE_US, "invalid").otherwise("valid"),
-            **own,
             rule=joined("fault_names"),
             kind=joined("fault_kinds"),
             note=F.concat(F.col("times"), F.lit(" times at broker "), F.coalesce("node_id", F.lit(-1))),

@@ -89,9 +89,10 @@ def _findings(findings: list[Finding]) -> str:
 
 def _finding(finding: Finding) -> str:
     sign = mark(finding)
+    called = f' title="Jepsen: {escape(finding.jepsen)}"' if finding.jepsen else ""
     head = (
         f'<span class="mark {_CLASSES[sign]}" title="{_WORDS[sign]}">{sign}</span>'
-        f'<span class="check">{escape(finding.title)}</span>'
+        f'<span class="check"{called}>{escape(finding.title)}</span>'
         f'<span class="sentence">{escape(finding.sentence)}</span>'
     )
     if not finding.evidence:

@@ -17,7 +17,7 @@ from spark_analysis.outcomes import BadLine
 from spark_analysis.profile import CaptureProfile, OutcomeProfile
 from spark_analysis.report import figures, html, junit, markdown
 from spark_analysis.report.summary import summary
-from spark_analysis.transforms.timeline import MOST_BINS, bin_width_us
+from spark_analysis.transforms.timeline import MOST_BINS, MOST_SERIES, bin_width_us
 
 NASTY = "</script><b>x|y {{plotly}} \x01"
 AT = 1_750_000_000_000_000
@@ -121,6 +121,23 @@ def test_the_verdict_is_the_worst_and_undecided_alone_is_unknown(analysis: Analy
     assert verdict(analysis.findings) == "invalid"
     assert verdict([f for f in analysis.findings if f.verdict != "invalid"]) == "valid"
     assert verdict(analysis.findings[3:]) == "unknown"
+
+
+def test_many_clients_neither_crowd_the_legend_nor_vanish(analysis: Analysis) -> None:
+    spread = [{"client": f"client-{n}", "faulted": n % 2 == 0, "step": 30, "count": 100 - n} for n in range(40)]
+    clients = [{**analysis.drawn.clients[0], "client": f"client-{n}", "pending": int(n == 399)} for n in range(400)]
+    crowded = replace(analysis, drawn=replace(analysis.drawn, spread=spread, clients=clients))
+    figure = figures.spread(crowded.drawn)
+    assert sum(sum(trace["y"]) for trace in figure["data"]) == sum(row["count"] for row in spread)
+    assert len(figure["data"]) <= 2 * (MOST_SERIES + 1)
+    # The legend lies below the axis' title, in a margin that has room for its rows.
+    legend, bottom = figure["layout"]["legend"], figure["layout"]["margin"]["b"]
+    assert (legend["yref"], legend["y"], legend["yanchor"]) == ("container", 0, "bottom")
+    one = figures.spread(replace(analysis.drawn, spread=spread[:1]))["layout"]["margin"]["b"]
+    assert bottom > one > 56
+    page = html.render(crowded)
+    assert "client-399" in page
+    assert "100 more are in history/" in page
 
 
 @pytest.mark.parametrize("span_us", [1, 999, 5_000_000, 86_400_000_000, 10**14])
