@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import threading
 from collections import Counter
@@ -27,6 +28,7 @@ from proxy.server import Proxy
 T = TypeVar("T")
 
 _START_S = 60.0
+_SETTLE_S = 5.0
 
 
 class NeverHitError(AssertionError):
@@ -122,6 +124,7 @@ class NotLeader:
         self._proxy: Proxy | None = None
         self._watch: asyncio.Task[None] | None = None
         self._rows: list[dict[str, Any]] = []
+        self._marks = itertools.count()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -156,21 +159,11 @@ class NotLeader:
 
     def exchanges(self, **columns: Any) -> list[dict[str, Any]]:
         """The exchanges so far whose columns have these values (`api_name="Produce"`), as the capture's rows."""
-        every = [row for row in list(self._rows) if row["event"] == "exchange"]
-        return [row for row in every if all(row[name] == value for name, value in columns.items())]
+        return [row for row in self._seen() if all(row[name] == value for name, value in columns.items())]
 
     def passed_by(self, begin: int = 0) -> str:
         """One sentence on the requests that were seen, for whoever waited in vain."""
-        seen = Counter(
-            " ".join(
-                [
-                    row["api_name"] or f"api {row['api_key']}",
-                    *sorted({p["topic"] or "?" for p in row["partitions"] or ()}),
-                ]
-            )
-            for row in list(self._rows)[begin:]
-            if row["event"] == "exchange"
-        )
+        seen = Counter(_what(row) for row in self._seen(begin))
         counted = ", ".join(f"{count} x {what}" for what, count in seen.most_common(8))
         return f"requests that passed: {counted or f'none. Did the client connect to {self.bootstrap}?'}"
 
@@ -240,8 +233,28 @@ class NotLeader:
         with contextlib.suppress(KeyError):  # the test took it out itself
             self._proxy.remove_fault(name)
 
+    def _seen(self, begin: int = 0) -> list[dict[str, Any]]:
+        self.run(self._settle(), timeout_s=_START_S)
+        return [row for row in self._rows[begin:] if row["event"] == "exchange"]
+
+    async def _settle(self) -> None:
+        """Rows come by another thread, some milliseconds late: a mark says when those of now are here."""
+        if self._proxy is None or self._proxy.capture is None:
+            return
+        label = f"seen-{next(self._marks)}"
+        self._proxy.capture.mark(label)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SETTLE_S):
+                while not any(row["detail"] == label for row in reversed(self._rows)):
+                    await asyncio.sleep(0.005)
+
     async def _finish_capture(self) -> None:
         assert self._proxy is not None
         if self._proxy.capture is None:
             raise LabError("there is no recording (any more): verdict() ends it, and works once")
         await self._proxy.stop_capture()
+
+
+def _what(row: dict[str, Any]) -> str:
+    topics = sorted({each["topic"] or "?" for each in row["partitions"] or ()})
+    return " ".join([row["api_name"] or f"api {row['api_key']}", *topics])
