@@ -305,7 +305,7 @@ class Elections:
                     if known.leader_id != node_id:
                         routing.relays[partition_key(entry)] = known.leader_id
                     continue
-                if state.leader_id is None and (node_id is None or self._serves(request, entry, topic, state, node_id)):
+                if state.leader_id is None and (node_id is None or self._serves(request, state, node_id)):
                     continue
                 routing.touched[state.moved_by] = None
             epoch = self._shown_epoch(topic, entry.partition_index, state)
@@ -315,16 +315,15 @@ class Elections:
             )
         return routing
 
-    def _serves(self, request: Request, entry: PartitionEntry, topic: str, state: State, node_id: int) -> bool:
+    def _serves(self, request: Request, state: State, node_id: int) -> bool:
         """Whether a follower takes this Fetch, now that the true leader leads again.
 
-        The one that was shown to lead does so only from who knows that it leads no more.
+        The one that was shown to lead takes it only from a consumer that names its rack: only those are sent to
+        followers, whoever else comes still believes in it.
         """
         if request.header.api_key != ApiKey.Fetch or request.header.api_version < _FOLLOWERS_SERVE:
             return False
-        epoch = entry.fields.get("current_leader_epoch", -1)
-        is_told = epoch >= 0 and epoch == self._shown_epoch(topic, entry.partition_index, state)
-        return node_id != state.moved_to or is_told
+        return node_id != state.moved_to or bool(request.body["rack_id"])
 
     def only_leaders_are_read(self, asked: Iterable[PartitionEntry]) -> bool:
         """Whether a leader, asked for these partitions, must not send the consumer to a follower (KIP-392)."""

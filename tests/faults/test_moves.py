@@ -250,8 +250,8 @@ def test_once_the_true_leader_leads_again_followers_serve_as_before() -> None:
     at_leader = exchange(plan, rack_fetch(7), fetched(), on=OLD)
     assert at_leader.sent is not None
     assert at_leader.sent["rack_id"] == "r3"
-    assert exchange(plan, rack_fetch(7), fetched(), on=NEW).sent is not None, "a follower that is asked knowingly"
-    unaware = exchange(plan, rack_fetch(6), fetched(), on=NEW)
+    assert exchange(plan, rack_fetch(7), fetched(), on=NEW).sent is not None, "a follower, to which its rack leads"
+    unaware = exchange(plan, fetch(("orders", 0)), fetched(), on=NEW)
     assert entries(told(unaware)) == [("orders", 0, NOT_LEADER)]
     assert entries(told(exchange(plan, rack_fetch(-1, version=10), fetched(), on=FOLLOWER))) == [
         ("orders", 0, NOT_LEADER)

@@ -22,7 +22,12 @@ pytestmark = pytest.mark.kafka
 @asynccontextmanager
 async def reading(bootstrap: str, topic: str, rack: str) -> AsyncIterator[list[bytes]]:
     """What kcat reads of partition 0, as it comes, from the replica in its rack where it may."""
-    settings = ["client.rack=" + rack, "client.id=" + rack, "topic.metadata.refresh.interval.ms=500"]
+    settings = [
+        "client.rack=" + rack,
+        "client.id=" + rack,
+        "topic.metadata.refresh.interval.ms=500",
+        "fetch.wait.max.ms=50",
+    ]
     options = [argument for setting in settings for argument in ("-X", setting)]
     process = await asyncio.create_subprocess_exec(
         *(need("kcat"), "-C", "-q", "-u", "-b", bootstrap, "-t", topic, "-p", "0", "-o", "beginning", *options),
