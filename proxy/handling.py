@@ -22,6 +22,7 @@ KEEP_RESPONSE: Final = 64  # the capture wants the answer's frame
 PRODUCE: Final = 128  # acks must be known before anything else
 ENDPOINTS: Final = 256  # the answer is read only if it carries node_endpoints
 
+_LARGE: Final = 64 << 10
 _HELD_REQUESTS = {ApiKey.ApiVersions, ApiKey.SaslHandshake, ApiKey.SaslAuthenticate}
 _HELD_RESPONSES = {ApiKey.ApiVersions, ApiKey.Metadata, ApiKey.SaslHandshake}
 # Secrets travel in these: their frames are kept at no level.
@@ -33,11 +34,16 @@ class Handling(dict[int, int]):
 
     def __init__(self, level: Level | None) -> None:
         super().__init__()
-        self._level = level
+        self.record_at(level)
 
-    def record_at(self, level: Level | None) -> None:
-        """From now on keep what this capture level needs; None keeps nothing."""
+    def record_at(self, level: Level | None, max_kept_bytes: int = 64 << 20) -> None:
+        """From now on keep what this capture level needs; None keeps nothing.
+
+        Of a frame that is cut through and longer than ``shed_bytes`` only the facts are kept: at level ``partition``
+        these are all that is asked for, elsewhere ``max_kept_bytes`` is the most that may be kept.
+        """
         self._level = level
+        self.shed_bytes = min(_LARGE, max_kept_bytes) if level is Level.PARTITION else max_kept_bytes
         self.clear()
 
     def __missing__(self, key: int) -> int:

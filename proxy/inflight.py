@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from faults.actions import Action
 from faults.base import Connection
 from faults.plan import Decision, Hit
+from proxy.capture.passing import Passing
 from proxy.wire.errors import WireError
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 Outcome = Literal["answered", "injected", "altered", "dropped", "closed", "no_response"]
 Body = dict[str, Any]
+# A frame as it came, in one piece or several, or what is told of it while it passes.
+Kept = bytes | memoryview | list[bytes | memoryview] | Passing | None
 
 
 class _Seen:
@@ -93,8 +96,8 @@ class Exchange(_Seen):
         self.forwarded_at_us = self.broker_responded_at_us = self.response_at_us = self.response_bytes = 0
         self.outcome: Outcome = "no_response"
         # The frames, as they were on the client's side of the wire, for whoever asked to keep them.
-        self.request: bytes | memoryview | list[bytes | memoryview] | None = None
-        self.response: bytes | memoryview | list[bytes | memoryview] | None = None
+        self.request: Kept = None
+        self.response: Kept = None
         self.awaits_broker = False
 
 

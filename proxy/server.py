@@ -445,7 +445,7 @@ class Proxy:
         )
         capture.start()
         self.capture = capture
-        self._table.record_at(level)
+        self._table.record_at(level, settings.capture_queue_bytes)
 
     async def stop_capture(self) -> None:
         """Flush and end the recording; nothing where there is none."""

@@ -28,9 +28,11 @@ from faults.actions import (
 from faults.base import Connection
 from faults.plan import NOTHING, Plan
 from proxy import handling, rewrite, sasl
+from proxy.capture import passing
+from proxy.capture.passing import Passing
 from proxy.commands import Commands
 from proxy.handling import Handling
-from proxy.inflight import ConnectionEvent, Exchange, Inflight
+from proxy.inflight import ConnectionEvent, Exchange, Inflight, Kept
 from proxy.relays import Relays
 from proxy.wire.addresses import Advertise, with_addresses
 from proxy.wire.codec import Body, Codec, response_codec
@@ -285,7 +287,9 @@ class Session:
                 if total <= available and total < _SMALL:
                     exchange.request = data[position + 4 : position + total]
                 else:
-                    exchange.request = _part(data, position + 4, min(end, position + total))
+                    if total > self._table.shed_bytes:
+                        exchange.request = passing.for_request(api_key, api_version)
+                    _keep(exchange, _part(data, position + 4, min(end, position + total)))
             elif flags & _ASSEMBLE_RESPONSE:
                 # Its header will say how the answer is encoded; the body is not needed.
                 exchange.request = data[position + 4 : position + min(total, 4 + _HEADER_ENOUGH)]
@@ -568,7 +572,9 @@ class Session:
                 if total <= available and total < _SMALL:
                     exchange.response = data[position + 4 : position + total]
                 else:
-                    exchange.response = _part(data, position + 4, min(end, position + total))
+                    if total > self._table.shed_bytes:
+                        exchange.response = passing.for_response(exchange.api_key, exchange.api_version)
+                    _keep_response(exchange, _part(data, position + 4, min(end, position + total)))
             inflight.popleft()
             if available < total:
                 self._response_left = total - available
@@ -849,7 +855,10 @@ def _encoded(codec: Codec, exchange: Exchange, body: Body) -> bytes:
     return header + codec.encode(body)
 
 
-def _joined(frame: bytes | memoryview | list[bytes | memoryview]) -> bytes | memoryview:
+def _joined(frame: bytes | memoryview | list[bytes | memoryview] | Passing) -> bytes | memoryview:
+    """A kept request, or as much of it as there is: its header."""
+    if isinstance(frame, Passing):
+        return frame.head
     return b"".join(frame) if isinstance(frame, list) else frame
 
 
@@ -861,11 +870,12 @@ def _keep_response(exchange: Exchange, part: bytes | memoryview) -> None:
     exchange.response = _appended(exchange.response, part)
 
 
-def _appended(
-    kept: bytes | memoryview | list[bytes | memoryview] | None, part: bytes | memoryview
-) -> bytes | memoryview | list[bytes | memoryview]:
+def _appended(kept: Kept, part: bytes | memoryview) -> Kept:
     if kept is None:
         return part
+    if isinstance(kept, Passing):
+        kept.feed(part)
+        return kept
     if isinstance(kept, list):
         kept.append(part)
         return kept

@@ -13,6 +13,7 @@ from struct import error as StructError
 from typing import Any, Final
 
 from proxy.capture.block import ALL_TOLD, NONE, Block, Tables, Template, What
+from proxy.capture.passing import Passing
 from proxy.capture.redaction import NOTHING, Redaction
 from proxy.capture.rows import API_NAMES, COLUMNS, PARTITION_FIELDS, Level, Row, TopicIds
 from proxy.capture.skim import (
@@ -365,6 +366,8 @@ def _values(exchange: Exchange, *facts: Any) -> tuple[Any, ...]:
 
 
 def _read(frame: Any, api_key: int, version: int, skim: Callable[[int, int, bytes], Skimmed | None]) -> Skimmed | None:
+    if type(frame) is Passing:
+        return frame.skimmed
     if type(frame) is bytes:
         return skim(api_key, version, frame)
     if isinstance(frame, list):

@@ -13,9 +13,10 @@ from uuid import UUID
 
 from faults.base import Connection
 from faults.plan import Hit
+from proxy.capture.passing import Passing
 from proxy.capture.redaction import NOTHING, ROW_FIELDS, Redaction
 from proxy.capture.skim import skim_request, skim_response, told
-from proxy.inflight import ConnectionEvent, Exchange
+from proxy.inflight import ConnectionEvent, Exchange, Kept
 from proxy.wire.codec import Codec, is_known
 from proxy.wire.errors import WireError
 from proxy.wire.names import ApiKey
@@ -178,6 +179,8 @@ class Rows:
         self.topics = TopicIds(topic_name)
         self.redaction = redaction
         self._headers_seen = False
+        self.lost_frames = 0
+        """Frames that a row should have had, but were larger than what may be kept."""
         self._allowance = Allowance()  # of one row: what its records may decompress to
         self._reads_bodies = level.reads_bodies
         self._reads_records = level.reads_records
@@ -239,8 +242,8 @@ class Rows:
             facts = self._facts(exchange)
         request_frame = response_frame = None
         if self._keeps_frames:
-            request_frame = None if exchange.request is None else _frame(exchange.request)
-            response_frame = None if exchange.response is None else _frame(exchange.response)
+            request_frame = self._whole(exchange.request)
+            response_frame = self._whole(exchange.response)
         return (
             self.run_id,
             self.proxy_id,
@@ -280,22 +283,35 @@ class Rows:
             response_frame,
         )
 
+    def _whole(self, kept: Kept) -> bytes | None:
+        if isinstance(kept, Passing):
+            self.lost_frames += 1
+            return None
+        return None if kept is None else _frame(kept)
+
     def _facts(self, exchange: Exchange) -> "_Facts":
         """What the bodies say."""
         facts = _Facts()
         if not self._skim(exchange, facts):
-            self._read(exchange, facts)
+            if isinstance(exchange.request, Passing) or isinstance(exchange.response, Passing):
+                facts.detail = "body not read: too large to be kept"
+            else:
+                self._read(exchange, facts)
         return facts
 
     def _skim(self, exchange: Exchange, facts: "_Facts") -> bool:
         """Fill ``facts`` without decoding, where that can be done; whether it was."""
-        if exchange.api_key > _HIGHEST_SKIMMED or self._reads_records:
+        api_key, version = exchange.api_key, exchange.api_version
+        request, response = exchange.request, exchange.response
+        passed = isinstance(request, Passing) or isinstance(response, Passing)
+        if api_key > _HIGHEST_SKIMMED or (self._reads_records and not passed):
             return False
-        assert exchange.request is not None
-        asked = skim_request(exchange.api_key, exchange.api_version, _frame(exchange.request))
-        answered = None
-        if exchange.response is not None:
-            answered = skim_response(exchange.api_key, exchange.api_version, _frame(exchange.response))
+        assert request is not None
+        asked = request.skimmed if isinstance(request, Passing) else skim_request(api_key, version, _frame(request))
+        if response is None or isinstance(response, Passing):
+            answered = None if response is None else response.skimmed
+        else:
+            answered = skim_response(api_key, version, _frame(response))
         if asked is None or (answered is None and exchange.response is not None):
             return False
         facts.transactional_id = asked.transactional_id
@@ -507,7 +523,9 @@ def _faults(hits: Iterable[Hit]) -> tuple[list[str], list[str], str | None]:
     return names, kinds, phase
 
 
-def _frame(frame: bytes | memoryview | list[bytes | memoryview]) -> bytes:
+def _frame(frame: Kept) -> bytes:
+    assert frame is not None
+    assert not isinstance(frame, Passing)
     if isinstance(frame, bytes):
         return frame
     return b"".join(frame) if isinstance(frame, list) else bytes(frame)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from proxy.capture.block import Block
 from proxy.capture.limits import UNMADE, Limits, Losses
+from proxy.capture.passing import Passing
 from proxy.capture.quick import Quick
 from proxy.capture.rows import COLUMNS, SCHEMA_VERSION, Row, Rows
 from proxy.inflight import ConnectionEvent, Exchange
@@ -213,9 +214,9 @@ class CaptureWriter:
         for entry in entries:
             if type(entry) is Exchange:
                 # What the frames hold, or their own copies of it; the exchange itself hardly counts.
-                if entry.request is not None:
+                if entry.request is not None and type(entry.request) is not Passing:
                     size += entry.request_bytes
-                if entry.response is not None:
+                if entry.response is not None and type(entry.response) is not Passing:
                     size += entry.response_bytes
         if self._has_room(size):
             self._give(entries, size)
@@ -271,6 +272,7 @@ class CaptureWriter:
             "queued_rows": self.queued_rows,
             "queued_bytes": self.queued_bytes,
             "lost_rows": self.lost_rows,
+            "lost_frames": self._rows.lost_frames,
             "error": None if self._recording is None else self._recording.error,
         }
 

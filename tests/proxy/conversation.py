@@ -50,10 +50,11 @@ class Conversation:
         self.script = Script()
         self.records: list[Exchange | ConnectionEvent] = []
         self.brokers_seen: set[int] = set()
+        self.table = Handling(level)
         self.session = Session(
             Connection(1, 1, "bootstrap", None, "127.0.0.1:5"),
             self.plan,
-            Handling(level),
+            self.table,
             self.script,
             lambda node_id, host, port: ("proxy", 9000 + node_id),
             **limits,

@@ -1,0 +1,236 @@
+"""A large frame's facts, taken while it passes chunk by chunk; nothing of its records is kept. Pure.
+
+One generator per message says how many bytes it wants next, or how many may be left out; `Passing` feeds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from struct import Struct
+from typing import Final
+
+from proxy.capture.skim import (
+    BATCH,
+    COMPRESSIONS,
+    FETCH_VERSIONS,
+    PRODUCE_VERSIONS,
+    Batches,
+    NotSkimmedError,
+    Part,
+    Skimmed,
+)
+from proxy.wire.names import ApiKey
+
+_I16: Final = Struct(">h")
+_I32: Final = Struct(">i")
+_LOG_OVERHEAD_BYTES: Final = 12
+_HEAD_BYTES: Final = 64 << 10
+
+# Yields how many bytes are wanted next, or minus how many may be left out; gets those bytes, or none.
+Steps = Generator[int, bytes, Skimmed]
+
+
+class Passing:
+    """Stands where a frame would be kept. ``skimmed`` is what it said, None until its end or where it can't be told."""
+
+    __slots__ = ("_have", "_skip", "_steps", "_wanted", "head", "skimmed")
+
+    def __init__(self, steps: Steps | None) -> None:
+        self.skimmed: Skimmed | None = None
+        self.head = b""
+        """The beginning of the frame: its header is in it."""
+        self._steps = steps
+        self._have = bytearray()
+        self._skip = 0
+        self._wanted = 0
+        if steps is not None:
+            self._wanted = next(steps)
+
+    def feed(self, part: bytes | memoryview) -> None:
+        """Take the next chunk of the frame."""
+        if not self.head:
+            self.head = bytes(part[:_HEAD_BYTES])
+        position, end = 0, len(part)
+        while self._steps is not None and position < end:
+            if self._skip:
+                step = min(self._skip, end - position)
+                self._skip -= step
+                position += step
+                if not self._skip:
+                    self._go_on(b"")
+                continue
+            step = min(self._wanted - len(self._have), end - position)
+            self._have += part[position : position + step]
+            position += step
+            if len(self._have) == self._wanted:
+                data = bytes(self._have)
+                self._have.clear()
+                self._go_on(data)
+
+    def _go_on(self, data: bytes) -> None:
+        assert self._steps is not None
+        try:
+            wanted = self._steps.send(data)
+            while not wanted:
+                wanted = self._steps.send(b"")
+        except StopIteration as end:
+            self.skimmed, self._steps = end.value, None
+        except NotSkimmedError:
+            self._steps = None
+        else:
+            self._skip = max(-wanted, 0)
+            self._wanted = max(wanted, 0)
+
+
+def produce_request(version: int) -> Passing:
+    """For the frame of a Produce request, without its length."""
+    return Passing(_produce_request(version) if version in PRODUCE_VERSIONS else None)
+
+
+def fetch_response(version: int) -> Passing:
+    """For the frame of a Fetch answer, without its length."""
+    return Passing(_fetch_response(version) if version in FETCH_VERSIONS else None)
+
+
+def anything() -> Passing:
+    """For any other frame: nothing of it is told."""
+    return Passing(None)
+
+
+def for_request(api_key: int, api_version: int) -> Passing:
+    """What takes the place of this API's request."""
+    return produce_request(api_version) if api_key == ApiKey.Produce else anything()
+
+
+def for_response(api_key: int, api_version: int) -> Passing:
+    """What takes the place of this API's answer."""
+    return fetch_response(api_version) if api_key == ApiKey.Fetch else anything()
+
+
+def _produce_request(version: int) -> Steps:
+    flexible = version >= 9
+    head = yield 10
+    (client_id,) = _I16.unpack_from(head, 8)
+    if client_id > 0:
+        yield -client_id
+    if flexible:
+        yield from _past_tags()
+    transactional_id = None
+    if version >= 3:
+        transactional_id = yield from _string(flexible)
+    (acks,) = _I16.unpack((yield 6)[:2])
+    parts: list[Part] = []
+    for _ in range((yield from _count(flexible))):
+        name, topic_id = yield from _topic(flexible, version >= 13)
+        for _ in range((yield from _count(flexible))):
+            (index,) = _I32.unpack((yield 4))
+            parts.append((name, topic_id, index, None, None, None, (yield from _records(flexible))))
+            if flexible:
+                yield from _past_tags()
+        if flexible:
+            yield from _past_tags()
+    return Skimmed(parts, transactional_id, acks)
+
+
+def _fetch_response(version: int) -> Steps:
+    flexible = version >= 12
+    yield 4
+    if flexible:
+        yield from _past_tags()
+    throttle = None
+    error = 0
+    if version >= 1:
+        (throttle,) = _I32.unpack((yield 4))
+    if version >= 7:
+        (error,) = _I16.unpack((yield 6)[:2])
+    parts: list[Part] = []
+    for _ in range((yield from _count(flexible))):
+        name, topic_id = yield from _topic(flexible, version >= 13)
+        for _ in range((yield from _count(flexible))):
+            head = yield 14 + 8 * (version >= 4) + 8 * (version >= 5)
+            (index,) = _I32.unpack_from(head)
+            (code,) = _I16.unpack_from(head, 4)
+            if version >= 4:
+                for _ in range((yield from _count(flexible))):
+                    yield -16
+                    if flexible:
+                        yield from _past_tags()
+            if version >= 11:
+                yield -4
+            parts.append((name, topic_id, index, code, None, None, (yield from _records(flexible))))
+            if flexible:
+                yield from _past_tags()
+            error = error or code
+        if flexible:
+            yield from _past_tags()
+    # What follows (tagged fields) tells nothing; the frame may end here.
+    return Skimmed(parts, error_code=error, throttle_time_ms=throttle)
+
+
+def _varint() -> Generator[int, bytes, int]:
+    value = shift = 0
+    while True:
+        (byte,) = yield 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value
+        shift += 7
+        if shift > 28:
+            raise NotSkimmedError
+
+
+def _length(flexible: bool, width: Struct) -> Generator[int, bytes, int]:
+    """The length of a string, an array or records; -1 for null."""
+    if flexible:
+        return (yield from _varint()) - 1
+    found: int = width.unpack((yield width.size))[0]
+    return found
+
+
+def _count(flexible: bool) -> Generator[int, bytes, int]:
+    return max((yield from _length(flexible, _I32)), 0)
+
+
+def _string(flexible: bool) -> Generator[int, bytes, str | None]:
+    length = yield from _length(flexible, _I16)
+    if length < 0:
+        return None
+    return str((yield length) if length else b"", "utf-8", "surrogateescape")
+
+
+def _topic(flexible: bool, by_id: bool) -> Generator[int, bytes, tuple[str | None, bytes | None]]:
+    if by_id:
+        return None, (yield 16)
+    return (yield from _string(flexible)), None
+
+
+def _past_tags() -> Generator[int, bytes, None]:
+    for _ in range((yield from _varint())):
+        yield from _varint()
+        yield -(yield from _varint())
+
+
+def _records(flexible: bool) -> Generator[int, bytes, Batches | None]:
+    """The sums over all batches and the first one's own; a batch that is cut off at the end is left out."""
+    length = yield from _length(flexible, _I32)
+    if length < 0:
+        return None
+    count = 0
+    first = None
+    left = length
+    while left >= BATCH.size:
+        head = BATCH.unpack((yield BATCH.size))
+        left -= BATCH.size
+        rest = head[1] + _LOG_OVERHEAD_BYTES - BATCH.size
+        if head[3] != 2 or rest < 0:
+            raise NotSkimmedError  # an older format, or none
+        if rest > left:
+            break
+        first = first or head
+        count += head[12]
+        yield -rest
+        left -= rest
+    yield -left
+    if first is None:
+        return Batches(0, length)
+    return Batches(count, length, first[9], first[10], first[11], COMPRESSIONS[first[5] & 7], first[0])
