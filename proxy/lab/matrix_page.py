@@ -22,7 +22,7 @@ table { border-collapse: collapse; font-size: 13px } th, td { border: 1px solid 
 vertical-align: top; text-align: left } thead th { position: sticky; top: 0; background: #fff } td a { color: inherit;
 text-decoration: none; display: block } td small { color: #444; display: block } pre { white-space: pre-wrap;
 font-size: 12px; background: #f6f6f6; padding: .6rem } details { margin: .4rem 0 } .wide { overflow-x: auto }
-:target { outline: 3px solid #36c } @media (prefers-color-scheme: dark) { body { background: #1b1b1b; color: #ddd }
+tbody th { min-width: 11rem } :target { outline: 3px solid #36c } @media (prefers-color-scheme: dark) { body { background: #1b1b1b; color: #ddd }
 thead th { background: #1b1b1b } pre { background: #262626 } td { color: #111 }
 td.none { color: #888 } a { color: #8ab4f8 } }
 """
@@ -50,8 +50,13 @@ def markdown(page: Page, evidence: str) -> str:
     lines = ["<!-- Made by `notleader matrix`. Run that. -->", "# Who hangs, who loses, who recovers", "", _INTRO, ""]
     lines += [f"- **{word}**: {meaning}." for word, meaning in WORDS.items()]
     words = {(incident.name, client.name): told for incident, client, _, told in page.cells()}
+    heads = [f"{FAMILIES[client.family].title}<br>{client.version}" for client in page.clients]
+    lines += ["", f"| | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
     for incident in page.incidents:
-        lines += ["", f"## {incident.title}", "", f"`{incident.name}`: {' '.join(incident.story.split())}", ""]
+        row = [_linked(words.get((incident.name, c.name)), incident, c, evidence) for c in page.clients]
+        lines.append(f"| [{incident.name}](#{incident.name}) | {' | '.join(row)} |")
+    for incident in page.incidents:
+        lines += ["", f"## {incident.name}", "", f"**{incident.title}.** {' '.join(incident.story.split())}", ""]
         lines += ["| client | | |", "|---|---|---|"]
         for client in page.clients:
             told = words.get((incident.name, client.name))
@@ -116,7 +121,12 @@ def _settings() -> str:
 
 def _behind(page: Page, incident: Incident) -> str:
     links = " ".join(f'<a href="{escape(link)}">{escape(link)}</a>' for link in incident.links)
-    parts = [f'<h2 id="{incident.name}">{escape(incident.title)}</h2><p>{escape(incident.story)}</p><p>{links}</p>']
+    assert incident.matrix is not None
+    given = ", ".join(f"{name} {str(value).lower()}" for name, value in incident.matrix.settings.items())
+    parts = [
+        f'<h2 id="{incident.name}">{escape(incident.title)}</h2><p>{escape(incident.story)}</p><p>{links}</p>'
+        f"<p>Settings of its own: {escape(given)}; ended after {incident.matrix.limit_s:.0f} s.</p>"
+    ]
     for each, client, cell, told in page.cells():
         if each is not incident:
             continue
@@ -129,6 +139,10 @@ def _behind(page: Page, incident: Incident) -> str:
             f"{escape(evidence)}</pre></details>"
         )
     return "".join(parts)
+
+
+def _linked(told: Said | None, incident: Incident, client: Client, evidence: str) -> str:
+    return f"[{told.word}]({evidence}#{_anchor(incident, client)})" if told else ""
 
 
 def _anchor(incident: Incident, client: Client) -> str:
