@@ -22,7 +22,8 @@ table { border-collapse: collapse; font-size: 13px } th, td { border: 1px solid 
 vertical-align: top; text-align: left } thead th { position: sticky; top: 0; background: #fff } td a { color: inherit;
 text-decoration: none; display: block } td small { color: #444; display: block } pre { white-space: pre-wrap;
 font-size: 12px; background: #f6f6f6; padding: .6rem } details { margin: .4rem 0 } .wide { overflow-x: auto }
-tbody th { min-width: 11rem } :target { outline: 3px solid #36c } @media (prefers-color-scheme: dark) { body { background: #1b1b1b; color: #ddd }
+tbody th { min-width: 11rem } :target { outline: 3px solid #36c }
+@media (prefers-color-scheme: dark) { body { background: #1b1b1b; color: #ddd }
 thead th { background: #1b1b1b } pre { background: #262626 } td { color: #111 }
 td.none { color: #888 } a { color: #8ab4f8 } }
 """
