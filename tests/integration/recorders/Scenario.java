@@ -13,6 +13,7 @@ public final class Scenario {
         Properties common = new Properties();
         common.put("bootstrap.servers", arguments[0]);
         common.put("notleader.outcomes", arguments[2]);
+        String name = topic.substring("recorded-".length());
         common.put("key.serializer", "org.apache.kafka.common.serialization.StringSerializer");
         common.put("value.serializer", "org.apache.kafka.common.serialization.StringSerializer");
         common.put("key.deserializer", "org.apache.kafka.common.serialization.StringDeserializer");
@@ -20,7 +21,7 @@ public final class Scenario {
 
         Properties writing = new Properties();
         writing.putAll(common);
-        writing.put("client.id", "java-writer");
+        writing.put("client.id", name + "-writer");
         writing.put("interceptor.classes", "notleader.recorder.RecordingProducer");
         try (KafkaProducer<String, String> producer = new KafkaProducer<>(writing)) {
             for (int number = 0; number < 10; number++) {
@@ -36,7 +37,7 @@ public final class Scenario {
 
         Properties reading = new Properties();
         reading.putAll(common);
-        reading.put("client.id", "java-reader");
+        reading.put("client.id", name + "-reader");
         reading.put("group.id", topic);
         reading.put("auto.offset.reset", "earliest");
         reading.put("enable.auto.commit", "false");

@@ -70,6 +70,8 @@ def confluent_kafka(bootstrap: str, topic: str, file: str) -> None:
     producer = recorded(Producer({"bootstrap.servers": bootstrap}), file, name="confluent-kafka-writer")
     for number in range(COUNT):
         producer.produce(topic, b"v", key=b"k%d" % number)
+    # In one batch with the others it would take them with it.
+    producer.flush()
     producer.produce(topic, TOO_LARGE)
     producer.flush()
     inner = Consumer({"bootstrap.servers": bootstrap, "group.id": topic, "auto.offset.reset": "earliest"})
