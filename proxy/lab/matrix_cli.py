@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import platform
 import time
@@ -47,6 +48,7 @@ def matrix(
     notleader matrix --incidents lost-acknowledgement --out /tmp/matrix --json
     """
     from proxy.lab import matrix as model
+    from proxy.lab.demo import AnalysisError
     from proxy.lab.matrix_page import Page, html, markdown
     from proxy.lab.matrix_run import analyse, fill
 
@@ -59,6 +61,8 @@ def matrix(
                 json.dumps(document) if as_json else "\n".join([*document["clients"], "", *document["incidents"]])
             )
             return
+        if importlib.util.find_spec("pyspark") is None:
+            raise AnalysisError("the matrix needs Spark: pip install 'notleader[spark]'")
         stages = Stages(quiet=as_json)
         out.mkdir(parents=True, exist_ok=True)
         cells = [model.cell(client, incident) for incident in rows for client in columns if not client.unable(incident)]
