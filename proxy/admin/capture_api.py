@@ -25,7 +25,7 @@ class CaptureCommand(BaseModel):
         None, description="For start: how much of each exchange is kept; the configured level when absent."
     )
     label: str | None = Field(
-        None, min_length=1, max_length=1000, description="For mark: the text that the row carries."
+        None, min_length=1, max_length=1000, description="For mark: the text that the row carries; `mark` when absent."
     )
 
 
@@ -55,9 +55,7 @@ def make_router(proxy: ControlledProxy) -> APIRouter:
         elif command.action == "rotate":
             await capture.rotate()
         else:
-            if command.label is None:
-                raise Problem(422, "missing-label", "a mark needs a 'label'")
-            capture.mark(command.label)
+            capture.mark(command.label or "mark")
         return _document(proxy)
 
     return router

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.responses import Response
 
 from faults.election import Election, Move
@@ -13,7 +13,12 @@ from proxy.admin.problems import not_found
 from proxy.admin.target import ControlledProxy
 
 Topic = Annotated[str, Field(min_length=1, max_length=249, description="The topic's name.")]
-PartitionIndex = Annotated[int, Field(ge=0, le=2**31 - 1)]
+def _whole(value: object) -> object:
+    """JSON knows no integers: 3.0 is one too."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+PartitionIndex = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=2**31 - 1)]
 
 
 class ElectionRequest(BaseModel):

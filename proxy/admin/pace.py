@@ -7,15 +7,15 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-REQUESTS_PER_S: Final = 100.0
-BURST: Final = 100
+REQUESTS_PER_S: Final = 20.0
+BURST: Final = 200
 
 
 class Pace:
     """ASGI middleware that lets a burst pass at once and what comes faster wait its turn; it refuses nothing.
 
-    A request costs the loop about half a millisecond, so at the default pace at most a twentieth of its time
-    goes to whoever polls `/metrics` or `/v1` in a tight loop.
+    A request holds the loop for the better part of a millisecond, so at the default pace some hundredth of its time
+    goes to whoever polls `/metrics` or `/v1` in a tight loop: p99 of the traffic hardly sees it.
     """
 
     def __init__(self, app: ASGIApp, requests_per_s: float = REQUESTS_PER_S, burst: int = BURST) -> None:

@@ -74,7 +74,7 @@ class AdminServer:
             guarded,
             lifespan="off",
             ws="none",
-            http="h11",
+            http="httptools",
             interface="asgi3",
             log_config=None,
             log_level="warning",

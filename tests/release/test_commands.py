@@ -6,12 +6,14 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from proxy import __version__
 from proxy.lab.ports import free_ports
+from tests.release.conftest import Release
 
 
 def notleader(installed: Path, *words: str, folder: Path, env: dict[str, str] | None = None) -> tuple[int, str, str]:
@@ -99,3 +101,34 @@ def test_completion(installed: Path, tmp_path: Path, shell: str) -> None:
     asked |= {"_TYPER_COMPLETE_ARGS": "notleader fau", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
     code, out, _ = notleader(installed, folder=tmp_path, env=asked)
     assert "fault" in out, os.linesep.join(out)
+
+
+@pytest.fixture(scope="module")
+def runners(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `bin` of an environment with pipx and uv."""
+    folder = tmp_path_factory.mktemp("runners") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin/python"), "install", "-q", "--no-compile"]
+    subprocess.run([*pip, "pipx", "uv"], check=True, timeout=300)
+    return folder / "bin"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["pipx", "run", "--spec", "WHEEL", "notleader"], ["uvx", "--from", "WHEEL", "notleader"]],
+    ids=lambda w: w[0],
+)
+def test_it_runs_without_being_installed(release: Release, runners: Path, tmp_path: Path, words: list[str]) -> None:
+    command = [str(release.wheel) if word == "WHEEL" else word for word in words]
+    env = {
+        **os.environ,
+        "PATH": f"{runners}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "PIPX_HOME": str(tmp_path / "pipx"),
+        "UV_CACHE_DIR": str(tmp_path / "uv"),
+        "UV_PYTHON": sys.executable,
+    }
+    ran = subprocess.run(
+        [str(runners / command[0]), *command[1:], "--version"], env=env, capture_output=True, text=True, timeout=400
+    )
+    assert (ran.returncode, ran.stdout) == (0, f"{__version__}\n"), ran.stderr
