@@ -34,18 +34,19 @@ def matrix(
     evidence: Annotated[str, typer.Option(metavar="URL", help="What the cells of matrix.md link to.")] = "matrix.html",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
-    """Put every client into every incident's world, and write a page of who hangs, errors, doubles, loses, recovers.
+    """Put every client into every incident's world, and write a page of what became of each.
 
-    Each cell has a proxy and topics of its own; the brokers are shared, and Spark starts once. A run that was
-    interrupted goes on where it stopped. Writes OUT/matrix.html (one file, every cell with its evidence),
-    OUT/matrix.md and OUT/matrix.json. Client programs are built once with the machine's own toolchains; a cell
-    whose toolchain is missing says so.
+    Each cell has a proxy and topics of its own; brokers are shared, and Spark
+    starts once. A run that was interrupted goes on where it stopped. Writes
+    OUT/matrix.html (one file, every cell with its evidence), OUT/matrix.md and
+    OUT/matrix.json. Client programs are built once with the machine's own
+    toolchains; a cell whose toolchain is missing says so.
 
     Examples:
 
     notleader matrix --clients sarama@1.37.2,franz_go --incidents sarama-hang
 
-    notleader matrix --incidents lost-acknowledgement --out /tmp/matrix --json
+    notleader matrix --incidents lost-acknowledgement --out out/lost --json
     """
     from proxy.lab import matrix as model
     from proxy.lab.demo import AnalysisError
