@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from faults.base import Fault
-from faults.document import YEAR_MS
+from faults.document import YEAR_MS, whole
 from faults.schema import FaultDocumentError, Problem, parse_fault_document
 from faults.selectors import did_you_mean, pattern_schema
 
@@ -164,7 +164,7 @@ def parse_timeline(document: Any, path: str = "steps") -> Timeline:
         raise FaultDocumentError([Problem(path, "a list of steps expected")])
     steps: list[Step] = []
     problems: list[Problem] = []
-    for position, item in enumerate(document):
+    for position, item in enumerate(whole(document)):
         try:
             steps.append(_parse_step(item, f"{path}[{position}]"))
         except FaultDocumentError as error:

@@ -20,8 +20,7 @@ _BEYOND_SCHEMA = re.compile(
     r"^the range .* is empty|^\w+: the range .* is empty|^no API |^no API's |^name connections either"
     r"|means nothing here|is not known yet|stands: only|acts on .* only$"
 )
-# Without 4.0 and the like: a whole number to JSON Schema, and to nobody who writes one.
-_NUMBERS: list[Any] = [0, 1, 4, -1, 2**31 - 1, 2**31, 2**63, -(2**64), 0.5, 4.5, -0.5, 1e306]
+_NUMBERS: list[Any] = [0, 1, 4, -1, 2**31 - 1, 2**31, 2**63, -(2**64), 0.5, 4.0, 4.5, -0.5, 1e306]
 _TEXTS = [
     "",
     "!",
@@ -69,7 +68,7 @@ _TEXTS = [
     "discard",
     "10.0.0.1:4*",
 ]
-_OTHERS: list[Any] = [None, True, False, {}, {"a": 1}, [], [4], ["a"], [4, "3-9"], [True], [[4]], [""]]
+_OTHERS: list[Any] = [None, True, False, {}, {"a": 1}, [], [4], ["a"], [4, "3-9"], [True], [[4]], [""], [4.0], [4.5]]
 _OTHERS += [["Produce", "!F*"], ["!4"]]
 _DURATIONS: list[Any] = [
     {"distribution": "uniform", "min_ms": 1, "max_ms": 2},
@@ -82,7 +81,16 @@ _DURATIONS: list[Any] = [
     {"distribution": "other"},
 ]
 _VERSIONS: list[Any] = [{"Produce": 7}, {"Produce": "3-7", "0": "4"}, {"Produce": "7-3"}, {"Prduce": 7}, {"Fetch": -1}]
-_POOL: list[Any] = [*_NUMBERS, *_TEXTS, *_OTHERS, *_DURATIONS, *_VERSIONS, {"Fetch": True}, {"Fetch": " 4"}]
+_POOL: list[Any] = [
+    *_NUMBERS,
+    *_TEXTS,
+    *_OTHERS,
+    *_DURATIONS,
+    *_VERSIONS,
+    {"Fetch": True},
+    {"fetch": 4.0},
+    {"Fetch": " 4"},
+]
 _LEAST: dict[str, dict[str, Any]] = {
     "bandwidth": {"rate_bytes_per_s": 1},
     "broker_down": {"node_id": 1},
@@ -137,7 +145,7 @@ def test_the_schema_takes_what_the_parser_takes_and_nothing_else() -> None:
         ({"kind": "close", "trigger": {"skip": "4"}}, "trigger.skip"),
         ({"kind": "delay", "delay_ms": "4"}, "delay_ms"),
         ({"kind": "delay", "delay_ms": float("inf")}, "delay_ms"),
-        ({"kind": "throttle", "throttle_time_ms": 4.0}, "throttle_time_ms"),
+        ({"kind": "throttle", "throttle_time_ms": 4.5}, "throttle_time_ms"),
         ({"kind": "throttle", "throttle_time_ms": 4, "muted": "yes"}, "muted"),
     ],
 )
@@ -157,7 +165,7 @@ _STEPS: list[Any] = [
         for at in (*_NUMBERS, "1.5s", "200 ms", "200  ms", " 1s", "1.s", "1", "5min", "1d", None, True)
     ),
     *({"after": after, "clear": True} for after in ("a", {}, {"fault": ""}, {"fault": "a"}, {"fault": "a", "hits": 2})),
-    *({"after": {"fault": "a", "hits": hits}, "clear": True} for hits in (0, 1.5, True, "2", None)),
+    *({"after": {"fault": "a", "hits": hits}, "clear": True} for hits in (0, 1.5, 2.0, True, "2", None)),
     *({"at": 1, "clear": clear} for clear in (False, 1, None, "true")),
     *({"at": 1, "remove": names} for names in ("a", "", 7, None, [], ["a", "b"], ["a", 7])),
     *({"at": 1, "add": faults} for faults in (_CLOSE, [_CLOSE], [], {}, None, [{}], [{"kind": "clse"}], "close")),
