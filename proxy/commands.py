@@ -7,6 +7,7 @@ them, as the tuples :class:`Script` keeps, and reads like a script.
 from typing import Literal, Protocol
 
 from proxy.inflight import ConnectionEvent, Exchange
+from proxy.rewrite import Newer
 from proxy.wire.errors import WireError
 
 Side = Literal["client", "broker"]
@@ -47,6 +48,9 @@ class Commands(Protocol):
 
     def brokers_seen(self, node_ids: set[int]) -> None:
         """A broker listed these as the cluster's brokers."""
+
+    def newer_versions(self, newer: list[Newer]) -> None:
+        """The broker speaks these APIs in versions that this build doesn't know."""
 
     def wire_error(self, error: WireError) -> None:
         """One side broke the protocol: count it and log it; a close follows."""
@@ -95,6 +99,9 @@ class Script:
 
     def brokers_seen(self, node_ids: set[int]) -> None:
         self.log.append(("brokers_seen", node_ids))
+
+    def newer_versions(self, newer: list[Newer]) -> None:
+        self.log.append(("newer_versions", newer))
 
     def wire_error(self, error: WireError) -> None:
         self.log.append(("wire_error", error.reason))

@@ -2,7 +2,7 @@
 
 from struct import Struct
 from struct import error as StructError
-from typing import Final
+from typing import Final, NamedTuple
 
 from faults.base import Connection
 from proxy.sasl import Handshake
@@ -58,23 +58,49 @@ def rewrite(codec: Codec, body: Body, advertise: Advertise) -> bool:
     return bool(carriers(codec)) and rewrite_addresses(codec, body, advertise)
 
 
+class Newer(NamedTuple):
+    """An API that a broker speaks in versions this build knows nothing of.
+
+    ``known`` is the highest version it knows, -1 for an API it has never heard of. Where it is ``capped``, clients
+    are told of no higher one; else what is unknown is passed on unread.
+    """
+
+    api_key: int
+    max_version: int
+    known: int
+    capped: bool
+
+    def __str__(self) -> str:
+        if self.known < 0:
+            return f"the broker speaks API {self.api_key}, which this build doesn't know: passed on unread"
+        name = ApiKey(self.api_key).name
+        spoken = f"the broker speaks {name} up to version {self.max_version}, this build up to {self.known}"
+        return f"{spoken}: {f'clients are told {self.known}' if self.capped else 'newer ones are passed on unread'}"
+
+
+def newer_versions(body: Body) -> list[Newer]:
+    """What in a broker's ApiVersions answer is newer than this build."""
+    found = []
+    for entry in body["api_keys"]:
+        api_key, highest = entry["api_key"], entry["max_version"]
+        known = known_versions(api_key).stop - 1
+        if highest > known:
+            capped = known >= entry["min_version"] and must_be_known(ApiKey(api_key))
+            found.append(Newer(api_key, highest, known, capped))
+    return found
+
+
 def cap_versions(body: Body) -> bool:
     """Lower, in an ApiVersions answer, what this build can't see through; say whether anything was.
 
     Only APIs that could leak an address or hide ``acks`` are capped; unknown versions of the others
     pass as they are.
     """
-    changed = False
+    capped = {newer.api_key: newer.known for newer in newer_versions(body) if newer.capped}
     for entry in body["api_keys"]:
-        try:
-            api_key = ApiKey(entry["api_key"])
-        except ValueError:
-            continue
-        highest = known_versions(api_key).stop - 1
-        if entry["max_version"] > highest >= entry["min_version"] and must_be_known(api_key):
-            entry["max_version"] = highest
-            changed = True
-    return changed
+        if entry["api_key"] in capped:
+            entry["max_version"] = capped[entry["api_key"]]
+    return bool(capped)
 
 
 def must_be_known(api_key: ApiKey) -> bool:

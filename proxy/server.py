@@ -29,6 +29,7 @@ from proxy.handling import Handling
 from proxy.inflight import ConnectionEvent, Exchange
 from proxy.login import Login, relay_password
 from proxy.metrics import Counters
+from proxy.rewrite import Newer
 from proxy.session import Session
 from proxy.tls import Tls
 from proxy.transport import Clock, Link
@@ -68,6 +69,7 @@ class Proxy:
         self._hands_over = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._struck: set[str] = set()
+        self._newer: set[Newer] = set()
         self._standing_timer: asyncio.TimerHandle | None = None
         self._random = Random(f"{settings.seed}:transport")
 
@@ -201,13 +203,18 @@ class Proxy:
         asyncio.get_running_loop().call_soon(self._apply_to_listener, listener)
 
     def _new_link(self, listener: Listener, client_addr: str | None = None) -> Link:
-        return Link(self, self._connection(listener.name, listener.node_id))
+        return Link(self, self._connection(listener.name, listener.node_id, client_addr))
 
-    def _connection(self, listener: str, node_id: int | None) -> Connection:
+    def _connection(self, listener: str, node_id: int | None, client_addr: str | None = None) -> Connection:
         self._accepted += 1
-        return Connection(
-            connection_id=self._accepted, nth=self._accepted, listener=listener, node_id=node_id, client_addr=""
-        )
+        nth = self._accepted
+        return Connection(connection_id=nth, nth=nth, listener=listener, node_id=node_id, client_addr=client_addr or "")
+
+    def _unannounced(self, address: str, error: WireError) -> None:
+        """A connection was closed because its PROXY protocol header is none."""
+        self.counters.wire_errors["client"] += 1
+        log.warning("%s: %s", address, error.reason)
+        self.record(ConnectionEvent("wire_error", None, self.now_us(), f"client: {address}: {error.reason}"))
 
     def listeners(self) -> list[tuple[str, str, str]]:
         """The Kafka listeners, bootstrap first: name, address, address of the server behind it."""
@@ -315,6 +322,12 @@ class Proxy:
     def brokers_seen(self, node_ids: set[int]) -> None:
         self.ready = True
         self._directory.seen(node_ids)
+
+    def newer_versions(self, newer: list[Newer]) -> None:
+        for each in newer:
+            if each not in self._newer:
+                self._newer.add(each)
+                log.warning("%s", each)
 
     def wire_error(self, connection: Connection, error: WireError) -> None:
         self.counters.wire_errors[error.side or "client"] += 1
@@ -545,6 +558,7 @@ class Passage:
         self.closed = proxy.closed
         self.record = proxy.record
         self.wire_error = proxy.wire_error
+        self.newer_versions = proxy.newer_versions
         self.on_connect = proxy.on_connect
         self.standing = proxy.standing
         self.uniform = proxy.uniform

@@ -628,6 +628,9 @@ class Session:
         response = Response(whole[4:], request)
         if exchange.api_key == ApiKey.Metadata:
             self._learn(exchange, response.codec, whole, 4 + response.body_offset)
+        elif exchange.api_key == ApiKey.ApiVersions:
+            if newer := rewrite.newer_versions(response.body):
+                self._commands.newer_versions(newer)
         elif exchange.api_key == ApiKey.SaslHandshake:
             self._sasl.accepted(exchange.api_version, response.body["error_code"])
         if exchange.relayed is not None:

@@ -20,6 +20,7 @@ from proxy.commands import Side
 from proxy.directory import silence
 from proxy.inflight import ConnectionEvent, Exchange
 from proxy.login import Login, LoginError
+from proxy.rewrite import Newer
 from proxy.session import Session
 from proxy.shaping import Shaper
 from proxy.tls import subject
@@ -53,6 +54,7 @@ class Hub(Protocol):
     def opened(self, link: "Link") -> None: ...
     def closed(self, link: "Link") -> None: ...
     def record(self, entry: Exchange | ConnectionEvent) -> None: ...
+    def newer_versions(self, newer: list[Newer]) -> None: ...
     def wire_error(self, connection: Connection, error: WireError) -> None: ...
     def brokers_seen(self, node_ids: set[int]) -> None: ...
     def on_connect(self, connection: Connection, now_us: int) -> tuple[str, tuple[Hit, ...]]: ...
@@ -215,6 +217,9 @@ class Link(asyncio.Protocol):
 
     def brokers_seen(self, node_ids: set[int]) -> None:
         self.hub.brokers_seen(node_ids)
+
+    def newer_versions(self, newer: list[Newer]) -> None:
+        self.hub.newer_versions(newer)
 
     def wire_error(self, error: WireError) -> None:
         self.hub.wire_error(self.connection, error)
