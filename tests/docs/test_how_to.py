@@ -40,7 +40,13 @@ def script(page: Path) -> str:
 
 @pytest.mark.parametrize(
     "page",
-    ["tutorial.md", "how-to/ci-leader-election.md", "how-to/capture-in-ci.md", "how-to/move-from-toxiproxy.md"],
+    [
+        "tutorial.md",
+        "http-api.md",
+        "how-to/ci-leader-election.md",
+        "how-to/capture-in-ci.md",
+        "how-to/move-from-toxiproxy.md",
+    ],
 )
 def test_the_commands_of_a_page_do_what_it_says(page: str, tmp_path: Path) -> None:
     for program in ("bash", "curl", "kcat"):

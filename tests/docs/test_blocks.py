@@ -1,0 +1,147 @@
+"""Every code block of the documentation: which test runs it, or why none does; and that all of it is well-formed.
+
+A page that gets a block of a new sort fails here until somebody says which of the two it is.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import pytest
+import typer.main
+import yaml
+
+from proxy.cli import app
+from proxy.config import ConfigError, load
+from tests.docker.image import PROJECT
+
+HOW_TO, BLOCKS = "tests/docs/test_how_to.py", "tests/docs/test_blocks.py"
+RUN = {
+    ("CONTRIBUTING.md", "python"): "tests/faults/test_contributing.py",
+    ("CONTRIBUTING.md", "sh"): "tests/faults/test_contributing.py",
+    ("docs/tutorial.md", "sh"): HOW_TO,
+    ("docs/http-api.md", "sh"): HOW_TO,
+    ("docs/how-to/ci-leader-election.md", "sh"): HOW_TO,
+    ("docs/how-to/capture-in-ci.md", "sh"): HOW_TO,
+    ("docs/how-to/move-from-toxiproxy.md", "sh"): HOW_TO,
+    ("docs/see-what-your-client-does.md", "console"): "tests/integration/capture/test_docs.py",
+}
+_ENGINE = "wants a container engine: the Dockerfiles, the entry points and docker/sbom.sh are run by tests/docker"
+_CLUSTER = "wants a Kubernetes cluster: the manifests are checked against its schemas by tests/docker"
+_EXCERPT = "an excerpt: programs of this form are run whole by tests/docs/test_examples.py"
+_OF_RECORDERS = "an excerpt of an application that already has its Kafka client"
+NOT_RUN = {
+    ("README.md", "console"): "make demo and make test are run by CI itself; the commands are parsed here, and are "
+    "those of the tutorial",
+    ("README.md", "yaml"): "checked here as a config file",
+    ("docs/analysis.md", "json"): "an example of a line: parsed here",
+    ("docs/embedding.md", "python"): _EXCERPT,
+    ("docs/faults.md", "yaml"): "checked here as a config file",
+    ("docs/http-api.md", "json"): "examples of an answer and of a body: parsed here",
+    ("docs/how-to/ci-leader-election.md", "yaml"): "a workflow of another CI; its commands are the page's sh block",
+    ("docs/how-to/containers.md", "sh"): _ENGINE,
+    ("docs/how-to/monitoring.md", "json"): "an example of a log line: parsed here",
+    ("docs/how-to/monitoring.md", "yaml"): "Prometheus' own configuration: parsed here",
+    ("docs/how-to/pytest.md", "python"): _EXCERPT,
+    ("docs/how-to/sidecar.md", "sh"): _CLUSTER,
+    ("docs/how-to/testcontainers.md", "go"): _ENGINE,
+    ("docs/how-to/testcontainers.md", "java"): _ENGINE,
+    ("docs/how-to/testcontainers.md", "python"): _ENGINE,
+    ("docs/lab.md", "python"): _EXCERPT,
+    ("docs/live-analysis.md", "sh"): "parsed here; tests/spark_analysis runs it",
+    ("docs/recorders.md", "go"): _OF_RECORDERS,
+    ("docs/recorders.md", "properties"): _OF_RECORDERS,
+    ("docs/recorders.md", "python"): _OF_RECORDERS,
+}
+
+
+class Block(NamedTuple):
+    page: str
+    language: str
+    text: str
+
+
+def blocks() -> Iterator[Block]:
+    pages = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / "docs").rglob("*.md"))]
+    for page in pages:
+        found = re.findall(r"^ *```(\w+)[^\n]*\n(.*?)^ *```$", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        for language, text in found:
+            yield Block(page.relative_to(PROJECT).as_posix(), language, text)
+
+
+ALL = list(blocks())
+
+
+def of(*languages: str) -> list[object]:
+    found = [block for block in ALL if block.language in languages]
+    return [pytest.param(block, id=f"{block.page}-{number}") for number, block in enumerate(found)]
+
+
+def test_of_every_block_it_is_said_who_runs_it_or_why_nobody_does() -> None:
+    there = {(block.page, block.language) for block in ALL}
+    assert not RUN.keys() & NOT_RUN.keys()
+    assert there == RUN.keys() | NOT_RUN.keys()
+    for (page, _), test in RUN.items():
+        assert Path(page).name in (PROJECT / test).read_text(), f"{test} does not mention {page}"
+
+
+@pytest.mark.parametrize("block", of("json"))
+def test_json_is_json(block: Block) -> None:
+    for line in [block.text] if block.text.startswith("{\n") or "\n " in block.text else block.text.splitlines():
+        json.loads(line)
+
+
+@pytest.mark.parametrize("block", of("yaml"))
+def test_yaml_is_yaml_and_faults_are_faults(block: Block) -> None:
+    document = yaml.safe_load(block.text)
+    if isinstance(document, dict) and document.keys() & {"faults", "steps"}:
+        try:
+            load(document, need_kafka=False)
+        except ConfigError as error:
+            pytest.fail(str(error))
+
+
+@pytest.mark.parametrize("block", of("python"))
+def test_python_compiles(block: Block) -> None:
+    compile(block.text, block.page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """The words of every `notleader` command in shell text, up to what redirects, pipes or ends it."""
+    text = re.sub(r"^\$ ", "", text.replace("\\\n", " "), flags=re.MULTILINE)
+    text = re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)
+    lexer = shlex.shlex(text.replace("\n", "\n;"), posix=True, punctuation_chars=";&|<>()")
+    lexer.commenters = ""
+    words: list[str] = []
+    for token in [*lexer, ";"]:
+        if not set(token) <= set(";&|<>()"):
+            words.append(token)
+            continue
+        if "notleader" in words and words[0] not in ("docker", "pip", "kubectl"):
+            yield words[words.index("notleader") + 1 :]
+        words = []
+
+
+@pytest.mark.parametrize("block", of("sh", "console"))
+def test_commands_are_those_that_there_are(block: Block) -> None:
+    for words in commands(block.text):
+        command: click.Command = typer.main.get_command(app)
+        while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+            assert words[0] in command.commands, words
+            command = command.commands[words.pop(0)]
+        try:
+            command.make_context("notleader", words)
+        except click.UsageError as error:
+            pytest.fail(f"{block.page}: {error.format_message()}: {words}")
+
+
+def test_a_command_that_is_not_there_is_found() -> None:
+    (words,) = commands("X=1 notleader fault ad '{\"a\": 1}' | cat\n# notleader nothing\npip install notleader\n")
+    assert words == ["fault", "ad", '{"a": 1}']
