@@ -138,6 +138,16 @@ def test_the_schema_takes_what_the_parser_takes_and_nothing_else() -> None:
     assert min(taken.values()) > 300, "both answers were seen often"
 
 
+def test_a_bottomless_document_is_refused_as_any_other() -> None:
+    deep: Any = 4.0
+    for _ in range(900):
+        deep = [deep]
+    with pytest.raises(FaultDocumentError):
+        parse_fault_document({"kind": "close", "match": {"topic": deep}})
+    with pytest.raises(FaultDocumentError):
+        parse_timeline([{"at": deep, "clear": True}])
+
+
 @pytest.mark.parametrize(
     ("document", "path"),
     [

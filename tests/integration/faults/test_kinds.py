@@ -54,6 +54,34 @@ async def test_delay(kafka: KafkaCluster, proxy_for: ProxyFor, phase: str) -> No
         assert 0.7 < await seconds_to_send(proxy, topic) < 2
 
 
+@pytest.mark.parametrize(
+    ("shortest_s", "length"),
+    [
+        (0.02, {"distribution": "uniform", "min_ms": 20, "max_ms": 120}),
+        (0.0, {"distribution": "normal", "mean_ms": 60, "deviation_ms": 30}),
+        (0.02, {"distribution": "pareto", "min_ms": 20, "shape": 1.2, "max_ms": 400}),
+    ],
+    ids=lambda value: value["distribution"] if isinstance(value, dict) else "",
+)
+async def test_jitter(kafka: KafkaCluster, proxy_for: ProxyFor, shortest_s: float, length: dict[str, Any]) -> None:
+    topic = f"jitter-{length['distribution']}"
+    kafka.create_topic(topic, partitions=1)
+    rule = {"name": "j", "kind": "delay", "delay_ms": length, "match": {"api_key": "Produce"}}
+    rule["trigger"] = {"times": "forever"}
+    async with (
+        proxy_for(kafka.bootstrap, faults=[rule]) as proxy,
+        AIOKafkaProducer(bootstrap_servers=str(proxy.listen)) as producer,
+    ):
+        waited = []
+        for _ in range(10):
+            started = time.monotonic()
+            await producer.send_and_wait(topic, b"v", partition=0)
+            waited.append(time.monotonic() - started)
+        assert min(waited) >= shortest_s
+        assert max(waited) > min(waited) + 0.02, "no two are alike"
+        assert proxy.plan.get("j").hits == 10
+
+
 @pytest.mark.parametrize("phase", ["before_broker", "after_broker"])
 async def test_stall_until_released(kafka: KafkaCluster, proxy_for: ProxyFor, phase: str) -> None:
     topic = f"stalled-{phase.replace('_', '-')}"
