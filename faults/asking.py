@@ -11,7 +11,7 @@ from faults.answers import Failure, NoPlaceForError, partition_key, refusal, ref
 from faults.base import Connection, Context, NotApplicableError
 from faults.decision import NOTHING, Decision, Hit, Pending
 from faults.flags import REQUEST_BODY, RESPONSE_BODY
-from faults.match import Match
+from faults.match import Match, groups_named
 from faults.partial import (
     has_no_response,
     is_altered,
@@ -185,6 +185,22 @@ class Asking:
             for entry in entries
             if match.partition(self._name(entry.topic, entry.topic_id), entry.partition_index)
         ]
+
+    def groups(self) -> set[str]:
+        """The groups that the request names."""
+        return set(groups_named(self._request.header.api_key, self._request.body))
+
+    def topics(self) -> set[str | None] | None:
+        """The topics that it is about, None where that may be any; in them None for one whose name is not known."""
+        request = self._request
+        if request.header.api_key == ApiKey.Metadata:
+            asked = asked_topics(request)
+            if asked is None:
+                return set(self._plan.cluster.topics()) or None
+            return {self._name(*topic) for topic in asked}
+        entries = self._entries()
+        named = [(entry.topic, entry.topic_id) for entry in entries] or iter_topics(request.codec, request.body)
+        return {self._name(*topic) for topic in named}
 
     def _means_metadata(self, rule: Rule) -> bool:
         topics = asked_topics(self._request)

@@ -69,7 +69,7 @@ class Match(Document):
 
     def names(self, api_key: int, body: dict[str, Any]) -> bool:
         """Whether group and transactional id agree; a request that names none doesn't match a rule that does."""
-        if self.group_id is not None and not any(map(self.group_id, _groups(api_key, body))):
+        if self.group_id is not None and not any(map(self.group_id, groups_named(api_key, body))):
             return False
         return self.transactional_id is None or any(map(self.transactional_id, _transactional_ids(api_key, body)))
 
@@ -80,7 +80,7 @@ class Match(Document):
         return self.partition_index is None or partition_index < 0 or self.partition_index(partition_index)
 
 
-def _groups(api_key: int, body: dict[str, Any]) -> Iterator[str]:
+def groups_named(api_key: int, body: dict[str, Any]) -> Iterator[str]:
     """The group ids a request names, over all versions of its API."""
     if api_key == ApiKey.FindCoordinator:
         yield from _coordinator_keys(body, _GROUP_KEY_TYPE)

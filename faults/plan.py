@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from faults.actions import TERMINAL, Action, Body, RewriteResponse
@@ -23,9 +23,11 @@ from faults.decision import NOTHING, Decision, Hit, Pending
 from faults.election import Elections
 from faults.fetch_sessions import FetchSessions
 from faults.flags import REQUEST, REQUEST_BODY, RESPONSE_BODY
+from faults.index import Index
 from faults.random_source import RandomSource, SeededRandom
 from faults.rule import Rule, union
 from faults.standing import LinkState, ListenerState, StandingRules
+from proxy.wire.codec import is_known
 from proxy.wire.names import ApiKey
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ class Plan:
         self._gone: dict[str, str | None] = {}  # the kinds of rules that are gone unhit; None once one was hit
         self._numbers: dict[str, int] = {}
         self._connect_rules: tuple[Rule, ...] = ()
-        self._rules_by_api: dict[int, tuple[Rule, ...]] = {}
+        self._indexes: dict[int, Index] = {}
         self._interest: dict[int, int] = {}
         self._interest_elsewhere = 0
         for fault in faults:
@@ -181,8 +183,8 @@ class Plan:
                 elsewhere.append(rule)
             for api_key in rules_by_api if rule.api_keys is None else rule.api_keys:
                 rules_by_api[api_key].append(rule)
-        self._rules_by_api = {api_key: tuple(rules) for api_key, rules in rules_by_api.items()}
-        self._rules_elsewhere = tuple(elsewhere)
+        self._indexes = {api_key: Index(rules) for api_key, rules in rules_by_api.items()}
+        self._index_elsewhere = Index(elsewhere)
         self._interest_elsewhere = union(elsewhere)
         self._interest = {api_key: union(rules) for api_key, rules in rules_by_api.items()}
         if not self._interest[ApiKey.Fetch] & REQUEST_BODY and not self.elections.any_ever:
@@ -190,7 +192,7 @@ class Plan:
 
     def rules_for(self, api_key: int) -> tuple[Rule, ...]:
         """The rules in force that may mean exchanges of an API, in order."""
-        return self._rules_by_api.get(api_key, self._rules_elsewhere)
+        return self._indexes.get(api_key, self._index_elsewhere).rules
 
     def interest(self, api_key: int, api_version: int) -> int:
         """Bit flags: what the plan has to be shown of the exchanges of an API; 0 when it has nothing to say."""
@@ -243,14 +245,17 @@ class Plan:
         self.elections.advance(now_us)
         self.standing.advance(now_us)
         header = request.header
-        rules = [
-            rule
-            for rule in self.rules_for(header.api_key)
-            if not rule.is_exhausted and rule.fault.match.header(connection, header)
-        ]
+        index = self._indexes.get(header.api_key, self._index_elsewhere)
+        asking = None
+        candidates: Sequence[Rule] = index.rules
+        if index.is_needed and is_known(header.api_key, header.api_version):
+            asking = Asking(self, connection, request, now_us)
+            candidates = index.meaning(header.client_id, asking.groups, asking.topics)
+        rules = [rule for rule in candidates if not rule.is_exhausted and rule.fault.match.header(connection, header)]
         if not rules and not self._follows(header.api_key, header.api_version):
             return NOTHING
-        asking = Asking(self, connection, request, now_us)
+        if asking is None:
+            asking = Asking(self, connection, request, now_us)
         for rule in rules:
             if rule.fault.phase == "before_broker" and asking.is_open:
                 asking.before(rule)

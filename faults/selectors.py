@@ -101,7 +101,7 @@ class Selector:
 class Names(Selector):
     """Texts by glob: matches when one wanted pattern does (or none is wanted) and no unwanted one does."""
 
-    __slots__ = ("_unwanted", "_wanted")
+    __slots__ = ("_unwanted", "_wanted", "literals")
     forms = (pattern_schema(_NAME),)
 
     def __init__(self, source: Any) -> None:
@@ -114,6 +114,9 @@ class Names(Selector):
             (unwanted if item.startswith("!") else wanted).append(item.removeprefix("!"))
         self._wanted = _any_glob(wanted)
         self._unwanted = _any_glob(unwanted)
+        globbed = unwanted or any(set(item) & set("*?[") for item in wanted)
+        self.literals: frozenset[str] | None = None if globbed else frozenset(wanted)
+        """The names themselves, where no pattern and no exception is among them."""
 
     def __call__(self, text: str | None) -> bool:
         return self.among(text or "")
