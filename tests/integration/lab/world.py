@@ -129,8 +129,9 @@ def deadlock(folder: Path) -> dict[str, Any]:
     """A producer whose callback sends again and waits, and a leader that is powered off for some seconds."""
     measured: dict[str, Any] = {}
     settings = {
-        "messages": 32,
-        "interval_ms": 300,
+        # Slowly: the first callback has to wait before the buffer is full, or a sender of its own may wait for ever.
+        "messages": 24,
+        "interval_ms": 600,
         "request.timeout.ms": 1000,
         "delivery.timeout.ms": 8000,
         "wait_ms": 5000,
