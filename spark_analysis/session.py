@@ -84,27 +84,30 @@ def build_session(
         builder = builder.config("spark.driver.memory", memory)
         if not local:
             builder = builder.config("spark.executor.memory", memory)
-    with _stderr_into(log_file if local else None):
+    with _output_into(log_file if local else None):
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
 @contextmanager
-def _stderr_into(log_file: Path | None) -> Iterator[None]:
-    """While this lasts, a process started from here gets `log_file` as its stderr, for good."""
+def _output_into(log_file: Path | None) -> Iterator[None]:
+    """While this lasts, a process started from here gets `log_file` as its stdout and stderr, for good."""
     if log_file is None:
         yield
         return
+    sys.stdout.flush()
     sys.stderr.flush()
-    kept = os.dup(2)
+    kept = [os.dup(1), os.dup(2)]
     try:
         with log_file.open("ab") as target:
+            os.dup2(target.fileno(), 1)
             os.dup2(target.fileno(), 2)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        for place, descriptor in enumerate(kept, start=1):
+            os.dup2(descriptor, place)
+            os.close(descriptor)
 
 
 def shuffle_partitions(input_bytes: int, *, local: bool) -> int:

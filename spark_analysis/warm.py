@@ -34,21 +34,32 @@ def keep(spark: Any) -> bool:
         return False
     fresh = archive.with_name(f"{archive.stem}.{os.getpid()}.jsa")
     try:
-        jvm, gateway = spark.sparkContext._jvm, spark.sparkContext._gateway
-        command = gateway.new_array(jvm.String, 2)
-        command[0], command[1] = "dynamic_dump", str(fresh)
-        arguments = gateway.new_array(jvm.Object, 1)
-        arguments[0] = command
-        signature = gateway.new_array(jvm.String, 1)
-        signature[0] = "[Ljava.lang.String;"
-        server = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
-        name = jvm.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
-        server.invoke(name, "vmCds", arguments, signature)
+        _dump(spark.sparkContext, fresh)
         fresh.replace(archive)
     except Exception:
         fresh.unlink(missing_ok=True)
         return False
     return True
+
+
+def _dump(context: Any, to: Path) -> None:
+    """Ask HotSpot's diagnostic command for it, through its public interface: the bean's class is not for us to see."""
+    jvm, gateway = context._jvm, context._gateway
+
+    def array(kind: Any, *values: Any) -> Any:
+        made = gateway.new_array(kind, len(values))
+        for place, value in enumerate(values):
+            made[place] = value
+        return made
+
+    named = jvm.java.lang.Class.forName
+    strings, objects = "[Ljava.lang.String;", "[Ljava.lang.Object;"
+    types = [named(name) for name in ("javax.management.ObjectName", "java.lang.String", objects, strings)]
+    invoke = named("javax.management.MBeanServer").getMethod("invoke", array(jvm.java.lang.Class, *types))
+    server = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
+    bean = jvm.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
+    command = array(jvm.Object, array(jvm.String, "dynamic_dump", str(to)))
+    invoke.invoke(server, array(jvm.Object, bean, "vmCds", command, array(jvm.String, strings)))
 
 
 def _archive() -> Path | None:
