@@ -49,7 +49,8 @@ def ask_duckdb(capture: str, outcomes: str, *, threads: int, memory: str) -> dic
     database.execute(f"create view sends as select * from {files} where operation = 'send'")
     database.execute(f"create view polls as select * from {files} where operation = 'poll'")
     database.execute(
-        f"create view attempts as select unnest(flatten(list_transform(partitions, p -> p.message_ids))) as message_id"
+        "create view attempts as"
+        " select unnest(flatten(list_transform(partitions, lambda p: p.message_ids))) as message_id"
         f" from read_parquet('{capture}/**/*.parquet') where api_name = 'Produce'"
     )
     return _told(
