@@ -50,7 +50,6 @@ def build_session(
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", str(shuffle_partitions(input_bytes, local=local)))
         .config("spark.sql.sources.parallelPartitionDiscovery.threshold", "256")
         .config("spark.sql.parquet.compression.codec", "zstd")
         .config("spark.sql.caseSensitive", "true")
@@ -59,14 +58,8 @@ def build_session(
         # Where in our code a column was made is asked of the stack each time; errors name the column anyway.
         .config("spark.python.sql.dataFrameDebugging.enabled", "false")
     )
-    if local and input_bytes <= SMALL_BYTES:
-        # Compiling queries and re-planning them between stages pays when they run long; in a short run they are
-        # most of the time (measured: 35 s of CPU against 24).
-        builder = (
-            builder.config("spark.sql.adaptive.enabled", "false")
-            .config("spark.sql.codegen.wholeStage", "false")
-            .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-        )
+    for name, value in _suited(input_bytes, local=local).items():
+        builder = builder.config(name, value)
     if not submitted:
         builder = builder.master(url)
     if local:
@@ -110,6 +103,25 @@ def _output_into(log_file: Path | None) -> Iterator[None]:
             os.close(descriptor)
 
 
+def suit(spark: SparkSession, input_bytes: int) -> None:
+    """Let the queries from now on be planned for an input of that size; a live recording grows."""
+    local = str(spark.sparkContext.master).startswith("local")
+    for name, value in _suited(input_bytes, local=local).items():
+        spark.conf.set(name, value)
+
+
+def _suited(input_bytes: int, *, local: bool) -> dict[str, str]:
+    # Compiling queries and re-planning them between stages pays when they run long; in a short run they are
+    # most of the time (measured: 35 s of CPU against 24).
+    short = local and input_bytes <= SMALL_BYTES
+    return {
+        "spark.sql.adaptive.enabled": str(not short).lower(),
+        "spark.sql.codegen.wholeStage": str(not short).lower(),
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN" if short else "FALLBACK",
+        "spark.sql.shuffle.partitions": str(shuffle_partitions(input_bytes, local=local)),
+    }
+
+
 def shuffle_partitions(input_bytes: int, *, local: bool) -> int:
     """How many pieces a shuffle makes: few for small inputs, where each piece costs more than it holds."""
     if local and input_bytes <= SMALL_BYTES // 8:
@@ -120,12 +132,11 @@ def shuffle_partitions(input_bytes: int, *, local: bool) -> int:
 
 def _java_options(input_bytes: int) -> str:
     log4j = Path(__file__).with_name("log4j2.properties").as_uri()
-    options = f"-Dlog4j2.configurationFile={log4j}"
+    options = f"-Dlog4j2.configurationFile={log4j} {warm.java_options()}".rstrip()
     if input_bytes <= SMALL_BYTES:
         # A short run never earns back the optimising compiler (measured: 4 s of 21).
         options += " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
         # Room from the start: growing heap and class space step by step is a full collection each.
-        options = f"{options} {warm.java_options()}".rstrip()
         options += " -Xms768m -Xmn384m -XX:MetaspaceSize=256m"
     return options
 

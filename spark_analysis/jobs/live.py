@@ -20,12 +20,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_analysis import tail
-from spark_analysis.io import InputError, is_local, local_path
+from spark_analysis.io import InputError, is_local, local_path, size_bytes
 from spark_analysis.jobs.analyze import Analysis, Progress, judge
 from spark_analysis.options import Options
 from spark_analysis.outcomes import BadLine, last_word, said, set_aside
 from spark_analysis.profile import profile_capture, profile_outcomes
 from spark_analysis.schemas import EXCHANGE, OPERATION
+from spark_analysis.session import suit
 
 SEGMENTS_PER_BATCH = 1000
 _BAD_LINES = "file string, at_byte long, text string, reason string"
@@ -110,6 +111,7 @@ def _take(
     started = time.monotonic()
     progress(f"reading batch {number}")
     state = f"{out}/live"
+    suit(spark, size_bytes([state]))
     batch.persist()
     try:
         lines = batch.filter(F.col("value").isNotNull())
