@@ -24,9 +24,9 @@ from proxy.lab.kafka import KafkaCluster
 from proxy.server import Proxy
 
 # Both of this namespace alone: the kernel gives up a connection, and a connection attempt, after three seconds odd.
-_GIVE_UP_SOON = {"tcp_retries2": 3, "tcp_syn_retries": 1}
+_GIVE_UP_SOON = {"tcp_retries2": 2, "tcp_syn_retries": 1}
 _PATIENT_MS = 30_000
-_SEND_TIMEOUT_MS = 5000
+_SEND_TIMEOUT_MS = 4000
 
 
 async def until_error(work: Awaitable[object]) -> float:

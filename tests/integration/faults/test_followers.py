@@ -66,7 +66,7 @@ async def test_consumers_leave_their_follower_for_a_moved_leader_and_come_back(
     ):
         sent: list[bytes] = []
 
-        async def send_until_read(phase: str, count: int = 5) -> None:
+        async def send_until_read(phase: str, count: int = 3) -> None:
             phases[phase] = proxy.now_us()
             for _ in range(count):
                 sent.append(b"%d" % len(sent))

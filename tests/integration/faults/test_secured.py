@@ -51,16 +51,16 @@ async def test_a_client_that_knows_how_authenticates_again_before_its_session_ex
     kafka3.create_topic("expiring", partitions=1)
     settings = tmp_path / "producer.properties"
     settings.write_text(_JAVA_LOGIN)
-    rule = {"name": "s", "kind": "session_expiry", "session_lifetime_ms": 1500, "trigger": {"times": "forever"}}
+    rule = {"name": "s", "kind": "session_expiry", "session_lifetime_ms": 1200, "trigger": {"times": "forever"}}
     async with proxy_for(
         kafka3.bootstrap_of("SASL"), faults=[rule], capture=str(tmp_path / "capture"), capture_level="partition"
     ) as proxy:
-        sending = ["--topic", "expiring", "--max-messages", "400", "--throughput", "100"]
+        sending = ["--topic", "expiring", "--max-messages", "300", "--throughput", "100"]
         sending += ["--producer.config", str(settings), "--bootstrap-server", str(proxy.listen)]
         async with java(kafka3, "VerifiableProducer", *sending) as lines:
             await until(lambda: any(line["name"] == "tool_data" for line in lines))
-        assert [line["offset"] for line in lines if line["name"] == "producer_send_success"] == list(range(400))
-        assert proxy.plan.get("s").hits >= 3
+        assert [line["offset"] for line in lines if line["name"] == "producer_send_success"] == list(range(300))
+        assert proxy.plan.get("s").hits >= 2
     (again,) = logins(rows(tmp_path / "capture")).values()
     assert again >= 2, "on the one connection, between its sends"
 
