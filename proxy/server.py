@@ -348,7 +348,7 @@ class Proxy:
             if hit.rule_name not in self._struck:
                 self._struck.add(hit.rule_name)
                 log.info("fault %s (%s) struck for the first time: %s", hit.rule_name, hit.kind, describe(entry))
-        if isinstance(entry, Exchange):
+        if type(entry) is Exchange:
             if entry.forwarded_at_us:
                 counters.broker_bytes += entry.request_bytes
             counters.client_bytes += entry.response_bytes
@@ -358,11 +358,13 @@ class Proxy:
                 counters.unanswered[entry.api_key] += 1
         capture = self.capture
         if capture is not None:
+            take = capture.take
             if not self._hands_over:
                 # Waking the thread costs as much as a request, and while it works it holds the interpreter.
                 self._hands_over = True
                 asyncio.get_running_loop().call_later(capture.pause_s, self._hand_over)
-            capture.record(entry)
+            if take is None or not take(entry):
+                capture.record(entry)
 
     def _refused(self, rule: Rule, reason: str) -> None:
         """A rule can't be applied to what it means: say so, rather than do nothing."""

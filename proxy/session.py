@@ -57,6 +57,7 @@ _PRODUCE: Final = handling.PRODUCE
 _KEEP_REQUEST_FRAME: Final = handling.KEEP_REQUEST
 _KEEP_RESPONSE_FRAME: Final = handling.KEEP_RESPONSE
 _ENDPOINTS: Final = handling.ENDPOINTS
+_NOT_PLAIN: Final = _ASSEMBLE_REQUEST | _ASSEMBLE_RESPONSE | _PRODUCE | _ENDPOINTS
 _NO_TAGS_NO_ID: Final = b"\0\0"  # of a flexible Produce: no tagged fields in the header, no transactional id
 _ACKS_NONE: Final = b"\0\0"
 _SMALL: Final = 4096  # below that, a copy costs less than a view
@@ -126,7 +127,7 @@ class Session:
 
     def client_bytes(self, data: bytes, now_us: int) -> None:
         """Take what the client sent."""
-        if self._closed:
+        if self._closed or self._one_request(data, now_us):
             return
         try:
             self._client_bytes(data, now_us)
@@ -135,7 +136,7 @@ class Session:
 
     def broker_bytes(self, data: bytes, now_us: int) -> None:
         """Take what the broker sent."""
-        if self._closed:
+        if self._closed or self._one_answer(data, now_us):
             return
         try:
             self._broker_bytes(data, now_us)
@@ -189,6 +190,88 @@ class Session:
             self._fail(error, "client", now_us)
             return
         self._flush(now_us)
+
+    # ---- the common case: a chunk is one frame that nobody has to see -----------------------------
+
+    def _one_request(self, data: bytes, now_us: int) -> bool:
+        """What `_client_bytes` does with one whole small request that is cut through; False: not that case."""
+        total = len(data)
+        if (
+            self._request_needed
+            or self._request_left
+            or self._holding
+            or not _REQUEST_HEAD.size <= total < _SMALL
+            or self._sasl.raw
+        ):
+            return False
+        size, api_key, api_version, correlation_id, client_id_bytes = _REQUEST_HEAD.unpack_from(data)
+        if size + 4 != total or not (0 <= api_key <= _HIGHEST_API_KEY and 0 <= api_version <= 255):
+            return False
+        flags = self._table[api_key << 8 | api_version] | self._plan.interest(api_key, api_version)
+        if flags & _NOT_PLAIN:
+            return False
+        connection = self.connection
+        if client_id_bytes > 0:
+            raw = data[14 : 14 + client_id_bytes]
+            if raw != self._client_id_raw and 14 + client_id_bytes <= total:
+                self._client_id_raw = raw
+                connection.client_id = raw.decode("utf-8", "replace")
+        self.exchanges += 1
+        exchange = Exchange(
+            connection,
+            self.exchanges,
+            api_key,
+            api_version,
+            correlation_id,
+            connection.client_id,
+            now_us,
+            total,
+            flags,
+        )
+        exchange.forwarded_at_us = now_us
+        if flags & _KEEP_REQUEST_FRAME:
+            exchange.request = data[4:]
+        exchange.awaits_broker = True
+        self._inflight.queue.append(exchange)
+        self._commands.to_broker(data)
+        return True
+
+    def _one_answer(self, data: bytes, now_us: int) -> bool:
+        """What `_broker_bytes` does with one whole small answer to the oldest request; False: not that case."""
+        total = len(data)
+        inflight = self._inflight.queue
+        if (
+            self._response_needed
+            or self._response_left
+            or not inflight
+            or not _RESPONSE_HEAD.size <= total < _SMALL
+            or self._client_deaf
+            or self._sasl.raw_answers
+        ):
+            return False
+        size, correlation_id = _RESPONSE_HEAD.unpack_from(data)
+        exchange = inflight[0]
+        if (
+            size + 4 != total
+            or exchange.correlation_id != correlation_id
+            or not exchange.awaits_broker
+            or exchange.flags & _NOT_PLAIN
+            or exchange.decision is not None
+        ):
+            return False
+        exchange.awaits_broker = False
+        exchange.broker_responded_at_us = exchange.response_at_us = now_us
+        exchange.response_bytes = total
+        if exchange.outcome == "no_response":
+            exchange.outcome = "answered"
+        if exchange.flags & _KEEP_RESPONSE_FRAME:
+            exchange.response = data[4:]
+        inflight.popleft()
+        self._commands.to_client(data)
+        self._commands.record(exchange)
+        if inflight and inflight[0].answer is not None:
+            self._flush(now_us)
+        return True
 
     # ---- requests -------------------------------------------------------------------------------
 

@@ -74,6 +74,7 @@ class Link(asyncio.Protocol):
         self.opened_at_us = hub.clock.now_us()
         self.client: asyncio.Transport | None = None
         self.broker: asyncio.Transport | None = None
+        self.record = hub.record
         self.session = hub.new_session(connection, self)
         self.now_us = hub.clock.now_us
         self._dialing: asyncio.Task[None] | None = None
@@ -211,9 +212,6 @@ class Link(asyncio.Protocol):
             self._wake.cancel()
         self._wake_at_us = at_us
         self._wake = self._call_at(at_us, self._woken)
-
-    def record(self, entry: Exchange | ConnectionEvent) -> None:
-        self.hub.record(entry)
 
     def brokers_seen(self, node_ids: set[int]) -> None:
         self.hub.brokers_seen(node_ids)

@@ -63,6 +63,14 @@ class Block:
     def __len__(self) -> int:
         return len(self.numbers) // NUMBERS
 
+    def join(self, later: Block) -> bool:
+        """Take over the exchanges of another block; False when it points into other tables."""
+        if later.tables is not self.tables:
+            return False
+        self.numbers.extend(later.numbers)
+        self.parts.extend(later.parts)
+        return True
+
     def first_and_last_us(self) -> tuple[int, int]:
         """When the first and the last of the requests came, µs since the epoch. ValueError when there is none."""
         times = self.numbers[4::NUMBERS]

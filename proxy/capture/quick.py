@@ -27,7 +27,7 @@ from proxy.capture.skim import (
     skim_response,
     told,
 )
-from proxy.inflight import Exchange
+from proxy.inflight import ConnectionEvent, Exchange
 from proxy.wire.names import ApiKey
 
 _PRODUCE: Final = int(ApiKey.Produce)
@@ -127,9 +127,9 @@ class Quick:
 
     # ---- on the loop ----------------------------------------------------------------------------
 
-    def take(self, exchange: Exchange) -> bool:
-        """Put the exchange into the block; False when it has to be read in full."""
-        if exchange.hits:
+    def take(self, exchange: Exchange | ConnectionEvent) -> bool:
+        """Put an exchange into the block; False when it has to be read in full, or is an event."""
+        if type(exchange) is not Exchange or exchange.hits:
             return False
         api_key = exchange.api_key
         count = ALL_TOLD

@@ -113,7 +113,8 @@ class Recording:
         if self._stopped is not None:
             self._lose_block(block, self._stopped[2])
             return
-        self._blocks.append(block)
+        if not (self._blocks and self._blocks[-1].join(block)):
+            self._blocks.append(block)
         self._added(150 * len(block) + 8 * len(block.parts))
 
     def _added(self, size_bytes: int) -> None:

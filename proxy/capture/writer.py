@@ -109,6 +109,8 @@ class CaptureWriter:
         self._rows = rows
         self._quick = quick
         self._take_quickly = None if quick is None else quick.take
+        self.take = self._take_quickly
+        """Takes an entry at once if it can (True); None while somebody looks, who wants rows and in their order."""
         self._tell_errors = tell_errors
         self._aside: list[Entry] = []
         self._recording: Recording | None = None
@@ -183,15 +185,7 @@ class CaptureWriter:
         return _WATCHED_PAUSE_S if self._readers else _PAUSE_S
 
     def record(self, entry: Entry) -> None:
-        """Take a finished exchange or an event; a few times a second `hand_over` has to be called."""
-        # Readers want rows, and in their order.
-        if (
-            type(entry) is Exchange
-            and self._take_quickly is not None
-            and not self._readers
-            and self._take_quickly(entry)
-        ):
-            return
+        """Take a finished exchange or an event that `take` did not; now and then `hand_over` has to be called."""
         self._aside.append(entry)
         if len(self._aside) >= _HAND_OVER_ROWS:
             self.hand_over()
@@ -296,10 +290,12 @@ class CaptureWriter:
         """
         reader = _Reader(limit, accepts)
         self._readers = [*self._readers, reader]
+        self.take = None
         try:
             yield reader.queue
         finally:
             self._readers = [other for other in self._readers if other is not reader]
+            self.take = None if self._readers else self._take_quickly
 
     def _call(self, do: Callable[[], None]) -> None:
         call = _Call(do)
