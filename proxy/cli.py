@@ -24,6 +24,8 @@ from proxy.wire_cli import app as wire_app
 app = typer.Typer(
     name="notleader",
     help="A Kafka proxy that injects faults, records the traffic, and says what the faults did to the clients.",
+    epilog="See it all once: notleader demo. Before your own Kafka: notleader run --kafka localhost:9092 "
+    '--listen localhost:19092, then from another terminal: notleader fault add \'{"kind": "drop_response"}\'.',
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,

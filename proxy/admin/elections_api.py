@@ -13,6 +13,8 @@ from proxy.admin.problems import not_found
 from proxy.admin.target import ControlledProxy
 
 Topic = Annotated[str, Field(min_length=1, max_length=249, description="The topic's name.")]
+
+
 def _whole(value: object) -> object:
     """JSON knows no integers: 3.0 is one too."""
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -132,7 +132,8 @@ def _exchanges(counters: Counters) -> Iterator[Metric]:
     yield latency
     errors = CounterMetricFamily(
         "notleader_error_responses",
-        "Responses to clients that carry a Kafka error code, injected ones included.",
+        "Responses to clients that carry a Kafka error code, injected ones included, as the recorder reads them: "
+        "while there is a capture, traces or a live reader.",
         labels=["api_name", "error_code"],
     )
     for (api_key, error_code), count in sorted(counters.errors.items()):
