@@ -23,8 +23,8 @@ from proxy.config import load
 from proxy.lab.kafka import KafkaCluster
 from proxy.server import Proxy
 
-# Both of this namespace alone: the kernel gives up a connection, and a connection attempt, after three seconds odd.
-_GIVE_UP_SOON = {"tcp_retries2": 2, "tcp_syn_retries": 1}
+# Both of this namespace alone: the kernel gives up a connection after seven seconds odd, an attempt after three.
+_GIVE_UP_SOON = {"tcp_retries2": 3, "tcp_syn_retries": 1}
 _PATIENT_MS = 30_000
 _SEND_TIMEOUT_MS = 4000
 
