@@ -31,6 +31,7 @@ def test_version_and_help(installed: Path, tmp_path: Path) -> None:
     assert (code, err) == (0, "")
     for command in ("run", "fault", "capture", "kafka", "demo", "analyze", "check"):
         assert command in out
+    assert "\x1b" not in out  # colours are for terminals
 
 
 def test_kinds_and_check(installed: Path, tmp_path: Path) -> None:

@@ -258,6 +258,24 @@ class TestTimelines:
         assert proxy.timeline is None
 
 
+async def test_openapi_says_what_each_operation_does_and_shows_what_to_send(client: httpx.AsyncClient) -> None:
+    document = (await client.get("/openapi.json")).json()
+    operations = [
+        (f"{method} {path}", operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    ]
+    assert len(operations) > 20
+    for name, operation in operations:
+        assert operation["description"], name
+        assert any(status.startswith("2") for status in operation["responses"]), name
+        for body in operation.get("requestBody", {}).get("content", {}).values():
+            schema = body["schema"]
+            if "$ref" in schema:
+                schema = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+            assert body.get("examples") or schema.get("examples"), name
+
+
 async def test_openapi_refers_to_nothing_that_is_not_there(client: httpx.AsyncClient) -> None:
     document = (await client.get("/openapi.json")).json()
     assert document["components"]["schemas"]["Problem"] == json.loads(json.dumps(PROBLEM_SCHEMA))
