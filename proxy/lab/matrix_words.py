@@ -14,7 +14,7 @@ WORDS = {
     "duplicates": "a record is in the log more than once",
     "stays dead": "no send succeeds any more though the fault is over",
     "lies": "a record that was reported as failed is in the log",
-    "no start": "the client gave up before its first send",
+    "no start": "the client gave up, or still waited, before its first send",
     "errors": "the client reports failures, honestly",
     "reads again": "a consumer got records again",
     "blocks": "a call that should return at once holds its caller",
@@ -52,9 +52,10 @@ def said(cell: Filled) -> Said:
         if own:
             told.setdefault(word, _phrase(check, own, cell))
             evidence += [finding["sentence"] for finding in own]
-    if cell.failed and not cell.sends:
-        told = {"no start": f"gave up before its first send: {_short(cell.failed)}", **told}
-        evidence.insert(0, cell.failed)
+    if not cell.sends:
+        why = f"gave up before its first send: {_short(cell.failed)}" if cell.failed else "never came to its first send"
+        told = {"no start": why, **told}
+        evidence.insert(0, cell.failed or f"It was ended after {cell.seconds:.0f} s.")
     if not told:
         back = [f for f in cell.findings if f["check"] == "recovery" and f["slowest_us"] is not None]
         slow = [f for f in cell.findings if f["check"] == "late" and f["slowest_us"]]

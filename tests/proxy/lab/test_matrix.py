@@ -111,6 +111,7 @@ def test_a_client_that_ended_before_its_first_send_is_not_called_unharmed() -> N
     told = said(replace(filled(hits={"mute": 2}), failed="client ended with code 1: no brokers", sends=0))
     assert told.word == "no start"
     assert "no brokers" in told.phrase
+    assert said(replace(filled(hits={"mute": 2}), sends=0)).word == "no start"
 
 
 def test_what_was_not_judged_is_not_told() -> None:
