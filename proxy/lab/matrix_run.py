@@ -165,7 +165,8 @@ def _finish(cell: Cell, folder: Path, log: list[str], filled: Filled) -> None:
             if line["operation"] in ("send", "poll") and line.get("message_id"):
                 last[line["message_id"]] = line["outcome"]
         filled.sends, filled.ok = len(last), sum(outcome == "ok" for outcome in last.values())
-        filled.told = _told(story(folder / "capture", said, cell.tested))
+        if any((folder / "capture").rglob("*.parquet")):
+            filled.told = _told(story(folder / "capture", said, cell.tested))
     filled.save(folder)
 
 
