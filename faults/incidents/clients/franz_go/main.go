@@ -8,6 +8,7 @@ import (
 	"context"
 	"log"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -19,6 +20,9 @@ func main() {
 		kgo.ClientID(settings["client_id"]),
 		kgo.MetadataMaxAge(settings.Milliseconds("metadata_max_age_ms")),
 		kgo.WithLogger(kgo.BasicLogger(log.Writer(), kgo.LogLevelInfo, nil)),
+	}
+	if age := settings.Milliseconds("metadata_max_age_ms"); age < 5*time.Second {
+		options = append(options, kgo.MetadataMinAge(age)) // the library's own would be above it
 	}
 	if settings["mode"] == "consume" {
 		consume(settings, options)
