@@ -1,21 +1,24 @@
 """Finished exchanges as numbers, and the tables that these point into: what the loop hands to the recorder. Pure.
 
 A row of a capture has three dozen columns, of which a dozen differ from one exchange to the next. Those are eleven
-integers in one flat array here; who asked, what it was, and which partition, are places in tables.
+packed integers here; who asked, what it was, and which partition, are places in tables.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from struct import Struct
 from typing import Any, Final
 
 NUMBERS: Final = 11
+pack_numbers: Final = Struct(f"{NUMBERS}q").pack
 """who, what, seq, correlation id; the times of request, forwarding, broker's answer and answer; the bytes of both;
 how many parts follow, or ALL_TOLD."""
 ALL_TOLD: Final = -1
 """The partitions are those of `What.partitions`, all their values included."""
 PART_NUMBERS: Final = 5
+pack_part: Final = Struct(f"{PART_NUMBERS}q").pack
 """template, base sequence, number of records, their bytes, base offset"""
 NONE: Final = -(1 << 63)
 
@@ -23,6 +26,13 @@ Who = tuple[Any, ...]
 """connection_id, client_addr, listener, node_id, client_id, client_software_name, client_software_version, principal"""
 Template = tuple[Any, ...]
 """topic, topic_id, partition_index, producer_id, producer_epoch, compression, error_code, leader_epoch"""
+
+
+def flat(packed: list[bytes]) -> array[int]:
+    """All the numbers of a list, one after the other."""
+    numbers = array("q")
+    numbers.frombytes(b"".join(packed))
+    return numbers
 
 
 class What:
@@ -51,35 +61,35 @@ class Tables:
 
 
 class Block:
-    """Some exchanges in the order in which they finished."""
+    """Some exchanges in the order in which they finished: what the packers above made of each, and of their parts."""
 
     __slots__ = ("numbers", "parts", "tables")
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
-        self.numbers = array("q")
-        self.parts = array("q")
+        self.numbers: list[bytes] = []
+        self.parts: list[bytes] = []
 
     def __len__(self) -> int:
-        return len(self.numbers) // NUMBERS
+        return len(self.numbers)
 
     def join(self, later: Block) -> bool:
         """Take over the exchanges of another block; False when it points into other tables."""
         if later.tables is not self.tables:
             return False
-        self.numbers.extend(later.numbers)
-        self.parts.extend(later.parts)
+        self.numbers += later.numbers
+        self.parts += later.parts
         return True
 
     def first_and_last_us(self) -> tuple[int, int]:
         """When the first and the last of the requests came, µs since the epoch. ValueError when there is none."""
-        times = self.numbers[4::NUMBERS]
+        times = flat(self.numbers)[4::NUMBERS]
         return min(times), max(times)
 
     def rows(self, run_id: str, proxy_id: str, seed: int) -> Iterator[tuple[Any, ...]]:
         """Each exchange as a row, in the order of ``rows.COLUMNS``."""
         tables, parts = self.tables, self._partitions()
-        numbers = iter(self.numbers)
+        numbers = iter(flat(self.numbers))
         for one in zip(*[numbers] * NUMBERS, strict=True):
             who, what = tables.whos[one[0]], tables.whats[one[1]]
             api_key, api_name, version, outcome, error, throttle, transactional_id, group_id, acks, detail = what.values
@@ -119,7 +129,7 @@ class Block:
             )
 
     def _partitions(self) -> Iterator[dict[str, Any]]:
-        templates, numbers = self.tables.templates, iter(self.parts)
+        templates, numbers = self.tables.templates, iter(flat(self.parts))
         for number, *values in zip(*[numbers] * PART_NUMBERS, strict=True):
             sequence, count, size, offset = (None if value == NONE else value for value in values)
             topic, topic_id, index, producer_id, producer_epoch, compression, error, epoch = templates[number]

@@ -12,7 +12,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any, Final
 
-from proxy.capture.block import ALL_TOLD, NONE, Block, Tables, Template, What
+from proxy.capture.block import ALL_TOLD, NONE, Block, Tables, Template, What, pack_numbers, pack_part
 from proxy.capture.passing import Passing
 from proxy.capture.redaction import NOTHING, Redaction
 from proxy.capture.rows import API_NAMES, COLUMNS, PARTITION_FIELDS, Level, Row, TopicIds
@@ -158,8 +158,8 @@ class Quick:
         who = self._whos.get((connection.connection_id, exchange.client_id, connection.principal))
         if who is None or api_key == _API_VERSIONS:
             who = self._who(exchange)
-        self._block.numbers.extend(
-            (
+        self._block.numbers.append(
+            pack_numbers(
                 who,
                 what,
                 exchange.seq,
@@ -254,7 +254,7 @@ class Quick:
             return None
         if error:
             self._count_error(_PRODUCE, error)
-        self._block.parts.extend((template, head[11], head[12], size, offset))
+        self._block.parts.append(pack_part(template, head[11], head[12], size, offset))
         return what, 1
 
     def _skimmed(self, exchange: Exchange) -> tuple[int, int] | None:
@@ -281,13 +281,13 @@ class Quick:
             self._tables.whats.append(What(_values(exchange, error, throttle, transactional_id, None, asked.acks)))
         if error:
             self._count_error(api_key, error)
-        numbers: list[int] = []
+        template = -1
         for part in parts:
-            numbers.append(self._template(part))
-            numbers += [NONE if value is None else value for value in part[8:]]
-        self._block.parts.extend(numbers)
+            template = self._template(part)
+            numbers = [NONE if value is None else value for value in part[8:]]
+            self._block.parts.append(pack_part(template, *numbers))
         if api_key == _PRODUCE and len(parts) == 1 and version in _FLEXIBLE_PRODUCE:
-            self._open_lane(exchange, parts[0], numbers[0], what)
+            self._open_lane(exchange, parts[0], template, what)
         return what, len(parts)
 
     def _template(self, part: Told) -> int:

@@ -115,7 +115,7 @@ class Recording:
             return
         if not (self._blocks and self._blocks[-1].join(block)):
             self._blocks.append(block)
-        self._added(150 * len(block) + 8 * len(block.parts))
+        self._added(150 * len(block) + 60 * len(block.parts))
 
     def _added(self, size_bytes: int) -> None:
         self._buffer_bytes += size_bytes

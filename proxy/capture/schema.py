@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from proxy.capture.block import ALL_TOLD, NONE, NUMBERS, PART_NUMBERS, Block
+from proxy.capture.block import ALL_TOLD, NONE, NUMBERS, PART_NUMBERS, Block, flat
 from proxy.capture.rows import Row
 
 PARTITION = pa.struct(
@@ -152,7 +152,8 @@ _TIMES = ("forwarded_at_us", "broker_responded_at_us", "response_at_us")
 def batch_of_block(block: Block, run_id: str, proxy_id: str, seed: int) -> pa.RecordBatch:
     """The same as ``batch_of(list(block.rows(…)))``, column by column. Raises what that raises."""
     rows = len(block)
-    numbers = [_column(block.numbers, place, NUMBERS) for place in range(NUMBERS)]
+    counted = flat(block.numbers)
+    numbers = [_column(counted, place, NUMBERS) for place in range(NUMBERS)]
     columns: dict[str, pa.Array] = {
         name: pa.repeat(pa.scalar(value, EXCHANGE.field(name).type), rows)
         for name, value in (("run_id", run_id), ("proxy_id", proxy_id), ("event", "exchange"), ("seed", seed))
@@ -218,14 +219,9 @@ def _partitions(block: Block, counts: pa.Array, whats: pa.Array, told: list[Any]
         if all(one is None for one in told):
             return pa.nulls(len(counts), kind)
         return pa.array(told, kind).take(whats)
-    listed = block.numbers[NUMBERS - 1 :: NUMBERS]
-    offsets, at = [0], 0
-    for count in listed:
-        if count > 0:
-            at += count
-        offsets.append(at)
-    mask = pc.less_equal(counts, 0)
-    lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), own, type=kind, mask=mask)
+    ends = pc.cumulative_sum(pc.max_element_wise(counts, 0)).cast(pa.int32())
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+    lists = pa.ListArray.from_arrays(offsets, own, type=kind, mask=pc.less_equal(counts, 0))
     if all(one is None for one in told):
         return lists
     # Shapes first, then the rows' own: each row points to one of them.
@@ -237,7 +233,8 @@ def _partitions(block: Block, counts: pa.Array, whats: pa.Array, told: list[Any]
 def _parts(block: Block) -> pa.Array | None:
     if not block.parts:
         return None
-    numbers = [_column(block.parts, place, PART_NUMBERS) for place in range(PART_NUMBERS)]
+    counted = flat(block.parts)
+    numbers = [_column(counted, place, PART_NUMBERS) for place in range(PART_NUMBERS)]
     templates, places = _used(numbers[0], block.tables.templates)
     columns = _spread(PARTITION, _TEMPLATE, templates, places)
     for name, column in zip(_VARYING, numbers[1:], strict=True):
