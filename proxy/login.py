@@ -3,8 +3,6 @@
 from struct import Struct
 from typing import Final
 
-from aiokafka.conn import SaslPlainAuthenticator, ScramAuthenticator
-
 from faults.schema import Problem
 from proxy.config import ConfigError, Settings
 from proxy.wire.codec import Body, request_codec, response_codec
@@ -44,6 +42,9 @@ class Login:
     """
 
     def __init__(self, mechanism: str, username: str, password: str) -> None:
+        # Loads a whole client: only a proxy that authenticates needs it.
+        from aiokafka.conn import SaslPlainAuthenticator, ScramAuthenticator
+
         who = {"loop": None, "sasl_plain_username": username, "sasl_plain_password": password}
         self._mechanism = mechanism
         self._steps = (
