@@ -80,6 +80,7 @@ def test_run_until_sigterm(installed: Path, tmp_path: Path) -> None:
     [
         (["analyze", "--capture", "c", "--outcomes", "o", "--out", "r"], "spark"),
         (["kafka", "up"], "kafka"),
+        (["run", "--kafka", "127.0.0.1:1", "--listen", "127.0.0.1:0", "--traces", "http://127.0.0.1:1"], "otel"),
         (["demo"], ""),
     ],
 )

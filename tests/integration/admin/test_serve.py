@@ -18,6 +18,7 @@ from aiokafka import AIOKafkaProducer
 
 from proxy.admin.pace import BURST, REQUESTS_PER_S
 from proxy.admin.serve import AdminServer
+from proxy.config import load
 from proxy.lab.kafka import KafkaCluster
 from tests.integration.admin.conftest import Controlled, serve_controls
 
@@ -72,7 +73,8 @@ async def test_it_stops_while_streams_are_open_and_frees_the_port() -> None:
 
 
 async def test_it_may_be_called_by_the_names_it_was_given() -> None:
-    async with serve_controls(hosts=["notleader", "sidecar.svc"]) as controlled:
+    settings = load({"kafka": "127.0.0.1:1", "admin_hosts": "notleader, sidecar.svc"})
+    async with serve_controls(hosts=settings.admin_hosts) as controlled:
         for host, status in (("notleader:8474", 200), ("SIDECAR.svc", 200), ("evil.example", 403)):
             async with api(controlled) as client:
                 assert (await client.get("/v1/faults", headers={"Host": host})).status_code == status
