@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # A live analysis sees every operation in flight: one is not hanging because it was just called.
 _LIVE_HANG_MS = 30_000
+# Whatever is there yet, a live recording is going to be larger.
+_LIVE_MEMORY = "2g"
 
 _DESCRIPTION = """\
 Say what the faults did to the clients.
@@ -125,13 +127,13 @@ def _analyze(given: argparse.Namespace) -> int:
     from spark_analysis.report.files import write_report
     from spark_analysis.report.summary import summary
     from spark_analysis.schemas import SchemaError
-    from spark_analysis.session import LARGE_BYTES, NoJavaError, build_session
+    from spark_analysis.session import NoJavaError, build_session
 
     try:
         log_file = Path(out) / "spark.log" if "://" not in out else None
-        # Whatever is there yet, a live recording is going to be large.
-        size = LARGE_BYTES if given.live else size_bytes([*given.capture, *given.outcomes])
-        spark = build_session(given.master, input_bytes=size, memory=given.memory, log_file=log_file)
+        size = size_bytes([*given.capture, *given.outcomes])
+        memory = given.memory or (_LIVE_MEMORY if given.live else None)
+        spark = build_session(given.master, input_bytes=size, memory=memory, log_file=log_file)
         if given.live:
             return _watch(given, spark, out, options, progress)
         try:

@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 from spark_analysis import warm
 
 SMALL_BYTES = 64 * 1024 * 1024
-LARGE_BYTES = SMALL_BYTES + 1
 _PARTITION_BYTES = 64 * 1024 * 1024
 
 

@@ -20,7 +20,7 @@ from spark_analysis.tail import files, line_number, whole_lines
 
 from .synthetic import EXCHANGE, Story, incident
 
-DEADLINE_S = 240
+DEADLINE_S = 900
 
 
 def test_only_whole_lines_are_taken_and_their_numbers_are_known(tmp_path: Path) -> None:
