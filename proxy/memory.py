@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-import gc
 import mmap
 from collections.abc import Iterator
 from pathlib import Path
 
 
 def give_back() -> None:
-    """Collect, and let go the pages of libraries that loading touched: those in use come back from the page cache.
+    """Let go the pages of libraries that loading touched: those in use come back from the page cache.
 
     Loading a large library relocates and initializes most of it; a tenth is ever used. Linux with the GNU C library;
     elsewhere nothing happens.
     """
-    gc.collect()
     try:
         libc = ctypes.CDLL(None)
         ranges = list(_clean_ranges(Path("/proc/self/smaps").read_text()))

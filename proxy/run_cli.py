@@ -221,6 +221,7 @@ async def _serve(settings: Settings, as_json: bool, flags: dict[str, Any], file:
         errors.print(f"notleader run: {_text(error)}", markup=False, soft_wrap=True)
         await proxy.stop()
         return 1
+    gc.collect()
     give_back()
     gc.freeze()  # what is there now stays: no later collection has to look at it
     _say_ready(proxy, admin, as_json)
