@@ -44,7 +44,8 @@ def story(capture: Path, outcomes: Path, client_id: str, ended_at_us: int = 0) -
     if not told:
         return []
     if ended_at_us:
-        silent_s = (ended_at_us - max(line.at_us for line in told)) / 1e6
+        last_us = max((line.at_us for line in told if line.at_us < ended_at_us), default=ended_at_us)
+        silent_s = (ended_at_us - last_us) / 1e6
         told.append(Line(ended_at_us, f"still running, after {silent_s:.1f} s of nothing; the program is ended"))
     first, last = min(line.at_us for line in told), max(line.at_us for line in told)
     told += [
