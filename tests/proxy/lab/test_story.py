@@ -62,7 +62,10 @@ def test_a_call_that_blocked_is_told_when_it_returns(tmp_path: Path) -> None:
 
 
 def test_a_program_that_hung_is_told_at_its_end(tmp_path: Path) -> None:
-    pq.write_table(pa.Table.from_pylist([exchange(1_000_000), exchange(6_000_001, event="disconnect")], EXCHANGE), tmp_path / "capture.parquet")
+    pq.write_table(
+        pa.Table.from_pylist([exchange(1_000_000), exchange(6_000_001, event="disconnect")], EXCHANGE),
+        tmp_path / "capture.parquet",
+    )
     outcomes = tmp_path / "c.jsonl"
     outcomes.write_text("")
     *_, last, _ = story(tmp_path / "capture.parquet", outcomes, "c", ended_at_us=6_000_000)
