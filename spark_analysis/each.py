@@ -1,7 +1,7 @@
 """`python -m spark_analysis.each FILE`: many analyses in one Spark session, whose start costs more than most of them.
 
 Each line of FILE is one job, a JSON object of `capture` and `outcomes` (lists of paths) and `out`; each line on
-stdout is that job's document, as of `analyze --json`, or `{"out": …, "failed": …}`. Runs have clusters of their own.
+stdout is that job's document, as of `analyze --json` without a report, or `{"out": …, "failed": …}`. Runs have clusters of their own.
 """
 
 from __future__ import annotations
@@ -33,13 +33,11 @@ def main(jobs: list[str], told: IO[str]) -> int:
 
 def _analysed(spark: Any, job: dict[str, Any]) -> dict[str, Any]:
     from spark_analysis.jobs.analyze import analyze
-    from spark_analysis.report.files import write_report
 
     Path(job["out"]).mkdir(parents=True, exist_ok=True)
     try:
         check_paths(job["capture"], job["outcomes"])
-        analysis = analyze(spark, job["capture"], job["outcomes"], job["out"], _OPTIONS)
-        return {**analysis.as_dict(), "report": write_report(spark, analysis, job["out"])}
+        return analyze(spark, job["capture"], job["outcomes"], job["out"], _OPTIONS).as_dict()
     except InputError as error:
         return {"out": job["out"], "failed": str(error)}
 

@@ -24,7 +24,7 @@ from proxy.lab.verdict import Judged, judge
 
 _READ_S = 60.0
 # Each job has its overhead, and the runs of one become constants of its plan.
-_PER_JOB = 60
+_PER_JOB = 40
 
 
 def apart(incident: Incident, word: str) -> Incident:
