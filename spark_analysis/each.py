@@ -1,7 +1,8 @@
 """`python -m spark_analysis.each FILE`: many analyses in one Spark session, whose start costs more than most of them.
 
 Each line of FILE is one job, a JSON object of `capture` and `outcomes` (lists of paths) and `out`; each line on
-stdout is that job's document, as of `analyze --json` without a report, or `{"out": …, "failed": …}`. Runs have clusters of their own.
+stdout is that job's document, as of `analyze --json` without a report, or `{"out": …, "failed": …}`. Runs have
+clusters of their own.
 """
 
 from __future__ import annotations
