@@ -69,6 +69,7 @@ class Exchange(_Seen):
     copies: int = 0  # how many times more the broker gets the request
     is_copy: bool = False  # one of those: its answer is thrown away
     close_after: bool = False  # the connection ends once the request is with the broker
+    error_code: int = 0  # of an answer that a fault gave or changed
     mute_us: int = 0  # how long later requests wait once the answer has left
     afterwards: Literal["", "close", "silence"] = ""  # what follows the answer
 

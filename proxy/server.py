@@ -67,6 +67,7 @@ class Proxy:
         self._links: dict[int, Link] = {}
         self._accepted = 0
         self._hands_over = False
+        self._capture_reads = False  # bodies, and so counts the errors in them
         self._tasks: set[asyncio.Task[None]] = set()
         self._struck: set[str] = set()
         self._newer: set[Newer] = set()
@@ -354,6 +355,8 @@ class Proxy:
             counters.client_bytes += entry.response_bytes
             if entry.response_at_us:
                 counters.answered(entry.api_key, entry.response_at_us - entry.request_at_us)
+                if entry.error_code and not self._capture_reads:
+                    counters.error(entry.api_key, entry.error_code)
             else:
                 counters.unanswered[entry.api_key] += 1
         capture = self.capture
@@ -460,11 +463,13 @@ class Proxy:
         )
         capture.start()
         self.capture = capture
+        self._capture_reads = level.reads_bodies
         self._table.record_at(level, settings.capture_queue_bytes)
 
     async def stop_capture(self) -> None:
         """Flush and end the recording; nothing where there is none."""
         capture, self.capture = self.capture, None
+        self._capture_reads = False
         self._table.record_at(None)
         if capture is not None:
             await asyncio.to_thread(capture.stop)

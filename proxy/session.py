@@ -30,6 +30,7 @@ from faults.plan import NOTHING, Plan
 from proxy import handling, rewrite, sasl
 from proxy.capture import passing
 from proxy.capture.passing import Passing
+from proxy.capture.rows import first_error
 from proxy.commands import Commands
 from proxy.handling import Handling
 from proxy.inflight import ConnectionEvent, Exchange, Inflight, Kept
@@ -764,6 +765,8 @@ class Session:
             body = response.body if changed or not whole else None
         else:
             rewrite.rewrite(codec, body, self._advertise)
+        if exchange.hits:
+            exchange.error_code = first_error(response.body if body is None else body)
         if body is not None:
             whole = _framed(_encoded(codec, exchange, body))
         self._answer(exchange, whole, now_us)
@@ -798,6 +801,7 @@ class Session:
         exchange.outcome = "injected"
         version = exchange.api_version if action.api_version is None else action.api_version
         codec = response_codec(exchange.api_key, version)
+        exchange.error_code = first_error(action.body)
         rewrite.rewrite(codec, action.body, self._advertise)
         self._answer(exchange, _framed(_encoded(codec, exchange, action.body)), now_us)
 

@@ -18,7 +18,7 @@ OTHER_APIS = ("OffsetCommit", "JoinGroup", "AddPartitionsToTxn", "ListOffsets")
 # The workloads' own APIs, for topics and groups that don't exist: each request is looked at.
 SAME_APIS = ("Produce", "Fetch", "Heartbeat", "Metadata")
 _GROUP_APIS = {"Heartbeat", "JoinGroup"}
-_ROTATE_S = 1.0
+_ROTATE_S = 2.0
 _THIS_TREE = Path(__file__).resolve().parents[2]
 _LAUNCH = "import sys; sys.path.insert(0, sys.argv.pop(1)); from proxy.__main__ import main; main()"
 

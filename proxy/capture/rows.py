@@ -401,7 +401,7 @@ class Rows:
             if row["leader_epoch"] is None:
                 row["leader_epoch"] = fields.get("leader_epoch")
         if not error:
-            error = _first_error(body)
+            error = first_error(body)
         facts.error_code = error
 
     def _partition(self, entry: PartitionEntry) -> PartitionRow:
@@ -537,15 +537,15 @@ def _key(entry: PartitionEntry) -> tuple[Any, int]:
     return topic, entry.partition_index
 
 
-def _first_error(body: Any) -> int:
+def first_error(body: Any) -> int:
     """The first non-zero ``error_code`` anywhere in a decoded answer, 0 where all is well."""
     if isinstance(body, dict):
         code = body.get("error_code")
         if code:
             return int(code)
-        return next((found for value in body.values() if (found := _first_error(value))), 0)
+        return next((found for value in body.values() if (found := first_error(value))), 0)
     if isinstance(body, list):
-        return next((found for value in body if (found := _first_error(value))), 0)
+        return next((found for value in body if (found := first_error(value))), 0)
     return 0
 
 
