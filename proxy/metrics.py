@@ -47,8 +47,9 @@ class Counters:
         self.unanswered: defaultdict[int, int] = defaultdict(int)
         """api_key → requests that got no response: acks=0, dropped, or their connection ended first."""
         self.errors: defaultdict[tuple[int, int], int] = defaultdict(int)
-        """(api_key, error_code) → responses sent to clients with that error, of those that were read: those that a fault
-        gave or changed, and all while the capture reads bodies.
+        """(api_key, error_code) → responses sent to clients with that error, of those that were read.
+
+        Those are what a fault gave or changed, and everything while the capture reads bodies.
         """
         self.injected: dict[tuple[str, str, str], int] = {}
         """(rule name, kind, phase) → hits. Bump it through `hit`, which bounds it."""

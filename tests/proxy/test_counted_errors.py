@@ -1,4 +1,4 @@
-"""Errors that answers take to clients are counted once each: by the session, by the quick reading or by the recorder."""
+"""Errors that answers take to clients are counted once, whoever reads them: session, quick reading or recorder."""
 
 from __future__ import annotations
 
