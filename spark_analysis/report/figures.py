@@ -189,10 +189,10 @@ def spread(drawn: Drawn) -> Figure:
         client = row["client"] or "client"
         steps = series.setdefault((client if client in shown else _OTHERS, row["faulted"]), {})
         steps[row["step"]] = steps.get(row["step"], 0) + row["count"]
-    names = sorted({client for client, _ in series})
+    names = sorted({client for client, _ in series} - {_OTHERS})
     traces: list[dict[str, Any]] = []
     for (client, faulted), steps in sorted(series.items()):
-        colour = _SERIES[names.index(client) % len(_SERIES)]
+        colour = "var:--faint" if client == _OTHERS else _SERIES[names.index(client) % len(_SERIES)]
         marker: dict[str, Any] = {"color": colour, "line": {"width": 0}}
         if faulted:
             marker["pattern"] = {"shape": "/", "size": 5, "solidity": 0.5}
