@@ -2,7 +2,7 @@
 
 Each line of FILE is one job, a JSON object of `capture` and `outcomes` (lists of paths) and `out`; each line on
 stdout is that job's document, as of `analyze --json` without a report, or `{"out": …, "failed": …}`. Runs have
-clusters of their own.
+clusters of their own, and every outcome line names its run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import IO, Any
 from spark_analysis.io import InputError, check_paths
 from spark_analysis.options import Options
 
-_OPTIONS = Options(by_run=True, groups_per_check=2000)
+_OPTIONS = Options(by_run=True, runs_are_told=True, groups_per_check=2000)
 
 
 def main(jobs: list[str], told: IO[str]) -> int:

@@ -25,5 +25,7 @@ class Options:
     """Requests of one kind (metadata, reconnects, retries) in one second, from one client, that make a storm."""
     by_run: bool = False
     """Treat each run as a cluster of its own: the same topic and offset in two runs are then not the same place."""
+    runs_are_told: bool = False
+    """Every outcome line names its run, so that none has to be guessed by its time."""
     groups_per_check: int = 40
     """More findings than this of one check (thousands of partitions) read better as one line than as a thousand."""

@@ -166,7 +166,9 @@ def build_tables(
     """All tables of one analysis, lazily; `history` is to be written and read back before checks use it."""
     named = with_topics(raw) if capture.unnamed_topics else raw
     exchange_scope = F.col("run_id") if options.by_run else F.lit("")
-    operation_scope = run_of(capture.runs) if options.by_run else F.lit("")
+    # Many runs make a large expression of the guess, which every plan below repeats.
+    guessed = F.col("run_id") if options.runs_are_told else run_of(capture.runs)
+    operation_scope = guessed if options.by_run else F.lit("")
     exchanges = named.withColumn("scope", exchange_scope)
     scoped = operations.withColumn("scope", operation_scope)
     attempts = produce_attempts(named)
