@@ -32,6 +32,7 @@ def matrix(
     pages_only: Annotated[bool, typer.Option("--pages-only", help="Run nothing: pages of what is there.")] = False,
     list_only: Annotated[bool, typer.Option("--list", help="Print the clients and incidents, and end.")] = False,
     evidence: Annotated[str, typer.Option(metavar="URL", help="What the cells of matrix.md link to.")] = "matrix.html",
+    note: Annotated[str, typer.Option(metavar="TEXT", help="A line for the page on how it was made.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """Put every client into every incident's world, and write a page of what became of each.
@@ -71,7 +72,12 @@ def matrix(
         done: list[Filled] = analyse(cells, out, stages) if pages_only else fill(cells, out, stages, again=again)
         asked = [f"--clients {clients}" if clients else "", f"--incidents {incidents}" if incidents else ""]
         command = " ".join(["notleader matrix", *filter(None, asked)])
-        page = Page(rows, columns, {(f.incident, f.client): f for f in done}, _about(began, command, done))
+        page = Page(
+            rows,
+            columns,
+            {(f.incident, f.client): f for f in done},
+            [*_about(began, command, done), *filter(None, [note])],
+        )
         (out / "matrix.html").write_text(html(page))
         (out / "matrix.md").write_text(markdown(page, evidence))
         told = [
