@@ -27,13 +27,12 @@ from faults.actions import (
 )
 from faults.base import Connection
 from faults.plan import NOTHING, Plan
-from proxy import handling, rewrite, sasl
+from proxy import handling, pieces, rewrite, sasl
 from proxy.capture import passing
-from proxy.capture.passing import Passing
 from proxy.capture.rows import first_error
 from proxy.commands import Commands
 from proxy.handling import Handling
-from proxy.inflight import ConnectionEvent, Exchange, Inflight, Kept
+from proxy.inflight import ConnectionEvent, Exchange, Inflight
 from proxy.relays import Relays
 from proxy.wire.addresses import Advertise, with_addresses
 from proxy.wire.codec import Body, Codec, response_codec
@@ -43,7 +42,6 @@ from proxy.wire.header import encode_response_header, response_body_offset
 from proxy.wire.names import ApiKey
 from proxy.wire.view import Request, Response
 
-_LENGTH: Final = Struct(">i")
 _REQUEST_HEAD: Final = Struct(">ihhih")  # length, api_key, api_version, correlation_id, client_id length
 _RESPONSE_HEAD: Final = Struct(">ii")  # length, correlation_id
 _SMALLEST_REQUEST: Final = 8  # ControlledShutdown v0 has no client_id; everything else is longer
@@ -61,7 +59,7 @@ _ENDPOINTS: Final = handling.ENDPOINTS
 _NOT_PLAIN: Final = _ASSEMBLE_REQUEST | _ASSEMBLE_RESPONSE | _PRODUCE | _ENDPOINTS
 _NO_TAGS_NO_ID: Final = b"\0\0"  # of a flexible Produce: no tagged fields in the header, no transactional id
 _ACKS_NONE: Final = b"\0\0"
-_SMALL: Final = 4096  # below that, a copy costs less than a view
+_SMALL: Final = pieces.SMALL
 _HEADER_ENOUGH: Final = 64 << 10  # client_id is at most 32 KiB; the rest is tagged fields nobody sends
 
 Held = tuple[Exchange, bytes]
@@ -300,7 +298,7 @@ class Session:
         while position < end:
             available = end - position
             if self._sasl.raw:
-                token_bytes = _frame_length(data, position, self._max_frame_bytes, "client")
+                token_bytes = pieces.frame_length(data, position, self._max_frame_bytes, "client")
                 if token_bytes is None or available < 4 + token_bytes:
                     needed = 4 + (token_bytes or 0)
                     sent = self._stash_request(data, sent, position, needed)
@@ -312,13 +310,13 @@ class Session:
                     continue
             if available < _REQUEST_HEAD.size:
                 if available >= 4:
-                    _frame_length(data, position, self._max_frame_bytes, "client")
+                    pieces.frame_length(data, position, self._max_frame_bytes, "client")
                 sent = self._stash_request(data, sent, position, _REQUEST_HEAD.size)
                 break
             size, api_key, api_version, correlation_id, client_id_bytes = _REQUEST_HEAD.unpack_from(data, position)
             total = size + 4
             if not _SMALLEST_REQUEST <= size <= self._max_frame_bytes:
-                raise WireError(_absurd_length(data, position, size), side="client")
+                raise WireError(pieces.absurd_length(data, position, size), side="client")
             if not (0 <= api_key <= _HIGHEST_API_KEY and 0 <= api_version <= 255):
                 raise WireError(f"no Kafka request: api key {api_key}, version {api_version}", side="client")
             flags = self._table[api_key << 8 | api_version] | self._plan.interest(api_key, api_version)
@@ -351,7 +349,7 @@ class Session:
             )
             if flags & _ASSEMBLE_REQUEST or self._holding:
                 if sent < position:
-                    self._commands.to_broker(_part(data, sent, position))
+                    self._commands.to_broker(pieces.part(data, sent, position))
                 self._request(exchange, data[position : position + total], now_us)
                 position += total
                 sent = position
@@ -365,7 +363,7 @@ class Session:
                 if api_version >= 9 and client_id_bytes >= 0 and data[acks_at - 2 : acks_at] == _NO_TAGS_NO_ID:
                     expects = data[acks_at : acks_at + 2] != _ACKS_NONE
                 else:
-                    part = _part(data, position + 4, min(end, position + total))
+                    part = pieces.part(data, position + 4, min(end, position + total))
                     expects = rewrite.produce_acks(part, api_version) != 0
             if flags & _KEEP_REQUEST_FRAME:
                 if total <= available and total < _SMALL:
@@ -373,7 +371,7 @@ class Session:
                 else:
                     if total > self._table.shed_bytes:
                         exchange.request = passing.for_request(api_key, api_version)
-                    _keep(exchange, _part(data, position + 4, min(end, position + total)))
+                    _keep(exchange, pieces.part(data, position + 4, min(end, position + total)))
             elif flags & _ASSEMBLE_RESPONSE:
                 # Its header will say how the answer is encoded; the body is not needed.
                 exchange.request = data[position + 4 : position + min(total, 4 + _HEADER_ENOUGH)]
@@ -391,12 +389,12 @@ class Session:
             position = end
         if sent < min(position, end):
             stop = min(position, end)
-            self._commands.to_broker(data if sent == 0 and stop == end else _part(data, sent, stop))
+            self._commands.to_broker(data if sent == 0 and stop == end else pieces.part(data, sent, stop))
 
     def _stash_request(self, data: bytes, sent: int, position: int, needed: int) -> int:
         """Keep ``data[position:]`` until ``needed`` bytes are there; the part before it leaves now."""
         if sent < position:
-            self._commands.to_broker(_part(data, sent, position))
+            self._commands.to_broker(pieces.part(data, sent, position))
         self._request_stash.append(data[position:])
         self._request_stashed = len(data) - position
         self._request_needed = needed
@@ -441,7 +439,7 @@ class Session:
                 exchange.close_after = action.close_after
                 if action.merge is not None:
                     exchange.flags |= handling.RESPONSE_BODY
-                whole = _framed(Request(whole[4:]).encode(action.body))
+                whole = pieces.framed(Request(whole[4:]).encode(action.body))
                 if exchange.hits:
                     exchange.outcome = "altered"
             elif isinstance(action, Relay):
@@ -497,7 +495,7 @@ class Session:
         exchange.forwarded_at_us = now_us
         exchange.relayed = self._relays.send(exchange, action, request)
         if action.body is not None:
-            self._to_broker(exchange, _framed(request.encode(action.body)), expects)
+            self._to_broker(exchange, pieces.framed(request.encode(action.body)), expects)
         if not expects:
             self._commands.record(exchange)
         if exchange.close_after:
@@ -507,7 +505,7 @@ class Session:
         """Every broker has answered its part of this exchange's request."""
         assert exchange.request is not None
         assert exchange.relayed is not None
-        request = Request(_joined(exchange.request))
+        request = Request(pieces.joined(exchange.request))
         codec = response_codec(exchange.api_key, exchange.api_version)
         exchange.broker_responded_at_us = now_us
         if exchange.outcome == "no_response":
@@ -581,7 +579,7 @@ class Session:
             if self._walk is not None:
                 self._walk.feed(data, 0, position)
                 if self._walk.hide_at >= 0:
-                    data = _hidden(data, self._walk.hide_at)
+                    data = pieces.hidden(data, self._walk.hide_at)
                 if not self._response_left:
                     self._walk = None
             if exchange.flags & handling.KEEP_RESPONSE:
@@ -592,7 +590,7 @@ class Session:
         while position < end:
             available = end - position
             if self._sasl.raw_answers:
-                token_bytes = _frame_length(data, position, self._max_frame_bytes, "broker")
+                token_bytes = pieces.frame_length(data, position, self._max_frame_bytes, "broker")
                 if token_bytes is None or available < 4 + token_bytes:
                     needed = 4 + (token_bytes or 0)
                     sent = self._stash_response(data, sent, position, needed)
@@ -629,7 +627,7 @@ class Session:
                     self._walk = FetchWalk()
                     self._walk.feed(data, position + 8, end)
                     if self._walk.hide_at >= 0:
-                        data = _hidden(data, self._walk.hide_at)
+                        data = pieces.hidden(data, self._walk.hide_at)
                 else:
                     whole_needed = True
                 if whole_needed:
@@ -639,7 +637,7 @@ class Session:
                     sent = self._stash_response(data, sent, position, total)
                     break
                 if sent < position:
-                    self._commands.to_client(_part(data, sent, position))
+                    self._commands.to_client(pieces.part(data, sent, position))
                 self._account(done, now_us)
                 self._response(exchange, data[position : position + total], now_us)
                 position += total
@@ -658,7 +656,7 @@ class Session:
                 else:
                     if total > self._table.shed_bytes:
                         exchange.response = passing.for_response(exchange.api_key, exchange.api_version)
-                    _keep_response(exchange, _part(data, position + 4, min(end, position + total)))
+                    _keep_response(exchange, pieces.part(data, position + 4, min(end, position + total)))
             inflight.popleft()
             if available < total:
                 self._response_left = total - available
@@ -668,7 +666,7 @@ class Session:
             position += total
         stop = min(position, end)
         if sent < stop:
-            self._commands.to_client(data if sent == 0 and stop == end else _part(data, sent, stop))
+            self._commands.to_client(data if sent == 0 and stop == end else pieces.part(data, sent, stop))
         record = self._commands.record
         for exchange in done:
             exchange.response_at_us = now_us
@@ -684,7 +682,7 @@ class Session:
 
     def _stash_response(self, data: bytes, sent: int, position: int, needed: int) -> int:
         if sent < position:
-            self._commands.to_client(_part(data, sent, position))
+            self._commands.to_client(pieces.part(data, sent, position))
         self._response_stash.append(data[position:])
         self._response_stashed = len(data) - position
         self._response_needed = needed
@@ -708,7 +706,7 @@ class Session:
             self._answer(exchange, self._with_addresses(exchange, whole), now_us)
             return
         assert exchange.request is not None
-        request = Request(_joined(exchange.request))
+        request = Request(pieces.joined(exchange.request))
         response = Response(whole[4:], request)
         if exchange.api_key == ApiKey.Metadata:
             self._learn(exchange, response.codec, whole, 4 + response.body_offset)
@@ -768,7 +766,7 @@ class Session:
         if exchange.hits:
             exchange.error_code = first_error(response.body if body is None else body)
         if body is not None:
-            whole = _framed(_encoded(codec, exchange, body))
+            whole = pieces.framed(_encoded(codec, exchange, body))
         self._answer(exchange, whole, now_us)
 
     def _with_addresses(self, exchange: Exchange, whole: bytes) -> bytes:
@@ -780,7 +778,7 @@ class Session:
         if exchange.api_key == ApiKey.Metadata:
             self._learn(exchange, codec, whole, offset)
         changed = with_addresses(codec, whole, offset, self._advertise)
-        return whole if changed is None else _LENGTH.pack(len(changed) - 4) + changed[4:]
+        return whole if changed is None else pieces.framed(changed[4:])
 
     def _learn(self, exchange: Exchange, codec: Codec, whole: bytes, offset: int) -> None:
         """Take note of a Metadata answer, before any lie is told about it."""
@@ -803,7 +801,7 @@ class Session:
         codec = response_codec(exchange.api_key, version)
         exchange.error_code = first_error(action.body)
         rewrite.rewrite(codec, action.body, self._advertise)
-        self._answer(exchange, _framed(_encoded(codec, exchange, action.body)), now_us)
+        self._answer(exchange, pieces.framed(_encoded(codec, exchange, action.body)), now_us)
 
     def _answer_raw(self, exchange: Exchange, action: AnswerRaw, now_us: int) -> None:
         exchange.outcome = "altered" if exchange.forwarded_at_us else "injected"
@@ -923,70 +921,15 @@ def _copy_of(exchange: Exchange) -> Exchange:
     return copy
 
 
-def _part(data: bytes, start: int, stop: int) -> bytes | memoryview:
-    """A slice, without copying where that is worth it."""
-    if stop - start < _SMALL:
-        return data[start:stop]
-    return memoryview(data)[start:stop]
-
-
-def _hidden(data: bytes, position: int) -> bytes:
-    """A client skips what it knows no tag number for; without the endpoints it asks for Metadata."""
-    return b"".join((data[:position], b"\x7f", data[position + 1 :]))
-
-
-def _framed(frame: bytes) -> bytes:
-    return _LENGTH.pack(len(frame)) + frame
-
-
 def _encoded(codec: Codec, exchange: Exchange, body: Body) -> bytes:
     """An answer's frame for this exchange, without its length."""
     header = encode_response_header(codec.api_key, codec.api_version, exchange.correlation_id)
     return header + codec.encode(body)
 
 
-def _joined(frame: bytes | memoryview | list[bytes | memoryview] | Passing) -> bytes | memoryview:
-    """A kept request, or as much of it as there is: its header."""
-    if isinstance(frame, Passing):
-        return frame.head
-    return b"".join(frame) if isinstance(frame, list) else frame
-
-
 def _keep(exchange: Exchange, part: bytes | memoryview) -> None:
-    exchange.request = _appended(exchange.request, part)
+    exchange.request = pieces.appended(exchange.request, part)
 
 
 def _keep_response(exchange: Exchange, part: bytes | memoryview) -> None:
-    exchange.response = _appended(exchange.response, part)
-
-
-def _appended(kept: Kept, part: bytes | memoryview) -> Kept:
-    if kept is None:
-        return part
-    if isinstance(kept, Passing):
-        kept.feed(part)
-        return kept
-    if isinstance(kept, list):
-        kept.append(part)
-        return kept
-    return [kept, part]
-
-
-def _frame_length(data: bytes, position: int, limit: int, side: str) -> int | None:
-    """The length prefix at ``position``; None while it is not all here. Raises WireError."""
-    if len(data) - position < 4:
-        return None
-    size: int = _LENGTH.unpack_from(data, position)[0]
-    if not 0 <= size <= limit:
-        raise WireError(_absurd_length(data, position, size), side="client" if side == "client" else "broker")
-    return size
-
-
-def _absurd_length(data: bytes, position: int, size: int) -> str:
-    """Say what an impossible frame length most likely is."""
-    start = bytes(data[position : position + 4])
-    if start in (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"PRI "):
-        return f"this looks like HTTP ({start.decode().strip()}), not Kafka"
-    if start[0] == 0x16 and start[1] == 0x03:
-        return "this looks like a TLS handshake; this listener speaks plaintext Kafka"
-    return f"a frame length of {size} bytes"
+    exchange.response = pieces.appended(exchange.response, part)

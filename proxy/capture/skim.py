@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from proxy.wire.compression import compression_name
 from proxy.wire.errors import WireError
+from proxy.wire.primitives import read_uvarint
 from proxy.wire.records import iter_batches
 
 _I16: Final = Struct(">h")
@@ -195,28 +196,10 @@ def _check(data: Buffer, position: int) -> None:
         raise NotSkimmedError
 
 
-def _varint(data: Buffer, position: int) -> tuple[int, int]:
-    value = data[position]
-    position += 1
-    if value < 0x80:
-        return value, position
-    value &= 0x7F
-    shift = 7
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-        if shift > 28:
-            raise NotSkimmedError
-
-
 def _count(data: Buffer, position: int, flexible: bool) -> tuple[int, int]:
     """The length of an array, 0 for null."""
     if flexible:
-        count, position = _varint(data, position)
+        count, position = read_uvarint(data, position)
         count -= 1
     else:
         (count,) = _I32.unpack_from(data, position)
@@ -229,7 +212,7 @@ def _count(data: Buffer, position: int, flexible: bool) -> tuple[int, int]:
 
 def _string(data: Buffer, position: int, flexible: bool) -> tuple[str | None, int]:
     if flexible:
-        length, position = _varint(data, position)
+        length, position = read_uvarint(data, position)
         length -= 1
     else:
         (length,) = _I16.unpack_from(data, position)
@@ -242,7 +225,7 @@ def _string(data: Buffer, position: int, flexible: bool) -> tuple[str | None, in
 
 def _past_string(data: Buffer, position: int, flexible: bool) -> int:
     if flexible:
-        length, position = _varint(data, position)
+        length, position = read_uvarint(data, position)
         length -= 1
     else:
         (length,) = _I16.unpack_from(data, position)
@@ -260,7 +243,7 @@ def _topic(data: Buffer, position: int, flexible: bool, by_id: bool) -> tuple[st
 
 def _records(data: Buffer, position: int, flexible: bool) -> tuple[Batches | None, int]:
     if flexible:
-        length, position = _varint(data, position)
+        length, position = read_uvarint(data, position)
         length -= 1
     else:
         (length,) = _I32.unpack_from(data, position)
@@ -294,10 +277,10 @@ def batches(data: Buffer, start: int, end: int) -> Batches:
 def _past_tags(data: Buffer, position: int) -> int:
     if data[position] == 0:
         return position + 1
-    count, position = _varint(data, position)
+    count, position = read_uvarint(data, position)
     for _ in range(count):
-        _, position = _varint(data, position)
-        size, position = _varint(data, position)
+        _, position = read_uvarint(data, position)
+        size, position = read_uvarint(data, position)
         position += size
         _check(data, position)
     return position

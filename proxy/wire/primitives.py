@@ -26,6 +26,9 @@ ONE_BYTE = tuple(bytes((n,)) for n in range(128))
 
 def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:
     """An unsigned varint of at most five bytes and 32 bits."""
+    first = data[position]
+    if first < 0x80:  # nearly always
+        return first, position + 1
     value = shift = 0
     while True:
         byte = data[position]
