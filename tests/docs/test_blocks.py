@@ -59,7 +59,7 @@ NOT_RUN = {
     ("docs/recorders.md", "properties"): _OF_RECORDERS,
     ("docs/recorders.md", "python"): _OF_RECORDERS,
 }
-# Pages that a measurement writes: their commands are how to repeat it, by hand and for a long time.
+# What takes hours, or a cluster: their commands are how to do it by hand. They are parsed here like all others.
 MEASURED = {"docs/analysis-at-scale.md", "docs/benchmarks.md", "docs/matrix.md"}
 
 
