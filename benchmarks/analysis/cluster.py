@@ -14,7 +14,7 @@ import pyspark
 from spark_analysis.session import ensure_java
 
 HOST = "127.0.0.1"
-_START_S = 120
+_START_S = 300
 
 
 class ClusterError(Exception):
