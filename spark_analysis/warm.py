@@ -10,10 +10,14 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pyspark
+
+# Of other environments and earlier versions; each has some 190 MB.
+_MOST_ARCHIVES = 3
 
 
 def java_options() -> str:
@@ -36,6 +40,8 @@ def keep(spark: Any) -> bool:
     try:
         _dump(spark.sparkContext, fresh)
         fresh.replace(archive)
+        for old in sorted(archive.parent.glob("*.jsa"), key=lambda file: -file.stat().st_mtime)[_MOST_ARCHIVES:]:
+            old.unlink(missing_ok=True)
     except Exception:
         fresh.unlink(missing_ok=True)
         return False
@@ -75,4 +81,6 @@ def _archive() -> Path | None:
         return None
     named = f"{pyspark.__version__} {pyspark.__file__} {java.resolve()} {stamp.st_size} {stamp.st_mtime_ns}"
     archive = folder / f"{hashlib.sha256(named.encode()).hexdigest()[:16]}.jsa"
-    return None if " " in str(archive) else archive
+    # A Java in a temporary folder (`session.ensure_java`) is another one each time.
+    temporary = java.is_relative_to(tempfile.gettempdir())
+    return None if temporary or " " in str(archive) else archive
