@@ -40,11 +40,11 @@ Accepts = Callable[[Mapping[str, Any]], bool]
 _TOO_SLOW: Final = "the recorder could not keep up"
 _SALVAGE_GRACE_S: Final = 5.0
 _UPLOAD_S: Final = 30.0
-_PAUSE_S: Final = 0.2
+_PAUSE_S: Final = 0.1
 _WATCHED_PAUSE_S: Final = 0.02
 _HAND_OVER_ROWS: Final = 1000
 _ERROR_CODE: Final = COLUMNS.index("error_code")
-_BURST_S: Final = 0.05
+_BURST_S: Final = 0.02
 _BURST_ROWS: Final = 10_000
 _ROWS_AT_A_TIME: Final = 16
 

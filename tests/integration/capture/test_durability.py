@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from proxy.capture.reading import Capture
 from proxy.lab.kafka import KafkaCluster
 from tests.integration.capture.conftest import RunProxy, notleader
 from tests.integration.capture.load import Load
@@ -74,7 +75,9 @@ async def test_the_next_start_on_the_folder_salvages(kafka: KafkaCluster, run_pr
     arguments = ("--kafka", kafka.bootstrap, "--capture", str(folder))
     with run_proxy(*arguments) as running:
         await Load(running.listen).run(requests=20)
-        await asyncio.sleep(1)
+        async with asyncio.timeout(30):
+            while sum(row["client_id"] == "load" for row in Capture(str(folder)).rows()) < 20:
+                await asyncio.sleep(0.1)
         running.process.kill()
     with run_proxy(*arguments) as running:
         await Load(running.listen).run(requests=5)
