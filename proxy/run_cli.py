@@ -1,10 +1,12 @@
 """``notleader run``: flags derived from the settings model, one proxy, a clean end."""
 
 import asyncio
+import contextlib
 import gc
 import inspect
 import json
 import logging
+import resource
 import signal
 import sys
 from datetime import UTC, datetime
@@ -90,6 +92,7 @@ def run(**options: Any) -> None:
         handlers=[_handler(settings.log_format)],
         force=True,
     )
+    _raise_descriptor_limit()
     raise typer.Exit(uvloop.run(_serve(settings, as_json, flags, file)))
 
 
@@ -123,6 +126,13 @@ alone = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
 """The command `notleader` with nothing but `run`."""
 alone.command()(run)
 alone.callback()(lambda: None)
+
+
+def _raise_descriptor_limit() -> None:
+    """Every client connection takes two descriptors: as many as the hard limit allows."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _handler(log_format: LogFormat) -> logging.Handler:

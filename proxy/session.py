@@ -92,6 +92,7 @@ class Session:
         self._commands = commands
         self._advertise = advertise
         self._max_frame_bytes = max_frame_bytes
+        self._most_plain = min(_SMALL, max_frame_bytes)
         self._max_held_bytes = max_held_bytes
         self._inflight = Inflight()
         self._closed = False
@@ -199,7 +200,7 @@ class Session:
             self._request_needed
             or self._request_left
             or self._holding
-            or not _REQUEST_HEAD.size <= total < _SMALL
+            or not _REQUEST_HEAD.size <= total <= self._most_plain
             or self._sasl.raw
         ):
             return False
@@ -243,7 +244,7 @@ class Session:
             self._response_needed
             or self._response_left
             or not inflight
-            or not _RESPONSE_HEAD.size <= total < _SMALL
+            or not _RESPONSE_HEAD.size <= total <= self._most_plain
             or self._client_deaf
             or self._sasl.raw_answers
         ):
