@@ -68,11 +68,11 @@ async def until(reached: Callable[[], bool], what: str) -> None:
 
 
 class Worker:
-    """A producer that never rests; `acked` is what it was told is written."""
+    """A producer that never rests; `acked` is what it was told is written, and where."""
 
     def __init__(self, producer: AIOKafkaProducer) -> None:
         self.producer = producer
-        self.acked: list[str] = []
+        self.acked: dict[str, str] = {}
 
     @property
     def told(self) -> Told:
@@ -83,8 +83,8 @@ class Worker:
         number = 0
         while True:
             value = f"python {number}"
-            await self.producer.send_and_wait("steady", value.encode(), partition=number % 6)
-            self.acked.append(value)
+            told = await self.producer.send_and_wait("steady", value.encode(), partition=number % 6)
+            self.acked[value] = f"{told.partition}@{told.offset}"
             number += 1
             await asyncio.sleep(0.02)
 
@@ -108,7 +108,7 @@ def java_producer(bootstrap: str, folder: Path) -> Child:
     """Kafka's own verifiable producer: a line of JSON for each record that was acknowledged."""
     _, tools = builds.kafka_tools("4")
     settings = folder / "producer.properties"
-    settings.write_text(f"metadata.max.age.ms={_REFRESH_MS}\ndelivery.timeout.ms=120000\n")
+    settings.write_text(f"metadata.max.age.ms={_REFRESH_MS}\nretries=2147483647\ndelivery.timeout.ms=120000\n")
     command = [tools["JAVA"], "-cp", tools["TOOLS"], "org.apache.kafka.tools.VerifiableProducer"]
     options = {"bootstrap-server": bootstrap, "topic": "steady", "throughput": "50", "acks": "-1"}
     options |= {"value-prefix": "7", "command-config": str(settings)}
@@ -116,11 +116,12 @@ def java_producer(bootstrap: str, folder: Path) -> Child:
     return Child([*command, *flags], log=folder / "java.log")
 
 
-def acked_by_java(log: Path) -> list[str]:
-    """The values that it was told are written; it must not have been told otherwise of any."""
+def acked_by_java(log: Path) -> dict[str, str]:
+    """The values that it was told are written, and where; it must not have been told otherwise of any."""
     said = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
     assert not [line for line in said if line["name"] == "producer_send_error"]
-    return [line["value"] for line in said if line["name"] == "producer_send_success"]
+    sent = [line for line in said if line["name"] == "producer_send_success"]
+    return {line["value"]: f"{line['partition']}@{line['offset']}" for line in sent}
 
 
 def is_refused(port: int) -> bool:
@@ -164,8 +165,9 @@ async def test_brokers_leave_return_join_and_move_under_working_clients(tmp_path
                 if java.running():
                     java.kill()
         found = await everything(cluster.bootstrap)
-        lost = {*worker.acked, *acked_by_java(java.log)} - found
-        assert not lost, f"acknowledged, and not there: {sorted(lost)}"
+        acked = worker.acked | acked_by_java(java.log)
+        lost = [f"{value} at {place}" for value, place in acked.items() if value not in found]
+        assert not lost, f"acknowledged, and not among the {len(found)} that are there: {lost}"
     rows = captured(tmp_path / "capture")
     produced_to = {row["node_id"] for row in exchanges(rows) if row["api_key"] == ApiKey.Produce}
     assert produced_to == {1, 2, 3, 4}
