@@ -9,7 +9,7 @@ from html import escape
 from proxy.lab.incident import Incident
 from proxy.lab.matrix import DEFAULTS, FAMILIES, Client
 from proxy.lab.matrix_run import Filled
-from proxy.lab.matrix_words import WORDS, Said, said
+from proxy.lab.matrix_words import WORDS, Said, lasting, said
 
 _COLOURS = {
     "hangs": "#f4a6a0", "loses": "#f4a6a0", "duplicates": "#f9cf9c", "stays dead": "#f4a6a0", "lies": "#f9cf9c",
@@ -43,7 +43,7 @@ class Page:
             for client in self.clients:
                 cell = self.filled.get((incident.name, client.name))
                 if cell is not None:
-                    yield incident, client, cell, said(cell)
+                    yield incident, client, cell, said(cell, to_the_end=lasting(incident))
 
 
 def markdown(page: Page, evidence: str) -> str:
@@ -81,7 +81,7 @@ def html(page: Page) -> str:
             if cell is None:
                 cells.append(f'<td class="none">{escape(client.unable(incident) or "not run")}</td>')
                 continue
-            told = said(cell)
+            told = said(cell, to_the_end=lasting(incident))
             more = "; ".join(filter(None, [told.phrase if told.phrase != told.word else "", client.lacks(incident)]))
             cells.append(
                 f'<td style="background:{_COLOURS[told.word]}"><a href="#{_anchor(incident, client)}">'

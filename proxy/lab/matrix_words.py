@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from proxy.lab.incident import Incident
 from proxy.lab.matrix_run import Filled
 
 # From bad to good; the first that a cell shows is its word.
@@ -43,11 +44,20 @@ class Said:
     evidence: list[str]
 
 
-def said(cell: Filled) -> Said:
+def lasting(incident: Incident) -> bool:
+    """Whether a rule of the incident strikes to the end: then nobody can say who stays dead after it."""
+    rules = [*incident.faults, *(step["add"] for step in incident.steps if "add" in step)]
+    triggers = [rule.get("trigger", {}) for rule in rules]
+    return any(trigger.get("times") == "forever" and "for_ms" not in trigger for trigger in triggers)
+
+
+def said(cell: Filled, *, to_the_end: bool = False) -> Said:
     """The cell in words; every figure comes from the analysis' findings, but for the sends that were counted."""
     told: dict[str, str] = {}
     evidence = []
     for check, word in _CHECKS.items():
+        if check == "stuck" and to_the_end:
+            continue
         own = [finding for finding in cell.findings if finding["check"] == check and finding["verdict"] != "unknown"]
         if own:
             told.setdefault(word, _phrase(check, own, cell))

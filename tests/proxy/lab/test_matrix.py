@@ -14,7 +14,7 @@ from proxy.lab.incident_docs import page as incident_page
 from proxy.lab.matrix import FAMILIES, Client, MatrixError, cell, clients, incidents
 from proxy.lab.matrix_page import Page, html, markdown
 from proxy.lab.matrix_run import Filled, digest
-from proxy.lab.matrix_words import WORDS, said
+from proxy.lab.matrix_words import WORDS, lasting, said
 
 FRANZ = Client("franz_go", "1.22.2")
 SCALA = Client("scala", "0.8.2.2")
@@ -112,6 +112,14 @@ def test_a_client_that_ended_before_its_first_send_is_not_called_unharmed() -> N
     assert told.word == "no start"
     assert "no brokers" in told.phrase
     assert said(replace(filled(hits={"mute": 2}), sends=0)).word == "no start"
+
+
+def test_nobody_is_called_dead_after_a_fault_that_never_ends() -> None:
+    assert lasting(load_incident("sarama-two-minutes"))
+    assert not lasting(load_incident("sarama-hang"))
+    dead = filled({"check": "stuck", "slowest_us": 3_000_000}, hits={"x": 1})
+    assert said(dead).word == "stays dead"
+    assert said(dead, to_the_end=True).word == "recovers"
 
 
 def test_what_was_not_judged_is_not_told() -> None:
