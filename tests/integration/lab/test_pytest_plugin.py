@@ -31,12 +31,22 @@ def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_example_project_passes(tmp_path: Path) -> None:
-    need("go")
-    shutil.copytree(PROJECT / "examples" / "pytest", tmp_path / "shop", ignore=shutil.ignore_patterns("__pycache__"))
-    ran = run_pytest(tmp_path / "shop")
+def run_example(folder: Path, *options: str) -> str:
+    """What pytest says of the example project, copied away from this one."""
+    shutil.copytree(PROJECT / "examples" / "pytest", folder, ignore=shutil.ignore_patterns("__pycache__"))
+    ran = run_pytest(folder, *options)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert re.search(r"\b5 passed in", ran.stdout)
+    return ran.stdout
+
+
+def test_the_example_project_passes(tmp_path: Path) -> None:
+    assert re.search(r"\b4 passed, 1 deselected in", run_example(tmp_path / "shop", "-m", "not incident"))
+
+
+@pytest.mark.incidents
+def test_the_examples_incident_passes_too(tmp_path: Path) -> None:
+    need("go")
+    assert re.search(r"\b1 passed, 4 deselected in", run_example(tmp_path / "shop", "-m", "incident"))
 
 
 def test_a_rule_that_never_struck_fails_the_test(tmp_path: Path, kafka: KafkaCluster) -> None:
