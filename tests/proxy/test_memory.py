@@ -1,0 +1,72 @@
+"""A proxy loads what it uses, and gives back what only starting needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from proxy.memory import _clean_ranges
+
+SMAPS = """\
+1000-3000 r-xp 00000000 fe:00 7                                /lib/large.so
+Rss:                   8 kB
+Anonymous:             0 kB
+VmFlags: rd ex mr mw me
+3000-4000 r--p 00002000 fe:00 7                                /lib/large.so
+Rss:                   4 kB
+Anonymous:             4 kB
+VmFlags: rd mr mw me
+4000-5000 rw-p 00003000 fe:00 7                                /lib/large.so
+Anonymous:             0 kB
+VmFlags: rd wr mr mw me
+5000-6000 r--p 00000000 00:00 0
+Anonymous:             0 kB
+VmFlags: rd mr mw me
+6000-7000 r--s 00000000 fe:00 9                                /shared
+Anonymous:             0 kB
+VmFlags: rd mr mw me
+7000-8000 r-xp 00000000 00:00 0                                [vdso]
+Anonymous:             0 kB
+VmFlags: rd ex mr mw me
+8000-9000 r--p 00000000 fe:00 8                                /lib/other.so
+Anonymous:             0 kB
+VmFlags: rd mr mw me
+"""
+
+
+def run(program: str) -> str:
+    return subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+
+
+def test_only_what_a_file_still_holds_as_it_is_mapped_is_given_back() -> None:
+    assert list(_clean_ranges(SMAPS)) == [(0x1000, 0x3000), (0x8000, 0x9000)]
+
+
+def test_libraries_work_on_after_their_pages_were_given_back() -> None:
+    program = """
+import zlib, pyarrow as pa, pyarrow.parquet as pq, io
+from pathlib import Path
+from proxy.memory import give_back
+
+def resident():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssFile"))
+
+before = resident()
+give_back()
+after = resident()
+table = pa.table({"a": list(range(1000))})
+sink = io.BytesIO()
+pq.write_table(table, sink, compression="zstd")
+assert pq.read_table(io.BytesIO(sink.getvalue())).equals(table)
+print(after < before / 2)
+"""
+    assert run(program).split() == ["True"]
+
+
+def test_a_proxy_without_a_capture_and_without_an_api_loads_neither_arrow_nor_a_web_server() -> None:
+    program = """
+import sys, proxy.run_cli, proxy.server
+print(sorted({"pyarrow", "fastapi", "uvicorn", "httpx", "aiokafka"} & set(sys.modules)))
+"""
+    assert run(program).strip() == "[]"
