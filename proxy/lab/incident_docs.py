@@ -14,7 +14,7 @@ _HEAD = """\
 What happened to somebody, as a file: the story with its link, the faults in time, the client that suffered at its
 pinned version, a control that must not, and the newest version. `notleader incident run NAME` runs it against a real
 Kafka and holds every run to what the file says the analysis has to find, and must not find. What every *other*
-client does in the same world is the matrix: `notleader matrix`.
+client does in the same world is the [matrix](matrix.md).
 
 """
 _ROLE = {"affected": "suffers", "newest": "newest", "control": "control"}
