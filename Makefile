@@ -2,6 +2,7 @@
 #   make demo [INCIDENT=leader-lost]   a real Kafka, a real client, one incident, and what Spark says of it
 #   make test                          lint, types, import rules and all tests
 #   make test-outages                 real outages against their replays (wants a quiet machine)
+#   make test-live                    a live analysis, killed and started again
 #   make test-incidents               the five incidents at full length and ten times each, and real outages beside
 #                                      them (root, for network namespaces; some 40 minutes)
 #   make test-clients                  every pinned client, directly and through the proxy (needs the toolchains that
@@ -14,7 +15,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-clients test-outages test-incidents lint format clean
+.PHONY: demo test test-clients test-outages test-incidents test-live lint format clean
 .DELETE_ON_ERROR:
 
 demo: $(INSTALLED)
@@ -32,6 +33,10 @@ test-clients: $(INSTALLED)
 # Real outages and their replays: what they compare takes a quiet machine.
 test-outages: $(INSTALLED)
 	@$(BIN)/python -m pytest -q -m outage
+
+# Spark judges the recording several times over.
+test-live: $(INSTALLED)
+	@$(BIN)/python -m pytest -q -o faulthandler_timeout=0 -m live
 
 # What the clients of the five incidents do takes them minutes.
 test-incidents: $(INSTALLED)

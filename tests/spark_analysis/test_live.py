@@ -93,6 +93,7 @@ def counted(document: dict[str, Any]) -> dict[str, Any]:
     return {"findings": findings, "capture": document["capture"], "outcomes": outcomes}
 
 
+@pytest.mark.live
 @pytest.mark.spark
 def test_killed_and_started_again_nothing_is_lost_or_counted_twice(tmp_path: Path) -> None:
     recording, out = Recording(incident(200), tmp_path), tmp_path / "live"
