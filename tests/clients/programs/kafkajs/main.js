@@ -72,17 +72,34 @@ async function read(consumer, topic, count) {
   return found;
 }
 
+// Until whichever broker is asked names a leader for every partition, ten times in a row.
+async function everywhere(admin, topics) {
+  for (let known = 0; known < 10; known++) {
+    try {
+      const told = await admin.fetchTopicMetadata({ topics });
+      if (told.topics.some(({ partitions }) => !partitions.length || partitions.some(({ leader }) => leader < 0))) known = 0;
+    } catch (error) {
+      if (!error.retriable) throw error;
+      known = 0;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+}
+
 async function main() {
   await teachCodecs();
   const result = {};
   const admin = kafka.admin();
   await admin.connect();
   await admin.createTopics({
+    // Its own waiting gives up when one broker has not heard of the topic yet.
+    waitForLeaders: false,
     topics: [
       { topic: orders, numPartitions: 2, replicationFactor },
       { topic: moves, numPartitions: 1, replicationFactor },
     ],
   });
+  await everywhere(admin, [orders, moves]);
   result.brokers = (await admin.describeCluster()).brokers.map(({ host, port }) => `${host}:${port}`);
   result.produced = await produce();
 
