@@ -82,10 +82,17 @@ class Capture:
 
     def rows(self, *, frames: bool = False) -> Iterator[RowDict]:
         """Every row, segment by segment as they were finished, growing ones last; the frames only when asked for."""
-        for segment in sorted(self.segments(), key=lambda segment: (segment.written_at_s, segment.path)):
+        # Looked at first: one that is finished between the two looks is then among the segments.
+        unfinished = self.growing()
+        segments = sorted(self.segments(), key=lambda segment: (segment.written_at_s, segment.path))
+        for segment in segments:
             yield from self._of_segment(segment.path, frames=frames)
-        for growing in self.growing():
-            yield from self._of_journal(growing.journal, frames=frames)
+        done = {segment.path for segment in segments}
+        for growing in unfinished:
+            if growing.segment not in done and growing.journal.exists():
+                yield from self._of_journal(growing.journal, frames=frames)
+            elif growing.segment not in done:
+                yield from self._of_segment(growing.segment, frames=frames)
 
     def listed(self) -> Iterator[Listed]:
         """One entry per segment, in order of day, run and number, growing ones last."""
@@ -156,17 +163,19 @@ class Follower:
     def new(self) -> Iterator[RowDict]:
         """What came since the last call."""
         capture = self._capture
-        # Growing ones first: one that is finished between the two looks is then read on as a segment.
-        for growing in capture.growing():
-            yield from self._counted(
-                growing.segment,
-                capture._of_journal(growing.journal, frames=self._frames, skip=self._seen.get(growing.segment, 0)),
-            )
+        # Growing ones are looked for first: one that is finished between the two looks is then read on as a segment.
+        unfinished = capture.growing()
         for segment in capture.segments():
             if segment.path not in self._finished:
                 self._finished.add(segment.path)
                 skip = self._seen.pop(segment.path, 0)
                 yield from capture._of_segment(segment.path, frames=self._frames, skip=skip)
+        for growing in unfinished:
+            if growing.segment not in self._finished:
+                yield from self._counted(
+                    growing.segment,
+                    capture._of_journal(growing.journal, frames=self._frames, skip=self._seen.get(growing.segment, 0)),
+                )
 
     def _counted(self, name: str, rows: Iterator[RowDict]) -> Iterator[RowDict]:
         for row in rows:
