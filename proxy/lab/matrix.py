@@ -87,6 +87,7 @@ def _scala(settings: Settings) -> Arguments:
         "request.timeout.ms": settings["request_timeout_ms"],
         "message.send.max.retries": settings["retries"],
         "topic.metadata.refresh.interval.ms": settings["metadata_max_age_ms"],
+        "budget_ms": 1000,  # the program states one in any case
     }
 
 
