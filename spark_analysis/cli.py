@@ -143,6 +143,7 @@ def _analyze(given: argparse.Namespace) -> int:
             )  # fmt: skip
             progress("writing the report")
             report = write_report(spark, analysis, out)
+            progress("keeping Spark's start for the next time")
             warm.keep(spark)
         finally:
             spark.stop()
