@@ -33,6 +33,7 @@ _RETRY_S: Final = 1.0
 _SMALLEST_ROOM: Final = 256 << 10  # beside what is to be written: footers, folders, other people's files
 _BUFFER_BYTES: Final = 8 << 20
 _UPLOAD_GRACE_S: Final = 20.0
+_GIVE_BACK_S: Final = 5.0
 
 
 class Recording:
@@ -76,6 +77,7 @@ class Recording:
         self._segment_due: float | None = None
         self._retry_due: float | None = None
         self._keep_due = clock()
+        self._give_back_due = clock()
         self._stopped: tuple[float, int, str] | None = None  # since when, how many were lost by then, and why
 
     def start(self) -> None:
@@ -277,8 +279,9 @@ class Recording:
 
     def _is_there(self) -> None:
         self.segments += 1
-        if self.segments == 1:
-            give_back()  # writing Parquet for the first time has loaded the rest of Arrow
+        if self._clock() >= self._give_back_due:
+            self._give_back_due = self._clock() + _GIVE_BACK_S
+            give_back()  # writing Parquet touches tens of MiB of Arrow, now and then
 
     def _uploaded(self) -> None:
         """Called by the thread of the uploads, which also looks what is too old to be kept."""
