@@ -257,7 +257,8 @@ class Outage:
 
     def _delays(self) -> list[Fault]:
         rules = []
-        for what, slow in self._slow.items():
+        for what, unsorted in self._slow.items():
+            slow = sorted(unsorted)  # they came in the order of their answers
             usual_us = median(self._latencies_us[what.api])
             for window in _windows([at_us for at_us, _ in slow]):
                 extra = [latency - usual_us for at_us, latency in slow if window[0] <= at_us <= window[-1]]

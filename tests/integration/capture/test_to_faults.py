@@ -132,7 +132,9 @@ def broken_clients(folder: Path) -> set[str]:
     return {
         row["client_id"]
         for row in read(folder)
-        if row["event"] == "disconnect" and not (row["detail"] or "").startswith(("the client", "the proxy"))
+        if row["event"] == "disconnect"
+        and row["client_id"] is not None  # one that never asked anything lost nothing
+        and not (row["detail"] or "").startswith(("the client", "the proxy"))
     }
 
 

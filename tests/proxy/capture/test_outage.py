@@ -97,6 +97,15 @@ def test_what_belongs_to_normal_work_is_no_fault() -> None:
     assert outage.steps() == []
 
 
+def test_slow_answers_that_came_in_another_order_than_their_requests_are_one_delay() -> None:
+    usual = [produce(at_ms, 0) for at_ms in range(0, 100, 10)]
+    (delay,) = steps(
+        *usual, produce(200, 0, took_ms=6000), produce(3000, 0, took_ms=900), produce(1600, 0, took_ms=600)
+    )
+    assert (delay["kind"], delay["trigger"]["times"]) == ("delay", 3)
+    assert delay["trigger"]["after_ms"] == 200.0
+
+
 def test_slow_answers_become_delays_beyond_what_is_usual() -> None:
     (fault,) = steps(*(produce(at, 0) for at in range(0, 100, 10)), produce(100, 0, took_ms=902))
     assert fault["kind"] == "delay"
