@@ -56,13 +56,14 @@ class Attack(NamedTuple):
     broker: bytes = b""
 
 
-def play(attack: Attack, *, reading: bool, step: int = 0) -> list[str]:
+def play(attack: Attack, *, reading: bool, step: int = 0, level: Level | None = None) -> list[str]:
     """What the proxy writes down of it: its events, and what it says of bodies that it could not read.
 
-    With `reading` rules look into every body, and the capture into every record; else it forwards what it can.
+    With `reading` rules look into every body, and the capture into every record; else it forwards what it can, and the
+    capture has headers only, unless it is to record at another `level`.
     `step` is how many bytes arrive at a time, 0 for all at once.
     """
-    level = Level.RECORD if reading else Level.HEADER
+    level = level or (Level.RECORD if reading else Level.HEADER)
     talk = Conversation(*(READING if reading else ()), level=level, max_frame_bytes=16 << 20)
     for data, feed in ((attack.client, talk.client), (attack.broker, talk.broker)):
         for start in range(0, len(data), step or len(data) or 1):

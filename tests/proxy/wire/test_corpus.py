@@ -6,6 +6,7 @@ import tracemalloc
 
 import pytest
 
+from proxy.capture.rows import Level
 from proxy.wire.decoder import MAX_OBJECT_BYTES
 from tests.proxy.wire.hostile import Attack, from_fuzzer, honest, kept, play, to_fuzzer
 
@@ -33,6 +34,8 @@ def test_it_does_no_harm_and_the_reason_is_written_down(case: tuple[Attack, str]
     assert next(line for line in said if line.startswith("disconnect: over") or line) == (reason or said[-1])
     assert peak < MOST_BYTES + 6 * size
     play(attack, reading=False)
+    # At this level large frames are read while they pass.
+    play(attack, reading=False, level=Level.PARTITION, step=5000)
     if size < SMALL:
         assert play(attack, reading=True, step=1) == said, "however it arrives"
 
