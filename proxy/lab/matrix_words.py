@@ -88,7 +88,7 @@ def _phrase(check: str, findings: list[dict[str, Any]], cell: Filled) -> str:
         "hang": "stops reading" if reads or cell.reader else f"hangs: {of} sends never answered",
         "lost": f"loses {count}",
         "duplicate": f"duplicates {count}",
-        "stuck": f"stays dead for the {slowest:.1f} s that were left",
+        "stuck": "stays dead: no send succeeds any more",
         "phantom": f"{count} reported as failed are in the log",
         "failed": f"{count} errors" if cell.reader else f"errors: {of}, the slowest after {slowest:.1f} s",
         "read_again": f"reads {count} again",
