@@ -21,7 +21,6 @@ from tests.integration.capture.conftest import notleader
 from tests.proxy.capture.entries import read
 
 pytestmark = pytest.mark.kafka
-TOPIC = "orders"
 PARTITIONS = 6
 
 
@@ -37,7 +36,7 @@ class Send(NamedTuple):
     acknowledged: bool
 
 
-async def produce(address: str, done: asyncio.Event) -> list[Send]:
+async def produce(address: str, topic: str, done: asyncio.Event) -> list[Send]:
     """Fifty records a second over all partitions, each awaited by itself, until told to end."""
     sends: list[Send] = []
     began_s = time.monotonic()
@@ -46,7 +45,7 @@ async def produce(address: str, done: asyncio.Event) -> list[Send]:
         at_s = time.monotonic()
         acknowledged = True
         try:
-            await producer.send_and_wait(TOPIC, b"v%d" % number, partition=number % PARTITIONS)
+            await producer.send_and_wait(topic, b"v%d" % number, partition=number % PARTITIONS)
         except Exception:
             acknowledged = False
         sends.append(Send(at_s - began_s, time.monotonic() - at_s, acknowledged))
@@ -63,11 +62,11 @@ async def produce(address: str, done: asyncio.Event) -> list[Send]:
     return sends
 
 
-async def consume(address: str, done: asyncio.Event, wanted: Callable[[], int]) -> int:
+async def consume(address: str, topic: str, done: asyncio.Event, wanted: Callable[[], int]) -> int:
     """How many records a consumer without a group gets, once the producer is done and all that it wants is there."""
     read_so_far = 0
     async with AIOKafkaConsumer(
-        TOPIC, bootstrap_servers=address, client_id="till", group_id=None, auto_offset_reset="earliest"
+        topic, bootstrap_servers=address, client_id="till", group_id=None, auto_offset_reset="earliest"
     ) as consumer:
         last_s = time.monotonic()
         while not done.is_set() or (read_so_far < wanted() and time.monotonic() - last_s < 30):
@@ -85,7 +84,9 @@ class Seen(NamedTuple):
     consumed: int
 
 
-async def recorded(bootstrap: str, folder: Path, meanwhile: Callable[[], Awaitable[Any]], **settings: Any) -> Seen:
+async def recorded(
+    bootstrap: str, topic: str, folder: Path, meanwhile: Callable[[], Awaitable[Any]], **settings: Any
+) -> Seen:
     proxy = Proxy(
         load({"kafka": bootstrap, "listen": "127.0.0.1:0", "admin": None, "capture": str(folder), **settings})
     )
@@ -93,8 +94,8 @@ async def recorded(bootstrap: str, folder: Path, meanwhile: Callable[[], Awaitab
     try:
         done, over = asyncio.Event(), asyncio.Event()
         sends: list[Send] = []
-        consuming = asyncio.create_task(consume(str(proxy.listen), over, lambda: len(sends)))
-        producing = asyncio.create_task(produce(str(proxy.listen), done))
+        consuming = asyncio.create_task(consume(str(proxy.listen), topic, over, lambda: len(sends)))
+        producing = asyncio.create_task(produce(str(proxy.listen), topic, done))
         await asyncio.sleep(2)
         await meanwhile()
         await asyncio.sleep(2)
@@ -160,10 +161,11 @@ async def test_the_outage_happens_again_in_front_of_one_healthy_broker(
     disturb: Callable[[KafkaCluster], Awaitable[None]], kafka: KafkaCluster, tmp_path: Path
 ) -> None:
     first, second = tmp_path / "recorded", tmp_path / "replayed"
+    topic = f"orders-{disturb.__name__}"  # the healthy broker sees both outages
     with KafkaCluster("4", nodes=3, auto_create_topics=False) as cluster:
-        cluster.create_topic(TOPIC, partitions=PARTITIONS)
+        cluster.create_topic(topic, partitions=PARTITIONS)
         began_s = time.monotonic()
-        before = await recorded(cluster.bootstrap, first, lambda: disturb(cluster))
+        before = await recorded(cluster.bootstrap, topic, first, lambda: disturb(cluster))
         took_s = time.monotonic() - began_s
 
     file = tmp_path / "again.yaml"
@@ -171,9 +173,9 @@ async def test_the_outage_happens_again_in_front_of_one_healthy_broker(
     assert sum(count for name, count in told.items() if name != "file") > 0
     notleader("check", str(file))
 
-    kafka.create_topic(TOPIC, partitions=PARTITIONS)
+    kafka.create_topic(topic, partitions=PARTITIONS)
     timeline = yaml.safe_load(file.read_text())
-    after = await recorded(kafka.bootstrap, second, lambda: asyncio.sleep(took_s - 4), **timeline)
+    after = await recorded(kafka.bootstrap, topic, second, lambda: asyncio.sleep(took_s - 4), **timeline)
 
     for seen in (before, after):
         assert all(send.acknowledged for send in seen.sends)
