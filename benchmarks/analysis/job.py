@@ -58,7 +58,10 @@ def main(wanted: dict[str, Any]) -> dict[str, Any]:
 
 def _stages(spark: SparkSession) -> dict[str, int]:
     """What all stages together shuffled and spilled, in bytes, and how many tasks that took."""
-    stages = spark.sparkContext._jsc.sc().statusStore().stageList(None)
+    jvm = spark.sparkContext._jvm
+    no_quantiles = spark.sparkContext._gateway.new_array(jvm.double, 0)
+    store = spark.sparkContext._jsc.sc().statusStore()
+    stages = store.stageList(None, False, False, no_quantiles, jvm.java.util.ArrayList())
     total = {"shuffled_bytes": 0, "spilled_bytes": 0, "tasks": 0}
     for number in range(stages.size()):
         stage = stages.apply(number)
