@@ -24,7 +24,7 @@ function Dashboard() {
       setProblem(error.message);
       alert.current?.focus();
     }
-    look();
+    await look();
   };
   const status = state.reachable
     ? `${capture?.recording ? `recording to ${capture.directory}` : "not recording"}, `

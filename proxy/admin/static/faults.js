@@ -7,10 +7,21 @@ const path = (rule) => `/v1/faults/${encodeURIComponent(rule.name)}`;
 const stateOf = (rule) =>
   !rule.enabled ? "off" : rule.exhausted ? "spent" : rule.released ? "released" : "active";
 
+// Shows what was asked for until the proxy has answered: a look at the faults meanwhile must not turn it back.
+function Switch({ rule, act }) {
+  const [wanted, want] = useState(null);
+  const turn = async (enabled) => {
+    want(enabled);
+    await act("PATCH", path(rule), { enabled });
+    want(null);
+  };
+  return html`<input type="checkbox" role="switch" aria-label=${`Enable ${rule.name}`}
+    checked=${wanted ?? rule.enabled} onChange=${(event) => turn(event.target.checked)} />`;
+}
+
 export function Faults({ rules, act }) {
   const rows = rules.map((rule) => html`<tr key=${rule.name}>
-    <td><input type="checkbox" role="switch" aria-label=${`Enable ${rule.name}`} checked=${rule.enabled}
-      onChange=${(event) => act("PATCH", path(rule), { enabled: event.target.checked })} /></td>
+    <td><${Switch} rule=${rule} act=${act} /></td>
     <th scope="row">${rule.name}</th><td>${rule.kind}</td>
     <td><code>${short(rule.match) || "all"}</code></td><td><code>${short(rule.trigger) || "times=1"}</code></td>
     <td class=${rule.hits ? "hit" : ""}>${rule.hits}</td><td>${stateOf(rule)}</td>
