@@ -153,7 +153,7 @@ async def java_traffic(
     settings.write_text("retries=1000\nenable.idempotence=true\n")  # the tool's own default is not to retry
     async with java(kafka, "VerifiableConsumer", *to, "--group-id", topic, "--reset-policy", "earliest") as read:
         await until(lambda: any(line["name"] == "partitions_assigned" for line in read))
-        sending = ["--throughput", "80", "--producer.config", str(settings)]
+        sending = ["--throughput", "50", "--producer.config", str(settings)]
         async with java(kafka, "VerifiableProducer", *to, *sending) as sent:
             yield sent
             await until(lambda: len(sent) > 601)
