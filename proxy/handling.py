@@ -22,6 +22,10 @@ KEEP_RESPONSE: Final = 64  # the capture wants the answer's frame
 PRODUCE: Final = 128  # acks must be known before anything else
 ENDPOINTS: Final = 256  # the answer is read only if it carries node_endpoints
 
+ASSEMBLE_REQUEST: Final = ASK_PLAN | REQUEST_BODY | HOLD_REQUEST
+ASSEMBLE_RESPONSE: Final = RESPONSE_BODY | HOLD_RESPONSE
+NOT_PLAIN: Final = ASSEMBLE_REQUEST | ASSEMBLE_RESPONSE | PRODUCE | ENDPOINTS
+
 _LARGE: Final = 64 << 10
 _HELD_REQUESTS = {ApiKey.ApiVersions, ApiKey.SaslHandshake, ApiKey.SaslAuthenticate}
 _HELD_RESPONSES = {ApiKey.ApiVersions, ApiKey.Metadata, ApiKey.SaslHandshake}

@@ -1,0 +1,154 @@
+"""What both directions of a conversation share: its state, waiting, pausing, the end."""
+
+from collections import deque
+
+from faults.actions import (
+    Close,
+    Delay,
+    Hold,
+    Reset,
+)
+from faults.base import Connection
+from faults.plan import Plan
+from proxy import pieces, sasl
+from proxy.commands import Commands
+from proxy.handling import Handling
+from proxy.inflight import ConnectionEvent, Exchange, Inflight
+from proxy.relays import Relays
+from proxy.wire.addresses import Advertise
+from proxy.wire.endpoints import FetchWalk
+from proxy.wire.errors import WireError
+
+Held = tuple[Exchange, bytes]
+
+
+class Conversation:
+    """The state of one client connection and its broker connection; see Session."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        plan: Plan,
+        table: Handling,
+        commands: Commands,
+        advertise: Advertise,
+        *,
+        max_frame_bytes: int = 100 << 20,
+        max_held_bytes: int = 4 << 20,
+        keep_secrets: bool = False,
+    ) -> None:
+        self.connection = connection
+        self.exchanges = 0
+        self._plan = plan
+        self._table = table
+        self._commands = commands
+        self._advertise = advertise
+        self._max_frame_bytes = max_frame_bytes
+        self._most_plain = min(pieces.SMALL, max_frame_bytes)
+        self._max_held_bytes = max_held_bytes
+        self._inflight = Inflight()
+        self._closed = False
+        self._client_ended = False
+        self._broker_ended = False
+        # requests: a stash for bytes that can't be parsed yet, a count for a frame being cut through
+        self._request_stash: list[bytes] = []
+        self._request_stashed = 0
+        self._request_needed = 0
+        self._request_left = 0
+        self._request_open: Exchange | None = None
+        self._client_id_raw: bytes | None = None
+        self._held: deque[Held] = deque()
+        self._held_bytes = 0
+        self._muted_until_us = 0
+        self._holding = False  # every request waits: one before it does, or the connection is muted
+        self._client_paused = False
+        self._client_deaf = False  # nothing more is sent to the client
+        # answers, likewise
+        self._response_stash: list[bytes] = []
+        self._response_stashed = 0
+        self._response_needed = 0
+        self._response_left = 0
+        self._response_open: Exchange | None = None
+        self._walk: FetchWalk | None = None
+        self._answer_bytes = 0
+        self._broker_paused = False
+        self._sasl = sasl.Handshake()
+        self._relays = Relays(commands.to_node, max_frame_bytes)
+
+    def _waits(self, exchange: Exchange, action: Delay | Hold, now_us: int) -> bool:
+        """Whether this exchange still has to wait; asks for a wake-up where the time is known."""
+        if isinstance(action, Hold):
+            if action.until_us is not None and now_us >= action.until_us:
+                held = False
+            else:
+                held = self._plan.is_held(action.rule_name)
+            if held and action.until_us is not None:
+                self._commands.wake(action.until_us)
+            exchange.held_by = action.rule_name if held else None
+            return held
+        if not exchange.release_at_us:
+            exchange.release_at_us = now_us + action.delay_us
+        if now_us < exchange.release_at_us:
+            self._commands.wake(exchange.release_at_us)
+            return True
+        exchange.release_at_us = 0
+        return False
+
+    def _pause_client(self) -> None:
+        full = self._held_bytes > self._max_held_bytes
+        if full != self._client_paused:
+            self._client_paused = full
+            self._commands.pause("client", full)
+
+    def _pause_broker(self) -> None:
+        full = self._answer_bytes > self._max_held_bytes
+        if full != self._broker_paused:
+            self._broker_paused = full
+            self._commands.pause("broker", full)
+
+    # ---- the end --------------------------------------------------------------------------------
+
+    def _end_if_drained(self, now_us: int) -> None:
+        if self._broker_ended and not self._closed:
+            if any(exchange.answer is not None for exchange in self._inflight):
+                return
+            closer = "client" if self._client_ended else "broker"
+            self._end(now_us, f"the {closer} closed the connection")
+
+    def _cut(self, exchange: Exchange, now_us: int, action: Close | Reset) -> None:
+        """A fault closes the connection at this exchange."""
+        exchange.outcome = "closed"
+        if exchange not in self._inflight:
+            self._commands.record(exchange)
+        reset = isinstance(action, Reset)
+        self._end(now_us, f"{'reset' if reset else 'closed'} by fault {names_of(exchange)}", reset=reset)
+
+    def _fail(self, error: WireError, side: str, now_us: int) -> None:
+        if error.side is None:
+            error.side = "client" if side == "client" else "broker"
+        self._commands.wire_error(error)
+        self._commands.record(ConnectionEvent("wire_error", self.connection, now_us, f"{error.side}: {error.reason}"))
+        self._end(now_us, f"{error.side} broke the protocol: {error.reason}")
+
+    def _end(self, now_us: int, reason: str, *, reset: bool = False) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._response_open is not None:
+            self._commands.record(self._response_open)
+        for exchange in self._inflight:
+            if exchange.is_copy:
+                continue
+            if exchange.outcome == "answered":
+                exchange.outcome = "no_response"
+            self._commands.record(exchange)
+        self._commands.record(ConnectionEvent("disconnect", self.connection, now_us, reason))
+        if reset:
+            self._commands.reset(reason)
+        else:
+            self._commands.close(reason)
+
+
+def names_of(exchange: Exchange) -> str:
+    """The rules that touched this exchange."""
+    return ", ".join(hit.rule_name for hit in exchange.hits)
