@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from random import Random
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from faults.actions import Close, Reset
 from faults.base import Connection
@@ -65,6 +65,7 @@ class Proxy:
         self._table = Handling(None)
         self._directory = Directory(settings.listen, settings.broker_ports, self._serve)
         self._links: dict[int, Link] = {}
+        self.transports: set[asyncio.BaseTransport] = set()
         self._accepted = 0
         self._hands_over = False
         self._capture_reads = False  # bodies, and so counts the errors in them
@@ -146,8 +147,11 @@ class Proxy:
             link.session.gone(self.clock.now_us(), "the proxy stopped")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_DRAIN_S):
-                while self._links:
+                while self._links or self.transports:
                     await asyncio.sleep(0.01)
+        for transport in list(self.transports):
+            cast(asyncio.Transport, transport).abort()  # the other side doesn't take part in closing TLS
+        await asyncio.sleep(0)
         await self.stop_capture()
 
     @property
@@ -561,6 +565,7 @@ class Passage:
         self._proxy = proxy
         self._server = server
         self.clock = proxy.clock
+        self.transports = proxy.transports
         self.opened = proxy.opened
         self.closed = proxy.closed
         self.record = proxy.record

@@ -49,6 +49,7 @@ class Hub(Protocol):
     """What all connections of one proxy share; ``server.Proxy`` is it."""
 
     clock: Clock
+    transports: set[asyncio.BaseTransport]  # all that are not closed yet: TLS takes its time over it
 
     def new_session(self, connection: Connection, link: "Link") -> Session: ...
     def opened(self, link: "Link") -> None: ...
@@ -118,6 +119,7 @@ class Link(asyncio.Protocol):
         self.connection.principal = subject(client.get_extra_info("peercert"))
         self.local_host = (client.get_extra_info("sockname") or ("127.0.0.1",))[0]
         _tune(client)
+        self.hub.transports.add(client)
         self.hub.opened(self)
         verdict, hits = self.hub.on_connect(self.connection, self.now_us())
         self.hub.record(ConnectionEvent("connect", self.connection, self.now_us(), self.connection.listener, hits))
@@ -147,6 +149,8 @@ class Link(asyncio.Protocol):
         return self._half_closes
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self.client is not None:
+            self.hub.transports.discard(self.client)
         self.client = None
         if isinstance(exc, ConnectionResetError) and self.broker is not None and not self._over:
             _reset(self.broker)
@@ -417,6 +421,7 @@ class BrokerSide(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._link.broker = cast(asyncio.Transport, transport)
         _tune(self._link.broker)
+        self._link.hub.transports.add(self._link.broker)
 
     def data_received(self, data: bytes) -> None:
         self._link.session.broker_bytes(data, self._link.now_us())
@@ -428,6 +433,8 @@ class BrokerSide(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         link = self._link
+        if link.broker is not None:
+            link.hub.transports.discard(link.broker)
         link.broker = None
         if isinstance(exc, ConnectionResetError):
             link.session.gone(link.now_us(), "the broker reset the connection", reset=True)
@@ -491,6 +498,7 @@ class SideConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         _tune(self._transport)
+        self._link.hub.transports.add(self._transport)
         if self._over:
             self._transport.close()
             return
@@ -528,6 +536,8 @@ class SideConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.resume_writing()
+        if self._transport is not None:
+            self._link.hub.transports.discard(self._transport)
         self._gone("it closed the connection" if exc is None else _text(exc))
 
     def pause_writing(self) -> None:

@@ -156,7 +156,7 @@ async def test_a_fault_is_switched_off_and_on(browser: Browser, controlled: Cont
 @pytest.mark.kafka
 async def test_an_incident_is_started_by_a_click(browser: Browser, kafka: KafkaCluster) -> None:
     """sarama-hang refuses four Produce requests of the topic it names: a real producer has to try five times."""
-    kafka.create_topic("orders")
+    kafka.create_topic("orders", partitions=2)  # as the capture's page has it, on the same Kafka
     async with serve_controls(kafka.bootstrap) as controlled:
         producer = AIOKafkaProducer(bootstrap_servers=str(controlled.proxy.listen), retry_backoff_ms=20)
         await producer.start()
