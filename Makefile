@@ -23,7 +23,7 @@ demo: $(INSTALLED)
 
 test: lint
 	@sh scripts/test-tools.sh
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q --durations=20
 
 # Builds take longer than a test may without being suspected of hanging.
 test-clients: $(INSTALLED)
