@@ -51,7 +51,9 @@ def test_the_examples_incident_passes_too(tmp_path: Path) -> None:
 
 def test_a_rule_that_never_struck_fails_the_test(tmp_path: Path, kafka: KafkaCluster) -> None:
     """In front of brokers that are there already, as the command line or the configuration names them."""
-    (tmp_path / "pytest.ini").write_text(f"[pytest]\nnotleader_kafka = {kafka.bootstrap}\n")
+    (tmp_path / "pytest.ini").write_text(
+        f"[pytest]\nasyncio_default_fixture_loop_scope = function\nnotleader_kafka = {kafka.bootstrap}\n"
+    )
     (tmp_path / "test_it.py").write_text(
         "import pytest\n\n"
         "@pytest.fixture\n"
