@@ -135,11 +135,11 @@ def is_refused(port: int) -> bool:
 async def everything(bootstrap: str) -> set[str]:
     """Every value in the topic, read from the brokers themselves."""
     found = set()
-    async with AIOKafkaConsumer(bootstrap_servers=bootstrap) as consumer:
+    # "earliest" rather than a seek: assigning begins a reset of its own, which may overtake the seek.
+    async with AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         partitions = [TopicPartition("steady", index) for index in range(6)]
         consumer.assign(partitions)
         ends = await consumer.end_offsets(partitions)
-        await consumer.seek_to_beginning(*partitions)
         while [partition for partition in partitions if await consumer.position(partition) < ends[partition]]:
             for records in (await consumer.getmany(timeout_ms=1000)).values():
                 found.update(record.value.decode() for record in records)
