@@ -16,7 +16,11 @@ async def main(argv: list[str]) -> None:
     settings = arguments(argv, {"bootstrap": "?", "client_id": "?", "topics": "?"})
     recorder = Recorder(settings["client_id"], f"aiokafka {aiokafka.__version__}", client_id=settings["client_id"])
     consumer = aiokafka.AIOKafkaConsumer(
-        bootstrap_servers=settings["bootstrap"], client_id=settings["client_id"], fetch_max_wait_ms=100
+        bootstrap_servers=settings["bootstrap"],
+        client_id=settings["client_id"],
+        fetch_max_wait_ms=100,
+        # Rather than a seek: assigning begins a reset of its own, to the end, which may overtake the seek.
+        auto_offset_reset="earliest",
     )
     await consumer.start()
     try:
@@ -26,7 +30,6 @@ async def main(argv: list[str]) -> None:
             for partition in consumer.partitions_for_topic(topic) or await known(consumer, topic)
         ]
         consumer.assign(places)
-        await consumer.seek_to_beginning(*places)
         ends = await consumer.end_offsets(places)
         while any([await consumer.position(place) < ends[place] for place in places]):
             for place, records in (await consumer.getmany(timeout_ms=200)).items():
