@@ -7,13 +7,13 @@ Batches that the application builds itself (`send_batch`) have no record of thei
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import aiokafka
 
-from recorders.lines import Lines, id_in, key_hash, named, returned
+from recorders.lines import Consumed, Lines, key_hash, named, returned
 
 
 def recorded(client: Any, file: str | Path, *, name: str | None = None, budget_ms: int | None = None) -> Any:
@@ -97,22 +97,20 @@ class RecordedProducer(_Recorded):
 class RecordedConsumer(_Recorded):
     """An AIOKafkaConsumer that writes down each record it hands out, and each commit."""
 
-    _reached: dict[Any, int]
-
     def __init__(self, client: Any, lines: Lines) -> None:
         super().__init__(client, lines)
-        self._reached = {}
+        self._consumed = Consumed(lines)
 
     async def getone(self, *partitions: Any) -> Any:
         """As AIOKafkaConsumer.getone."""
         record = await self._client.getone(*partitions)
-        self._got([record])
+        self._consumed.got([record])
         return record
 
     async def getmany(self, *partitions: Any, timeout_ms: int = 0, max_records: int | None = None) -> Any:
         """As AIOKafkaConsumer.getmany."""
         batches = await self._client.getmany(*partitions, timeout_ms=timeout_ms, max_records=max_records)
-        self._got(record for records in batches.values() for record in records)
+        self._consumed.got(record for records in batches.values() for record in records)
         return batches
 
     def __aiter__(self) -> AsyncIterator[Any]:
@@ -120,39 +118,18 @@ class RecordedConsumer(_Recorded):
 
     async def __anext__(self) -> Any:
         record = await anext(self._client)
-        self._got([record])
+        self._consumed.got([record])
         return record
 
     async def commit(self, offsets: Mapping[Any, Any] | None = None) -> None:
         """As AIOKafkaConsumer.commit; without `offsets` these are the places after the last records handed out."""
-        if offsets is None:
-            mine = self._client.assignment()
-            places = {place: at for place, at in self._reached.items() if place in mine}
-        else:
-            places = {place: at if isinstance(at, int) else at[0] for place, at in offsets.items()}
-        lines = [
-            self._lines.called("commit", topic=place.topic, partition=place.partition, offset=at)
-            for place, at in places.items()
-        ]
+        places = (
+            None if offsets is None else {place: at if isinstance(at, int) else at[0] for place, at in offsets.items()}
+        )
+        lines = self._consumed.committing(places, self._client.assignment)
         try:
             await self._client.commit(offsets)
         except Exception as error:
-            for line in lines:
-                self._lines.failed(line, error)
+            self._consumed.settle(lines, error)
             raise
-        for line in lines:
-            self._lines.ok(line)
-
-    def _got(self, records: Iterable[Any]) -> None:
-        told = []
-        for record in records:
-            self._reached[aiokafka.TopicPartition(record.topic, record.partition)] = record.offset + 1
-            told.append(
-                {
-                    "message_id": id_in(record.headers),
-                    "topic": record.topic,
-                    "partition": record.partition,
-                    "offset": record.offset,
-                }
-            )
-        self._lines.got(told)
+        self._consumed.settle(lines)

@@ -5,13 +5,13 @@ Recorded are `send`, `poll`, iteration, `commit` and `commit_async`; anything el
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import kafka
 
-from recorders.lines import Lines, id_in, key_hash, named, returned
+from recorders.lines import Consumed, Lines, key_hash, named, returned
 
 
 def recorded(client: Any, file: str | Path, *, name: str | None = None, budget_ms: int | None = None) -> Any:
@@ -77,12 +77,12 @@ class RecordedConsumer(_Recorded):
 
     def __init__(self, client: Any, lines: Lines) -> None:
         super().__init__(client, lines)
-        self._reached: dict[Any, int] = {}
+        self._consumed = Consumed(lines)
 
     def poll(self, *args: Any, **kwargs: Any) -> Any:
         """As KafkaConsumer.poll."""
         batches = self._client.poll(*args, **kwargs)
-        self._got(record for records in batches.values() for record in records)
+        self._consumed.got(record for records in batches.values() for record in records)
         return batches
 
     def __iter__(self) -> Iterator[Any]:
@@ -90,7 +90,7 @@ class RecordedConsumer(_Recorded):
 
     def __next__(self) -> Any:
         record = next(self._client)
-        self._got([record])
+        self._consumed.got([record])
         return record
 
     def commit(self, offsets: Mapping[Any, Any] | None = None, *args: Any, **kwargs: Any) -> None:
@@ -99,9 +99,9 @@ class RecordedConsumer(_Recorded):
         try:
             self._client.commit(offsets, *args, **kwargs)
         except Exception as error:
-            self._settle(lines, error)
+            self._consumed.settle(lines, error)
             raise
-        self._settle(lines, None)
+        self._consumed.settle(lines)
 
     def commit_async(
         self, offsets: Mapping[Any, Any] | None = None, callback: Callable[[Any, Any], None] | None = None
@@ -110,40 +110,12 @@ class RecordedConsumer(_Recorded):
         lines = self._committing(offsets)
 
         def done(committed: Any, answer: Any) -> None:
-            self._settle(lines, answer if isinstance(answer, Exception) else None)
+            self._consumed.settle(lines, answer if isinstance(answer, Exception) else None)
             if callback is not None:
                 callback(committed, answer)
 
         return self._client.commit_async(offsets, callback=done)
 
     def _committing(self, offsets: Mapping[Any, Any] | None) -> list[dict[str, Any]]:
-        if offsets is None:
-            mine = self._client.assignment()
-            places = {place: at for place, at in self._reached.items() if place in mine}
-        else:
-            places = {place: at.offset for place, at in offsets.items()}
-        return [
-            self._lines.called("commit", topic=place.topic, partition=place.partition, offset=at)
-            for place, at in places.items()
-        ]
-
-    def _settle(self, lines: list[dict[str, Any]], error: Exception | None) -> None:
-        for line in lines:
-            if error is None:
-                self._lines.ok(line)
-            else:
-                self._lines.failed(line, error)
-
-    def _got(self, records: Iterable[Any]) -> None:
-        told = []
-        for record in records:
-            self._reached[kafka.TopicPartition(record.topic, record.partition)] = record.offset + 1
-            told.append(
-                {
-                    "message_id": id_in(record.headers),
-                    "topic": record.topic,
-                    "partition": record.partition,
-                    "offset": record.offset,
-                }
-            )
-        self._lines.got(told)
+        places = None if offsets is None else {place: at.offset for place, at in offsets.items()}
+        return self._consumed.committing(places, self._client.assignment)

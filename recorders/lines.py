@@ -12,7 +12,7 @@ import os
 import threading
 import time
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,47 @@ class Lines:
         # One write per call: appended whole, whoever else appends.
         if lines:
             os.write(self._file, "".join(json.dumps(line) + "\n" for line in lines).encode())
+
+
+class Consumed:
+    """What a consumer handed out, and so what a commit that names no offsets commits.
+
+    A place is a topic and a partition, as the clients' TopicPartition is; a record has the attributes that aiokafka's
+    and kafka-python's have.
+    """
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self._reached: dict[tuple[str, int], int] = {}
+
+    def got(self, records: Iterable[Any]) -> None:
+        """These were handed out."""
+        told = []
+        for record in records:
+            self._reached[record.topic, record.partition] = record.offset + 1
+            place = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
+            told.append({"message_id": id_in(record.headers), **place})
+        self._lines.got(told)
+
+    def committing(
+        self, offsets: Mapping[tuple[str, int], int] | None, assigned: Callable[[], Container[tuple[str, int]]]
+    ) -> list[dict[str, Any]]:
+        """A commit begins, of these offsets or of all that was handed out of what is assigned: its lines."""
+        if offsets is None:
+            mine = assigned()
+            offsets = {place: at for place, at in self._reached.items() if place in mine}
+        return [
+            self._lines.called("commit", topic=topic, partition=partition, offset=at)
+            for (topic, partition), at in offsets.items()
+        ]
+
+    def settle(self, lines: Iterable[dict[str, Any]], error: Exception | None = None) -> None:
+        """How the commit of these lines ended."""
+        for line in lines:
+            if error is None:
+                self._lines.ok(line)
+            else:
+                self._lines.failed(line, error)
 
 
 def returned(line: dict[str, Any]) -> None:
