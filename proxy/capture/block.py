@@ -22,6 +22,19 @@ pack_part: Final = Struct(f"{PART_NUMBERS}q").pack
 """template, base sequence, number of records, their bytes, base offset"""
 NONE: Final = -(1 << 63)
 
+WHAT: Final = (
+    "api_key",
+    "api_name",
+    "api_version",
+    "outcome",
+    "error_code",
+    "throttle_time_ms",
+    "transactional_id",
+    "group_id",
+    "acks",
+    "detail",
+)
+"""What the values of a :class:`What` are, in order."""
 Who = tuple[Any, ...]
 """connection_id, client_addr, listener, node_id, client_id, client_software_name, client_software_version, principal"""
 Template = tuple[Any, ...]
@@ -41,9 +54,7 @@ class What:
     __slots__ = ("index", "partitions", "values")
 
     def __init__(self, values: tuple[Any, ...], partitions: list[dict[str, Any]] | None = None) -> None:
-        """``values``: api_key, api_name, api_version, outcome, error_code, throttle_time_ms, transactional_id,
-        group_id, acks, detail.
-        """
+        """``values`` of the columns WHAT."""
         self.values = values
         self.partitions = partitions
         self.index = -1  # in the table at hand, once it is in it

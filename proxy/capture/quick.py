@@ -12,7 +12,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any, Final
 
-from proxy.capture.block import ALL_TOLD, NONE, Block, Tables, Template, What, pack_numbers, pack_part
+from proxy.capture.block import ALL_TOLD, NONE, WHAT, Block, Tables, Template, What, pack_numbers, pack_part
 from proxy.capture.passing import Passing
 from proxy.capture.redaction import NOTHING, Redaction
 from proxy.capture.rows import API_NAMES, COLUMNS, PARTITION_FIELDS, Level, Row, TopicIds
@@ -41,23 +41,7 @@ _MOST_KNOWN: Final = 4096
 _MOST_WHOS: Final = 16_384
 _MOST_TEMPLATES: Final = 65_536
 _JOINED_BYTES: Final = 256 << 10
-_WHAT: Final = tuple(
-    map(
-        COLUMNS.index,
-        (
-            "api_key",
-            "api_name",
-            "api_version",
-            "outcome",
-            "error_code",
-            "throttle_time_ms",
-            "transactional_id",
-            "group_id",
-            "acks",
-            "detail",
-        ),
-    )
-)
+_WHAT: Final = tuple(map(COLUMNS.index, WHAT))
 _NAMELESS: Final[dict[str, Any]] = dict.fromkeys(PARTITION_FIELDS)
 _PARTITIONS: Final = COLUMNS.index("partitions")
 _FLEXIBLE_PRODUCE: Final = range(9, 14)

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from proxy.capture.block import ALL_TOLD, NONE, NUMBERS, PART_NUMBERS, Block, flat
+from proxy.capture.block import ALL_TOLD, NONE, NUMBERS, PART_NUMBERS, WHAT, Block, flat
 from proxy.capture.rows import Row
 
 PARTITION = pa.struct(
@@ -123,18 +123,6 @@ _WHO = (
     "client_software_version",
     "principal",
 )
-_WHAT = (
-    "api_key",
-    "api_name",
-    "api_version",
-    "outcome",
-    "error_code",
-    "throttle_time_ms",
-    "transactional_id",
-    "group_id",
-    "acks",
-    "detail",
-)
 _TEMPLATE = (
     "topic",
     "topic_id",
@@ -164,7 +152,7 @@ def batch_of_block(block: Block, run_id: str, proxy_id: str, seed: int) -> pa.Re
     whos, places = _used(numbers[0], block.tables.whos)
     columns |= _spread(EXCHANGE, _WHO, whos, places)
     whats, places = _used(numbers[1], block.tables.whats)
-    columns |= _spread(EXCHANGE, _WHAT, [what.values for what in whats], places)
+    columns |= _spread(EXCHANGE, WHAT, [what.values for what in whats], places)
     columns["exchange_seq"] = numbers[2]
     columns["correlation_id"] = numbers[3].cast(pa.int32())
     columns["request_at_us"] = numbers[4]

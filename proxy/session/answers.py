@@ -220,11 +220,7 @@ class Answers(Conversation):
         exchange.broker_responded_at_us = now_us
         if exchange.outcome == "no_response":
             exchange.outcome = "answered"
-        decision = exchange.decision
-        asks_plan = bool(exchange.flags & handling.RESPONSE_BODY) or (
-            decision is not None and bool(decision.on_response)
-        )
-        if not asks_plan and exchange.api_key not in _READ_ANSWERS:
+        if not _asks_plan(exchange) and exchange.api_key not in _READ_ANSWERS:
             self._answer(exchange, self._with_addresses(exchange, whole), now_us)
             return
         assert exchange.request is not None
@@ -249,12 +245,9 @@ class Answers(Conversation):
     def _judge(self, exchange: Exchange, response: Response, whole: bytes, now_us: int) -> None:
         """Let the faults and the rewriting see an answer; ``whole`` is its frame, empty where it has to be encoded."""
         request, decision = response.request, exchange.decision
-        asks_plan = bool(exchange.flags & handling.RESPONSE_BODY) or (
-            decision is not None and bool(decision.on_response)
-        )
         body: Body | None = None
         exchange.actions = deque()
-        if asks_plan:
+        if _asks_plan(exchange):
             after = self._plan.on_response(self.connection, request, response, decision or NOTHING, now_us)
             exchange.hits += after.hits
             for action in after.actions:
@@ -384,6 +377,12 @@ class Answers(Conversation):
             self._client_deaf = exchange.afterwards == "silence"
         self._pause_broker()
         self._end_if_drained(now_us)
+
+
+def _asks_plan(exchange: Exchange) -> bool:
+    """Whether the plan has to see the answer to this exchange."""
+    decision = exchange.decision
+    return bool(exchange.flags & handling.RESPONSE_BODY) or (decision is not None and bool(decision.on_response))
 
 
 def _encoded(codec: Codec, exchange: Exchange, body: Body) -> bytes:
