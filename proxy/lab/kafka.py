@@ -167,15 +167,20 @@ class KafkaCluster:
         replication_factor: int | None = None,
         config: Mapping[str, str] | None = None,
     ) -> None:
-        """Create a topic and wait until every partition has a leader; an existing topic is left as it is."""
+        """Create a topic and wait until every partition's leader serves it; an existing topic is left as it is."""
         factor = replication_factor or min(3, len(self.nodes))
         port = self._any_running().client_port
         probe.create_topic(HOST, port, topic, partitions=partitions, replication_factor=factor, config=config or {})
-        wanted = {(topic, index) for index in range(partitions)}
-        self._until(
-            lambda view: all(view.leaders.get(key, -1) >= 0 for key in wanted),
-            f"topic {topic} has no leader on every partition",
-        )
+
+        def served(view: probe.ClusterView) -> bool:
+            led: dict[int, list[int]] = {}
+            for index in range(partitions):
+                led.setdefault(view.leaders.get((topic, index), -1), []).append(index)
+            return led.keys() <= view.brokers.keys() and all(
+                probe.leads(*view.brokers[node_id], topic, indexes) for node_id, indexes in led.items()
+            )
+
+        self._until(served, f"topic {topic} has no leader on every partition")
 
     def leader(self, topic: str, partition_index: int) -> int:
         """The node id that leads a partition now, -1 for none."""

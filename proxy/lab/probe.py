@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from proxy.lab.errors import LabError
 
-_METADATA, _FIND_COORDINATOR, _CREATE_TOPICS, _INIT_PRODUCER_ID = 3, 10, 19, 22
+_LIST_OFFSETS, _METADATA, _FIND_COORDINATOR, _CREATE_TOPICS, _INIT_PRODUCER_ID = 2, 3, 10, 19, 22
 _TOPIC_ALREADY_EXISTS = 36
 
 
@@ -91,6 +91,25 @@ def create_topic(
         code, message = answer.int16(), answer.string()
         if code not in (0, _TOPIC_ALREADY_EXISTS):
             raise ProbeError(f"topic {topic} was not created: error {code} {message or ''}".rstrip())
+
+
+def leads(host: str, port: int, topic: str, indexes: Collection[int], *, timeout_s: float = 5.0) -> bool:
+    """Whether the broker answers for all these partitions as their leader.
+
+    Metadata names a new partition's leader a moment before that broker serves it; until then it answers
+    NOT_LEADER_OR_FOLLOWER, which a test would take for a fault.
+    """
+    body = struct.pack(">ii", -1, 1) + _string(topic) + struct.pack(">i", len(indexes))
+    body += b"".join(struct.pack(">iq", index, -1) for index in indexes)
+    answer = _Reader(_ask(host, port, _LIST_OFFSETS, 1, body, timeout_s))
+    serves = True
+    for _ in range(answer.int32()):
+        answer.string()
+        for _ in range(answer.int32()):
+            answer.int32()  # partition_index
+            serves &= answer.int16() == 0
+            answer.skip(16)  # timestamp, offset
+    return serves
 
 
 def _ask(host: str, port: int, api_key: int, api_version: int, body: bytes, timeout_s: float) -> bytes:
