@@ -80,7 +80,7 @@ TEXTS = [
     *(f"{name}.list.element" for name in ("fault_names", "fault_kinds")),
     *(f"partitions.list.element.{field.name}" for field in PARTITION if pa.types.is_string(field.type)),
 ]
-# Times and counters grow by little from row to row.
+# Times, counters and sizes differ by little from row to row.
 GROWING = [
     "connection_id",
     "exchange_seq",
@@ -89,6 +89,9 @@ GROWING = [
     "forwarded_at_us",
     "broker_responded_at_us",
     "response_at_us",
+    "request_bytes",
+    "response_bytes",
+    "seed",
 ]
 # What readers prune row groups by.
 ASKED_FOR = ["request_at_us", "event", "api_name", "client_id", "group_id", "error_code", "outcome"]
