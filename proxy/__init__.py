@@ -10,8 +10,7 @@ The way of a frame, left to right; each name is a module of this package or of `
 broker, and what they share: the fault plan, the broker directory, the capture.
 """
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # as mypy knows it; `typing` itself takes as long to import as Python takes to start
 if TYPE_CHECKING:
     from proxy.server import Proxy as Proxy
 

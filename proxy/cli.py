@@ -68,7 +68,7 @@ def analyze(context: typer.Context) -> None:
 
 @app.command()
 def check(
-    file: Annotated[Path, typer.Argument(help="A config file of `notleader run`.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A config file of `notleader run`, or an incident.")],
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
     """Validate a config or incident file: exit 0, or every problem with its path."""

@@ -126,7 +126,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
     kafka: Annotated[list[Endpoint], BeforeValidator(_endpoints), PlainSerializer(lambda v: [str(e) for e in v])] = (
-        Field(description="Bootstrap addresses of the real cluster, tried in order: HOST:PORT[,HOST:PORT…].")
+        Field(description="Bootstrap addresses of the real cluster, tried in order. Needed, here or in the file.")
     )
     listen: OneEndpoint = Field(
         default=Endpoint("127.0.0.1", 9092),
@@ -137,12 +137,13 @@ class Settings(BaseModel):
     )
     admin_token: str | None = Field(
         default=None,
-        description="Bearer token the HTTP API asks for; needed when it listens beyond loopback.",
+        description="Bearer token the HTTP API asks for; needed when it listens beyond loopback. On a command line "
+        "every user of the machine can read it: NOTLEADER_TOKEN is the better place.",
         json_schema_extra={"secret": True},
     )
     admin_hosts: Annotated[list[str], BeforeValidator(_names)] = Field(
         default_factory=list,
-        description="Further names by which the HTTP API may be called, as the Host header has them: NAME[,NAME…].",
+        description="Further names by which the HTTP API may be called, as the Host header has them.",
     )
     traces: str | None = Field(
         default=None,
@@ -203,7 +204,9 @@ class Settings(BaseModel):
         default_factory=lambda: secrets.randbelow(2**31),
         description="Seed of every random decision; drawn and recorded when absent.",
     )
-    connect_timeout_ms: int = Field(default=10_000, gt=0, description="How long connecting to a broker may take.")
+    connect_timeout_ms: int = Field(
+        default=10_000, gt=0, description="How long connecting to a broker may take, in ms."
+    )
     max_frame_bytes: int = Field(
         default=100 << 20, ge=1 << 10, description="A longer request or answer closes its connection."
     )
@@ -228,7 +231,9 @@ class Settings(BaseModel):
     )
     tls_kafka_verify: bool = Field(default=True, description="Check the brokers' certificates and names.")
     relay_sasl_mechanism: SaslMechanism | None = Field(
-        default=None, description="How the proxy itself authenticates where it relays to a leader that was moved."
+        default=None,
+        description="How the proxy itself authenticates where it relays to a leader that was moved: PLAIN, "
+        "SCRAM-SHA-256 or SCRAM-SHA-512.",
     )
     relay_sasl_username: str = Field(default="", description="As whom; what is relayed is done in this name.")
     relay_sasl_password_file: Path | None = Field(default=None, description="File with that user's password.")

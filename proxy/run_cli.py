@@ -31,14 +31,35 @@ errors = Console(stderr=True)
 _FILE_ONLY = {"faults", "steps"}
 _PLAIN_TYPES = (int, float, bool)
 _WATCH_S = 1.0
+_UNITS = {"s": "SECONDS", "ms": "MS", "bytes": "BYTES"}
+_PANELS = {
+    "admin": "HTTP API, traces and logs",
+    "traces": "HTTP API, traces and logs",
+    "log": "HTTP API, traces and logs",
+    "capture": "Recording",
+    "tls": "TLS",
+    "relay": "Authentication where the proxy relays",
+}
+_METAVARS = {
+    "kafka": "HOST:PORT[,…]",
+    "listen": "HOST:PORT",
+    "admin": "HOST:PORT",
+    "admin_token": "TOKEN",
+    "admin_hosts": "NAME[,…]",
+    "traces": "URL",
+    "broker_ports": "PORT[,…]",
+    "advertise": "HOST",
+    "capture": "DIR|URL",
+    "capture_level": "LEVEL",
+    "capture_redact": "RULE[,…]",
+    "capture_spool": "DIR",
+    "relay_sasl_mechanism": "MECHANISM",
+}
 
 
 def _option(name: str, field: FieldInfo) -> inspect.Parameter:
     """The command line's view of one setting; absent unless the user names it."""
-    plain = next((kind for kind in _PLAIN_TYPES if field.annotation is kind), str)
-    default = ""
-    if field.default not in (PydanticUndefined, None):
-        default = f" [default: {field.default}]"
+    plain = next((kind for kind in _PLAIN_TYPES if kind in _types(field)), str)
     flag = "--" + name.replace("_", "-")
     if plain is bool:
         flag += "/--no" + flag[1:]
@@ -46,36 +67,56 @@ def _option(name: str, field: FieldInfo) -> inspect.Parameter:
         plain | None,  # type: ignore[valid-type]
         typer.Option(
             flag,
-            help=f"{field.description or ''}{default}",
+            help=f"{field.description}{_default(field)}",
             show_default=False,
-            metavar=_metavar(name, field, plain),
+            metavar=_metavar(name, field),
+            rich_help_panel="Switches" if plain is bool else _PANELS.get(name.partition("_")[0], "Proxy"),
         ),
     ]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
-def _metavar(name: str, field: FieldInfo, plain: type) -> str:
-    if plain is bool:
+def _types(field: FieldInfo) -> tuple[object, ...]:
+    """What the setting may be, None included."""
+    return get_args(field.annotation) or (field.annotation,)
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.default
+    if value in (PydanticUndefined, None, "", False):
         return ""
-    if plain is not str:
-        return "N"
-    text = str(field.annotation)
-    if "Endpoint" in text:
-        return "HOST:PORT"
-    if isinstance(field.annotation, type) and issubclass(field.annotation, Enum):
-        return "|".join(member.value for member in field.annotation)
-    if "Path" in text:
-        return "DIR"
-    if name == "capture":
-        return "DIR|URL"
-    return "TEXT" if get_args(field.annotation) == () and "Level" not in text else "VALUE"
+    if value is True:
+        return " Default: yes."
+    if isinstance(value, float):
+        value = f"{value:g}"
+    if isinstance(value, int) and value >= 1 << 20:
+        return f" Default: {value} ({value >> 20} MiB)."
+    return f" Default: {value}."
+
+
+def _metavar(name: str, field: FieldInfo) -> str:
+    """What to write after a flag: nothing, a unit, choices, or the kind of thing that is named."""
+    kinds = _types(field)
+    if bool in kinds:
+        return ""
+    if name in _METAVARS:
+        return _METAVARS[name]
+    for kind in kinds:
+        if isinstance(kind, type) and issubclass(kind, Enum):
+            return "|".join(member.value for member in kind)
+    if Path in kinds:
+        return "FILE"
+    unit = name.rpartition("_")[2]
+    return _UNITS.get(unit, "N" if int in kinds else "NAME")
 
 
 def run(**options: Any) -> None:
     """Put the proxy in front of a Kafka cluster and serve until SIGINT or SIGTERM.
 
     Every flag is also an environment variable (NOTLEADER_KAFKA, NOTLEADER_LISTEN, …) and a key of the
-    --config file, which also takes `faults:` and `steps:`.
+    --config file, which also takes `faults:` and `steps:`. SIGHUP, or a change of that file, has it read again.
+
+    Example: notleader run --kafka localhost:9092 --listen localhost:19092 --config faults.yaml
     """
     as_json, file = options.pop("json"), options.pop("config")
     verbose = options.pop("verbose")

@@ -45,7 +45,8 @@ FilterText = Annotated[
 FilterOption = Annotated[str, typer.Option("--filter", metavar="FILTER", help="Only rows that this filter accepts.")]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON on stdout and nothing else there.")]
 Spool = Annotated[
-    Path | None, typer.Option("--spool", help="Of a remote capture: where its unfinished segments are.", hidden=True)
+    Path | None,
+    typer.Option("--spool", metavar="DIR", help="Of a remote capture: where its unfinished segments are.", hidden=True),
 ]
 
 capture_app = typer.Typer(
@@ -89,7 +90,9 @@ def list_segments(
 def show(
     where: Where,
     filter_text: FilterText = "",
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Rows shown at most; 0 for all.")] = 200,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=0, help="Rows shown at most; 0 for all.")
+    ] = 200,
     spool: Spool = None,
     as_json: AsJson = False,
 ) -> None:
@@ -144,14 +147,21 @@ def tail(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Of a folder: go on with what is recorded.")] = False,
     count: Annotated[
         int | None,
-        typer.Option("--lines", "-n", min=0, help="Of a folder: so many rows at first. Of a proxy: end after them."),
+        typer.Option(
+            "--lines", "-n", metavar="N", min=0, help="Of a folder: so many rows at first. Of a proxy: end after them."
+        ),
     ] = None,
     admin: Annotated[
         str, typer.Option("--admin", envvar="NOTLEADER_ADMIN", metavar="HOST:PORT", help="The proxy's admin address.")
     ] = "127.0.0.1:8474",
     token: Annotated[
         str | None,
-        typer.Option("--token", envvar=["NOTLEADER_TOKEN", "NOTLEADER_ADMIN_TOKEN"], help="The token it wants."),
+        typer.Option(
+            "--token",
+            envvar=["NOTLEADER_TOKEN", "NOTLEADER_ADMIN_TOKEN"],
+            metavar="TOKEN",
+            help="The token it wants, if any.",
+        ),
     ] = None,
     spool: Spool = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document per line and row.")] = False,
@@ -231,7 +241,9 @@ def to_faults(
     where: Where,
     file: Annotated[str, typer.Argument(metavar="FILE", help="The YAML file to write, - for stdout.")],
     filter_text: FilterOption = "",
-    slow_ms: Annotated[float, typer.Option("--slow-ms", min=1, help="Answers slower than this become delays.")] = 500.0,
+    slow_ms: Annotated[
+        float, typer.Option("--slow-ms", metavar="MS", min=1, help="Answers slower than this become delays.")
+    ] = 500.0,
     spool: Spool = None,
     as_json: AsJson = False,
 ) -> None:

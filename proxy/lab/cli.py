@@ -29,11 +29,14 @@ _USUAL_PORT = 9092
 
 @kafka_app.command("up")
 def kafka_up(
-    version: Annotated[str, typer.Option(help="Kafka's version, whole or its beginning: 3.9, 4, 4.1, 4.3.1.")] = "4",
-    nodes: Annotated[int, typer.Option(min=1, max=9, help="How many brokers.")] = 1,
+    version: Annotated[
+        str, typer.Option(metavar="VERSION", help="Kafka's version, whole or its beginning: 3.9, 4, 4.1, 4.3.1.")
+    ] = "4",
+    nodes: Annotated[int, typer.Option(metavar="N", min=1, max=9, help="How many brokers.")] = 1,
     port: Annotated[
         int | None,
         typer.Option(
+            metavar="PORT",
             min=1,
             max=65535,
             help="The first broker's port; others follow. Default: 9092 or any free one.",
@@ -78,7 +81,8 @@ def _print(described: ClusterRecord, as_json: bool) -> None:
 @kafka_app.command("down")
 def kafka_down(
     port: Annotated[
-        int | None, typer.Option(help="Only the cluster whose first broker has this port. Default: all.")
+        int | None,
+        typer.Option(metavar="PORT", help="Only the cluster whose first broker has this port. Default: all."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
@@ -97,8 +101,10 @@ def kafka_down(
 
 
 def demo(
-    incident: Annotated[str, typer.Argument(help="An incident's name, or a file with one.")] = "leader-lost",
-    out: Annotated[Path, typer.Option(help="Where the run's folder, named by the time, goes.")] = Path(
+    incident: Annotated[
+        str, typer.Argument(metavar="NAME|FILE", help="An incident's name, or a file with one.")
+    ] = "leader-lost",
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the run's folder, named by the time, goes.")] = Path(
         "notleader-demo"
     ),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,

@@ -35,7 +35,7 @@ def incident_ls(
 
 @incident_app.command("show")
 def incident_show(
-    name: Annotated[str, typer.Argument(help="An incident's name, or a file with one.")],
+    name: Annotated[str, typer.Argument(metavar="NAME|FILE", help="An incident's name, or a file with one.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """Tell one incident: what happened, the faults, the clients, and what the verdict has to be."""
@@ -54,15 +54,22 @@ def incident_show(
 
 @incident_app.command("run")
 def incident_run(
-    name: Annotated[str, typer.Argument(help="An incident's name, or a file with one.")],
+    name: Annotated[str, typer.Argument(metavar="NAME|FILE", help="An incident's name, or a file with one.")],
     client: Annotated[
         str | None, typer.Option(metavar="FAMILY[@VERSION]", help="Only the runs with this client (and version).")
     ] = None,
     form: Annotated[
-        str | None, typer.Option(help="Another length of the story, say with the timeouts of the report; see `show`.")
+        str | None,
+        typer.Option(
+            metavar="FORM", help="Another length of the story, say with the timeouts of the report; see `show`."
+        ),
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Run all of it that often, on one Kafka, and count.")] = 1,
-    out: Annotated[Path, typer.Option(help="Where the run's folder, named by the time, goes.")] = Path("out"),
+    rounds: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Run all of it that often, on one Kafka, and count.")
+    ] = 1,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the run's folder, named by the time, goes.")] = Path(
+        "out"
+    ),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """Run an incident with the affected client and its controls; exit 1 when one behaves other than it is told.

@@ -25,9 +25,9 @@ def matrix(
     incidents: Annotated[
         str, typer.Option(metavar="X,Y", help="Only these. Default: all that have a world for other clients.")
     ] = "",
-    out: Annotated[Path, typer.Option(help="Cells and pages; what is done there is not done again.")] = Path(
-        "out/matrix"
-    ),
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Cells and pages; what is done there is not done again.")
+    ] = Path("out/matrix"),
     again: Annotated[bool, typer.Option("--again", help="Run the cells that are done, too.")] = False,
     pages_only: Annotated[bool, typer.Option("--pages-only", help="Run nothing: pages of what is there.")] = False,
     list_only: Annotated[bool, typer.Option("--list", help="Print the clients and incidents, and end.")] = False,

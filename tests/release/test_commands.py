@@ -105,6 +105,31 @@ def test_completion(installed: Path, tmp_path: Path, shell: str) -> None:
     assert "fault" in out, os.linesep.join(out)
 
 
+INTERRUPTS = """
+import os, signal, sys
+left = None
+
+def interrupt(event, arguments):
+    global left
+    if event == "import" and left is None and arguments[0] in ("proxy.cli", "proxy.run_cli"):
+        left = int(os.environ["INTERRUPT_AT"])
+    if event == "import" and left is not None:
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.addaudithook(interrupt)
+"""
+
+
+@pytest.mark.parametrize("imports", [0, 1, 20, 200])
+@pytest.mark.parametrize("words", ["run --kafka 127.0.0.1:1 --listen 127.0.0.1:0", "fault kinds", "check x"])
+def test_an_interrupt_while_it_is_imported_is_silent(installed: Path, tmp_path: Path, words: str, imports: int) -> None:
+    (tmp_path / "sitecustomize.py").write_text(INTERRUPTS)
+    env = {"PYTHONPATH": str(tmp_path), "INTERRUPT_AT": str(imports)}
+    assert notleader(installed, *words.split(), folder=tmp_path, env=env) == (-signal.SIGINT, "", "")
+
+
 @pytest.fixture(scope="module")
 def runners(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The `bin` of an environment with pipx and uv."""
