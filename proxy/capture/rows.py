@@ -242,8 +242,7 @@ class Rows:
             facts = self._facts(exchange)
         request_frame = response_frame = None
         if self._keeps_frames:
-            request_frame = self._whole(exchange.request)
-            response_frame = self._whole(exchange.response)
+            request_frame, response_frame = _kept(exchange.request), _kept(exchange.response)
         return (
             self.run_id,
             self.proxy_id,
@@ -283,12 +282,6 @@ class Rows:
             response_frame,
         )
 
-    def _whole(self, kept: Kept) -> bytes | None:
-        if isinstance(kept, Passing):
-            self.lost_frames += 1
-            return None
-        return None if kept is None else _frame(kept)
-
     def _facts(self, exchange: Exchange) -> "_Facts":
         """What the bodies say."""
         facts = _Facts()
@@ -297,6 +290,9 @@ class Rows:
                 facts.detail = "body not read: too large to be kept"
             else:
                 self._read(exchange, facts)
+        if self._keeps_frames and (lost := _too_large(exchange)):
+            self.lost_frames += len(lost)
+            facts.detail = facts.detail or f"too large to be kept: the frame of the {' and of the '.join(lost)}"
         return facts
 
     def _skim(self, exchange: Exchange, facts: "_Facts") -> bool:
@@ -523,12 +519,22 @@ def _faults(hits: Iterable[Hit]) -> tuple[list[str], list[str], str | None]:
     return names, kinds, phase
 
 
+def _kept(frame: Kept) -> bytes | None:
+    return None if frame is None or isinstance(frame, Passing) else _frame(frame)
+
+
 def _frame(frame: Kept) -> bytes:
     assert frame is not None
     assert not isinstance(frame, Passing)
     if isinstance(frame, bytes):
         return frame
     return b"".join(frame) if isinstance(frame, list) else bytes(frame)
+
+
+def _too_large(exchange: Exchange) -> list[str]:
+    """Which of its frames went by without being kept."""
+    frames = (("request", exchange.request), ("answer", exchange.response))
+    return [name for name, kept in frames if isinstance(kept, Passing)]
 
 
 def _key(entry: PartitionEntry) -> tuple[Any, int]:
