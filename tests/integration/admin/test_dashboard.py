@@ -81,11 +81,11 @@ async def test_a_fault_added_by_click_changes_what_a_client_sees(browser: Browse
 
             await page.get_by_label("Topic", exact=True).fill("clicked")
             await page.get_by_label("Seconds without a leader").fill("0.7")
+            started = loop.time()
             await page.get_by_role("button", name="Depose").click()
             await expect(page.get_by_role("region", name="Elections")).to_contain_text("clicked-0")
-            started = loop.time()
             await producer.send_and_wait("clicked", b"3")
-            assert loop.time() - started >= 0.3
+            assert loop.time() - started >= 0.7
 
             await page.get_by_role("button", name="Remove slow").click()
             await expect(page.get_by_text("No faults: the proxy tells the truth.")).to_be_visible()

@@ -135,17 +135,17 @@ async def test_a_quota_is_a_figure_and_a_channel_that_is_muted_or_not(
 ) -> None:
     topic = f"quota-{muted}".lower()
     kafka.create_topic(topic, partitions=1)
-    rule = {"name": "t", "kind": "throttle", "throttle_time_ms": 800, "match": {"api_key": "Produce"}}
+    rule = {"name": "t", "kind": "throttle", "throttle_time_ms": 2500, "match": {"api_key": "Produce"}}
     async with proxy_for(kafka.bootstrap) as proxy, producer(proxy, 15_000) as sender:
         await sender.send_and_wait(topic, b"v", partition=0)
         add(proxy, muted=muted, **rule)
-        await sender.send_and_wait(topic, b"v", partition=0)
         started = time.monotonic()
+        await sender.send_and_wait(topic, b"v", partition=0)
         await sender.send_and_wait(topic, b"v", partition=0)
         waited = time.monotonic() - started
         assert proxy.plan.get("t").hits == 1
     # This client takes no notice of the figure: it waits only where it isn't heard.
-    assert (waited > 0.6) is muted
+    assert (waited > 2.5) is muted
 
 
 async def test_every_broker_is_dead_for_who_is_at_work(kafka: KafkaCluster, proxy_for: ProxyFor) -> None:

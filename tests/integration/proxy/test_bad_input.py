@@ -23,11 +23,11 @@ NOTLEADER = [sys.executable, "-m", "proxy"]
 
 
 async def exchange(address: Endpoint, sent: bytes) -> bytes:
-    """What comes back for these bytes until the other side closes, or for half a second."""
+    """What comes back for these bytes until the other side closes, or half a minute."""
     reader, writer = await asyncio.open_connection(*address)
     try:
         writer.write(sent)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             return await reader.read(1000)
     except ConnectionResetError:
         return b""

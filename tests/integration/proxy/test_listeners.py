@@ -32,11 +32,11 @@ async def directory() -> AsyncIterator[Directory]:
     await asyncio.gather(*tasks)
 
 
-async def greeting(listener: Listener) -> bytes:
-    async with asyncio.timeout(1):
+async def greeting(listener: Listener, timeout_s: float = 30) -> bytes:
+    async with asyncio.timeout(timeout_s):
         reader, writer = await asyncio.open_connection(*listener.address)
     try:
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(timeout_s):
             return await reader.readexactly(5)
     finally:
         writer.close()
@@ -59,7 +59,7 @@ async def test_a_listener_through_all_its_fates_and_back(directory: Directory) -
             await greeting(listener)
         await become("silent")
         with pytest.raises(TimeoutError):
-            await greeting(listener)
+            await greeting(listener, timeout_s=1)
         await become("open")
         assert await greeting(listener) == b"hello"
     assert listener.port == entry.listen_port
