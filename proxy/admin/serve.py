@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
 from collections.abc import Generator, Iterable
 from typing import Final
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from proxy.admin.app import create_app
 from proxy.admin.exposition import sample_loop_lag
@@ -19,6 +21,19 @@ from proxy.admin.toxics.engine import ToxicProxies
 
 _MAX_CONNECTIONS: Final = 256
 _GRACE_S: Final = 1
+_OFFER: Final = re.compile(rb"(?<=\r\n)upgrade: *h2c\r\n", re.IGNORECASE)  # a body is JSON: it has no such line
+
+
+class _Http(HttpToolsProtocol):
+    """HTTP without the offer to change to HTTP/2, which Java's `HttpClient` makes with its first request.
+
+    A server may ignore an offer (RFC 9110, section 7.8), but httptools takes it for accepted and drops the body.
+    """
+
+    def data_received(self, data: bytes) -> None:
+        if b"h2c" in data:
+            data = _OFFER.sub(b"", data, 1)
+        super().data_received(data)
 
 
 class _Uvicorn(uvicorn.Server):
@@ -74,7 +89,7 @@ class AdminServer:
             guarded,
             lifespan="off",
             ws="none",
-            http="httptools",
+            http=_Http,
             interface="asgi3",
             log_config=None,
             log_level="warning",

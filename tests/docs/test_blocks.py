@@ -21,7 +21,7 @@ from proxy.cli import app
 from proxy.config import ConfigError, load
 from tests.docker.image import PROJECT
 
-HOW_TO, BLOCKS = "tests/docs/test_how_to.py", "tests/docs/test_blocks.py"
+HOW_TO, RECIPES = "tests/docs/test_how_to.py", "tests/docs/test_testcontainers.py"
 RUN = {
     ("CONTRIBUTING.md", "python"): "tests/faults/test_contributing.py",
     ("CONTRIBUTING.md", "sh"): "tests/faults/test_contributing.py",
@@ -30,6 +30,9 @@ RUN = {
     ("docs/how-to/ci-leader-election.md", "sh"): HOW_TO,
     ("docs/how-to/capture-in-ci.md", "sh"): HOW_TO,
     ("docs/how-to/move-from-toxiproxy.md", "sh"): HOW_TO,
+    ("docs/how-to/testcontainers.md", "go"): RECIPES,
+    ("docs/how-to/testcontainers.md", "java"): RECIPES,
+    ("docs/how-to/testcontainers.md", "python"): RECIPES,
     ("docs/see-what-your-client-does.md", "console"): "tests/integration/capture/test_docs.py",
 }
 _ENGINE = "wants a container engine: the Dockerfiles, the entry points and docker/sbom.sh are run by tests/docker"
@@ -50,9 +53,6 @@ NOT_RUN = {
     ("docs/how-to/monitoring.md", "yaml"): "Prometheus' own configuration: parsed here",
     ("docs/how-to/pytest.md", "python"): _EXCERPT,
     ("docs/how-to/sidecar.md", "sh"): _CLUSTER,
-    ("docs/how-to/testcontainers.md", "go"): _ENGINE,
-    ("docs/how-to/testcontainers.md", "java"): _ENGINE,
-    ("docs/how-to/testcontainers.md", "python"): _ENGINE,
     ("docs/lab.md", "python"): _EXCERPT,
     ("docs/live-analysis.md", "sh"): "parsed here; tests/spark_analysis runs it",
     ("docs/recorders.md", "go"): _OF_RECORDERS,

@@ -37,6 +37,15 @@ async def test_it_says_where_it_listens_and_answers_there(controlled: Controlled
         assert "process_resident_memory_bytes" in (await client.get("/metrics")).text
 
 
+async def test_who_offers_http_2_is_answered_all_the_same(controlled: Controlled) -> None:
+    """As Java's HttpClient does it."""
+    offer = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAEAAEAAAAIAAAAB"}
+    async with api(controlled) as client:
+        answer = await client.post("/v1/faults", headers=offer, json={"kind": "close"})
+        assert answer.status_code == 201, answer.text
+        assert len((await client.get("/v1/faults", headers=offer)).json()) == 1
+
+
 async def test_a_port_in_use_is_an_os_error(controlled: Controlled) -> None:
     second = AdminServer(controlled.proxy, "127.0.0.1", controlled.admin.port)
     with pytest.raises(OSError, match="in use"):

@@ -1,0 +1,3 @@
+module notleader.test/check
+
+go 1.23.0
