@@ -279,6 +279,7 @@ class Plan:
     ) -> Decision:
         """What to do with the answer to a request that was decided with `decision` (also when that was NOTHING)."""
         self.elections.advance(now_us)
+        self.standing.advance(now_us)
         actions: list[Action] = []
         hits: tuple[Hit, ...] = ()
         rewritten: Body | None = None
@@ -288,8 +289,8 @@ class Plan:
             hits = tuple(self.touch(*touch, "after_broker") for touch in touched if touch[0] not in known)
             rewritten = told if told is not response.body else None
         for rule, partitions in decision.on_response:
-            if rule is None:
-                continue
+            if rule is None or (isinstance(rule.fault, StandingFault) and not self.standing.is_in_force(rule)):
+                continue  # what stood when the request came may have ended before its answer
             context = self.context(rule, connection, request, now_us)
             context.response = response
             context.hit_partitions = partitions

@@ -222,6 +222,24 @@ def test_broker_down_before_anything_is_known_is_told_from_the_first_answer() ->
     assert leaders(again) == [(-1, 7), (-1, 6), (-1, 6)]
 
 
+@pytest.mark.parametrize("way", ["its time is over", "it was removed", "it was switched off"])
+def test_an_answer_that_comes_after_the_end_of_broker_down_brings_nothing_of_it_back(way: str) -> None:
+    plan = knowing_plan(fault(name="down", kind="broker_down", node_id=1, trigger={"for_ms": 1000}))
+    asked = metadata()
+    decision = plan.on_request(connection(), asked, 0)
+    assert plan.elections.leader("orders", 0) is None
+    if way == "it was removed":
+        plan.remove("down")
+    elif way == "it was switched off":
+        plan.switch("down", False)
+    late = plan.on_response(connection(), asked, response(asked, metadata_answer()), decision, 1_000_000)
+    for action in late.actions:
+        assert isinstance(action, RewriteResponse)
+        assert leaders(action.body) == [(1, 6)] * 3
+    assert plan.elections.leader("orders", 0) == 1
+    assert plan.elections.list(1_000_000) == ()
+
+
 @pytest.mark.parametrize("later", ["hold", "pass"])
 def test_a_lost_answer_holds_back_the_later_ones_or_not(later: str) -> None:
     for document in ({"kind": "drop_response", "later": later}, {"kind": "drop_request", "later": later}):
