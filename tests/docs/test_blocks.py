@@ -22,7 +22,10 @@ from proxy.config import ConfigError, load
 from tests.docker.image import PROJECT
 
 HOW_TO, RECIPES = "tests/docs/test_how_to.py", "tests/docs/test_testcontainers.py"
+README = "tests/docs/test_readme.py"
 RUN = {
+    ("README.md", "console"): README,
+    ("docs/live-analysis.md", "sh"): README,
     ("CONTRIBUTING.md", "python"): "tests/faults/test_contributing.py",
     ("CONTRIBUTING.md", "sh"): "tests/faults/test_contributing.py",
     ("docs/tutorial.md", "sh"): HOW_TO,
@@ -40,8 +43,8 @@ _CLUSTER = "wants a Kubernetes cluster: the manifests are checked against its sc
 _EXCERPT = "an excerpt: programs of this form are run whole by tests/docs/test_examples.py"
 _OF_RECORDERS = "an excerpt of an application that already has its Kafka client"
 NOT_RUN = {
-    ("README.md", "console"): "make demo and make test are run by CI itself; the commands are parsed here, and are "
-    "those of the tutorial",
+    ("README.md", "console"): README,
+    ("docs/live-analysis.md", "sh"): README,
     ("README.md", "yaml"): "checked here as a config file",
     ("docs/analysis.md", "json"): "an example of a line: parsed here",
     ("docs/embedding.md", "python"): _EXCERPT,
@@ -54,7 +57,6 @@ NOT_RUN = {
     ("docs/how-to/pytest.md", "python"): _EXCERPT,
     ("docs/how-to/sidecar.md", "sh"): _CLUSTER,
     ("docs/lab.md", "python"): _EXCERPT,
-    ("docs/live-analysis.md", "sh"): "parsed here; tests/spark_analysis runs it",
     ("docs/recorders.md", "go"): _OF_RECORDERS,
     ("docs/recorders.md", "properties"): _OF_RECORDERS,
     ("docs/recorders.md", "python"): _OF_RECORDERS,

@@ -1,0 +1,15 @@
+"""A Kafka for the commands and examples that don't start one of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from proxy.lab.kafka import KafkaCluster
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[KafkaCluster]:
+    with KafkaCluster("4") as cluster:
+        yield cluster
