@@ -85,7 +85,7 @@ def test_it_serves_is_healthy_and_ends_with_0(proxy_image: Image, kafka: KafkaCl
         assert said == ["startup_complete", *["producer_send_success"] * 3, "shutdown_complete"], err
 
         os.kill(process_one(process), signal.Signals[proxy_image.stage.settings["STOPSIGNAL"]])
-        _, err = process.communicate(timeout=10)
+        _, err = process.communicate(timeout=60)
         assert process.returncode == 0, err
     segments = list((volume / "traffic").rglob("*.parquet"))
     assert segments

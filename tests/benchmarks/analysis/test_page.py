@@ -11,7 +11,9 @@ GIB = 1 << 30
 
 
 def measured(what: str, size: int, seconds: float) -> Measured:
-    return Measured(what, size, size + size // 100, size * 50, seconds, 3.0, GIB, GIB, 2 * GIB, 1_000_000, "2g")
+    return Measured(
+        what, size, size + size // 100, size * 50, seconds, 3.0, 2 * seconds, GIB, GIB, 2 * GIB, 1_000_000, "2g"
+    )
 
 
 RESULTS = [
@@ -24,7 +26,7 @@ RESULTS = [
 
 def test_cost_per_exchange_is_relative_to_the_smallest_of_its_kind() -> None:
     rows = table(RESULTS).splitlines()[2:]
-    assert [row.split("|")[4].strip() for row in rows] == ["x 1.00", "x 1.20", "x 1.00", "x 1.00"]
+    assert [row.split("|")[5].strip() for row in rows] == ["x 1.00", "x 1.20", "x 1.00", "x 1.00"]
     assert "2.0 GiB" in rows[0]
 
 

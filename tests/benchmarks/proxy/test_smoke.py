@@ -26,7 +26,7 @@ def program() -> Path:
 
 
 def ask(port: int, frame: bytes) -> bytes:
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         client.sendall(pack(">i", len(frame)) + frame)
         reader = client.makefile("rb")
         return reader.read(unpack(">i", reader.read(4))[0])
@@ -67,10 +67,10 @@ def test_the_load_sends_requests_that_kafka_could_read(program: Path, workload: 
         argv = [str(program), "run", f"-target={target}", f"-workload={workload}", "-bytes=4096"]
         load = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            server.settimeout(10)
+            server.settimeout(60)
             connection, _ = server.accept()
             with connection, connection.makefile("rb") as reader:
-                connection.settimeout(10)
+                connection.settimeout(60)
                 asked = Request(reader.read(unpack(">i", reader.read(4))[0]))
                 assert asked.header.api_key == ApiKey.ApiVersions
                 connection.sendall(pack(">ii", 4, asked.header.correlation_id))

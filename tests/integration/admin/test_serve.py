@@ -26,7 +26,7 @@ NOTLEADER = [sys.executable, "-m", "proxy"]
 
 
 def api(controlled: Controlled, **options: Any) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=controlled.url, trust_env=False, timeout=10, **options)
+    return httpx.AsyncClient(base_url=controlled.url, trust_env=False, timeout=60, **options)
 
 
 async def test_it_says_where_it_listens_and_answers_there(controlled: Controlled) -> None:

@@ -33,7 +33,7 @@ async def until_error(work: Awaitable[object]) -> float:
     """How long a client believes in something that is never answered, in seconds."""
     started = time.monotonic()
     try:
-        async with asyncio.timeout(25):
+        async with asyncio.timeout(60):
             await work
     except (KafkaError, OSError) as error:
         if isinstance(error, TimeoutError) and error.errno is None:

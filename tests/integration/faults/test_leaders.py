@@ -229,13 +229,13 @@ async def test_another_broker_leads_while_one_of_three_is_powered_off(
     async with (
         proxy_for(kafka3.bootstrap) as proxy,
         AIOKafkaProducer(
-            bootstrap_servers=str(proxy.listen), request_timeout_ms=1500, metadata_max_age_ms=500
+            bootstrap_servers=str(proxy.listen), request_timeout_ms=3000, metadata_max_age_ms=500
         ) as producer,
     ):
         assert (await producer.send_and_wait(topic, b"before", partition=0)).offset == 0
         add(proxy, name="off", kind="broker_down", node_id=gone, how="powered_off", election_ms=300)
         during = None
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             while during is None:
                 # This client doesn't look for another leader while it sends: its user has to ask again.
                 with contextlib.suppress(KafkaError):
@@ -243,7 +243,7 @@ async def test_another_broker_leads_while_one_of_three_is_powered_off(
         assert (during.offset, proxy.plan.elections.leader(topic, 0) == gone) == (1, False)
         assert gone not in {broker.nodeId for broker in producer.client.cluster.brokers()}
         remove(proxy, "off")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert (await producer.send_and_wait(topic, b"after", partition=0)).offset == 2
         assert proxy.plan.elections.leader(topic, 0) == gone
 
@@ -288,7 +288,7 @@ async def test_a_rolling_restart_can_be_one_of_power_cuts(kafka3: KafkaCluster, 
         dark = {"kind": "rolling_restart", "how": "powered_off", "down_ms": 60_000, "election_ms": 100}
         add(proxy, name="roll", match={"node_id": gone}, **dark)
         during = None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while during is None:
                 with contextlib.suppress(KafkaError):
                     during = await producer.send_and_wait(topic, b"during", partition=0)

@@ -82,7 +82,7 @@ async def test_a_reader_gets_what_its_filter_accepts_and_a_gap_for_what_it_misse
     writer.start()
     with writer.subscribe(compile_filter("exchange_seq >= 5"), limit=3) as queue:
         writer.write([exchange(number) for number in range(10)])
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not queue.full():
                 await asyncio.sleep(0.01)
             assert [queue.get_nowait()["exchange_seq"] for _ in range(3)] == [5, 6, 7]
