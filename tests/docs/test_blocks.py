@@ -43,8 +43,6 @@ _CLUSTER = "wants a Kubernetes cluster: the manifests are checked against its sc
 _EXCERPT = "an excerpt: programs of this form are run whole by tests/docs/test_examples.py"
 _OF_RECORDERS = "an excerpt of an application that already has its Kafka client"
 NOT_RUN = {
-    ("README.md", "console"): README,
-    ("docs/live-analysis.md", "sh"): README,
     ("README.md", "yaml"): "checked here as a config file",
     ("docs/analysis.md", "json"): "an example of a line: parsed here",
     ("docs/embedding.md", "python"): _EXCERPT,
@@ -71,9 +69,11 @@ class Block(NamedTuple):
     text: str
 
 
+PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / "docs").rglob("*.md"))]
+
+
 def blocks() -> Iterator[Block]:
-    pages = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / "docs").rglob("*.md"))]
-    for page in pages:
+    for page in PAGES:
         found = re.findall(r"^ *```(\w+)[^\n]*\n(.*?)^ *```$", page.read_text(), flags=re.MULTILINE | re.DOTALL)
         for language, text in found:
             yield Block(page.relative_to(PROJECT).as_posix(), language, text)
@@ -149,6 +149,20 @@ def check(words: list[str]) -> None:
 def test_commands_are_those_that_there_are(block: Block) -> None:
     for words in commands(block.text):
         check(words)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_told_in_passing_are_those_that_there_are(page: Path) -> None:
+    """In blocks without a language, and in the text."""
+    text = page.read_text()
+    fences = re.findall(r"^ *```([^\n]*)\n(.*?)^ *```$", text, flags=re.MULTILINE | re.DOTALL)
+    told = [block for language, block in fences if not language]
+    text = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    told += [one.replace("\n", " ") for one in re.findall(r"`(notleader [^`|]+)`", text)]
+    for block in told:
+        for words in commands(re.sub(r" #.*", "", block)):
+            if words[-1] not in ("--help", "incident", "fault"):
+                check(words)
 
 
 def test_a_command_that_is_not_there_is_found() -> None:
