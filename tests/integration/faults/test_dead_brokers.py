@@ -28,7 +28,7 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-def producer(proxy: Proxy, timeout_ms: int = 1000, **options: Any) -> AIOKafkaProducer:
+def producer(proxy: Proxy, timeout_ms: int = 3000, **options: Any) -> AIOKafkaProducer:
     return AIOKafkaProducer(
         bootstrap_servers=str(proxy.listen), request_timeout_ms=timeout_ms, retry_backoff_ms=50, **options
     )

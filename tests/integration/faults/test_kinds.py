@@ -221,7 +221,7 @@ async def test_a_damaged_batch_is_not_appended(kafka: KafkaCluster, proxy_for: P
         # For an unknown codec brokers have no error: they say one that is retried, or that the checksum is wrong.
         refused = contextlib.suppress(KafkaError) if part == "compression" else pytest.raises(KafkaError)
         with refused:
-            await produced(proxy, topic, 1, request_timeout_ms=1500)
+            await produced(proxy, topic, 1, request_timeout_ms=3000)
         assert proxy.plan.get("p").hits == 1
         ((_, offset),) = await produced(proxy, topic, 1)
         assert offset == 0 or part == "compression"

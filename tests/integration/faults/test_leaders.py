@@ -281,7 +281,7 @@ async def test_a_rolling_restart_can_be_one_of_power_cuts(kafka3: KafkaCluster, 
     async with (
         proxy_for(kafka3.bootstrap) as proxy,
         AIOKafkaProducer(
-            bootstrap_servers=str(proxy.listen), request_timeout_ms=700, metadata_max_age_ms=200
+            bootstrap_servers=str(proxy.listen), request_timeout_ms=3000, metadata_max_age_ms=200
         ) as producer,
     ):
         assert (await producer.send_and_wait(topic, b"before", partition=0)).offset == 0

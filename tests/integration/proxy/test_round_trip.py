@@ -109,7 +109,7 @@ async def test_a_dropped_answer_is_an_error_to_the_client_and_a_record_in_the_lo
     rule = {"kind": "drop_response", "match": {"api_key": "Produce"}}
     async with proxy_for(kafka.bootstrap, faults=[rule]) as proxy:
         with pytest.raises(RequestTimedOutError):
-            await produced(proxy, "dropped", 1, request_timeout_ms=700)
+            await produced(proxy, "dropped", 1, request_timeout_ms=3000)
         assert await consumed(proxy, "dropped", 1) == [b"v0"]
 
 
