@@ -83,7 +83,11 @@ class Quick:
         self._tables = Tables()
         self._block = Block(self._tables)
         self._whos: dict[tuple[int, str | None, str | None], int] = {}
+        self._latest: dict[
+            int, tuple[str | None, str | None, int]
+        ] = {}  # of each connection: client id, principal, who
         self._plain: dict[tuple[int, str], int] = {}
+        self._plainly_answered: dict[int, int] = {}
         self._short: dict[tuple[int, bytes, bytes], What] = {}
         self._long: dict[tuple[int, bytes], tuple[bytes, What]] = {}
         self._seen: dict[tuple[Any, ...], int] = {}
@@ -118,9 +122,10 @@ class Quick:
         api_key = exchange.api_key
         count = ALL_TOLD
         if not self._reads_bodies or exchange.request is None:
-            what = self._plain.get((api_key << 8 | exchange.api_version, exchange.outcome), -1)
+            api = api_key << 8 | exchange.api_version
+            what = self._plainly_answered.get(api, -1) if exchange.outcome == "answered" else -1
             if what < 0:
-                what = self._plainly(exchange)
+                what = self._plainly(api, exchange)
         elif api_key in _SKIMMED:
             found = self._lane(exchange) if api_key == _PRODUCE else None
             if found is None:
@@ -139,12 +144,17 @@ class Quick:
                 self._count_error(api_key, known.values[4])
             what = known.index
         connection = exchange.connection
-        who = self._whos.get((connection.connection_id, exchange.client_id, connection.principal))
-        if who is None or api_key == _API_VERSIONS:
-            who = self._who(exchange)
+        latest = self._latest.get(connection.connection_id)
+        if (
+            latest is None
+            or latest[0] is not exchange.client_id
+            or latest[1] is not connection.principal
+            or api_key == _API_VERSIONS
+        ):
+            latest = self._who(exchange)
         self._block.numbers.append(
             pack_numbers(
-                who,
+                latest[2],
                 what,
                 exchange.seq,
                 exchange.correlation_id,
@@ -159,29 +169,36 @@ class Quick:
         )
         return True
 
-    def _who(self, exchange: Exchange) -> int:
+    def _who(self, exchange: Exchange) -> tuple[str | None, str | None, int]:
         connection = exchange.connection
-        place = len(self._tables.whos)
-        self._whos[connection.connection_id, exchange.client_id, connection.principal] = place
-        hide = self._redaction.field
-        self._tables.whos.append(
-            (
-                connection.connection_id,
-                hide("client_addr", connection.client_addr),
-                connection.listener,
-                connection.node_id,
-                hide("client_id", exchange.client_id or connection.client_id),
-                hide("client_software_name", connection.client_software_name),
-                hide("client_software_version", connection.client_software_version),
-                hide("principal", connection.principal),
+        key = connection.connection_id, exchange.client_id, connection.principal
+        place = self._whos.get(key)
+        if place is None or exchange.api_key == _API_VERSIONS:
+            place = self._whos[key] = len(self._tables.whos)
+            hide = self._redaction.field
+            self._tables.whos.append(
+                (
+                    connection.connection_id,
+                    hide("client_addr", connection.client_addr),
+                    connection.listener,
+                    connection.node_id,
+                    hide("client_id", exchange.client_id or connection.client_id),
+                    hide("client_software_name", connection.client_software_name),
+                    hide("client_software_version", connection.client_software_version),
+                    hide("principal", connection.principal),
+                )
             )
-        )
-        return place
+        latest = self._latest[connection.connection_id] = exchange.client_id, connection.principal, place
+        return latest
 
-    def _plainly(self, exchange: Exchange) -> int:
+    def _plainly(self, api: int, exchange: Exchange) -> int:
         """An exchange of which nothing was kept but its header."""
-        what = self._plain[exchange.api_key << 8 | exchange.api_version, exchange.outcome] = len(self._tables.whats)
-        self._tables.whats.append(What(_values(exchange)))
+        what = self._plain.get((api, exchange.outcome))
+        if what is None:
+            what = self._plain[api, exchange.outcome] = len(self._tables.whats)
+            self._tables.whats.append(What(_values(exchange)))
+        if exchange.outcome == "answered":
+            self._plainly_answered[api] = what
         return what
 
     def _known(self, exchange: Exchange) -> What | None:
