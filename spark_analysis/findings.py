@@ -106,7 +106,7 @@ def cases(tables: Tables, options: Options, checks: list[Check]) -> DataFrame:
     """Every CASE of `checks`; those that ask one history row at a time share one pass over it."""
     frames = [check.cases(tables, options) for check in checks if not isinstance(check, HistoryCheck)]
     by_row: list[Column] = [
-        check.case_of_row(options, tables.end_of_scope(options)) for check in checks if isinstance(check, HistoryCheck)
+        check.case_of_row(options, tables.end_of_run()) for check in checks if isinstance(check, HistoryCheck)
     ]
     if by_row:
         noticed = F.filter(F.array(*by_row), lambda c: c.isNotNull())

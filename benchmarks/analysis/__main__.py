@@ -20,12 +20,13 @@ from rich.console import Console
 from benchmarks.analysis.cluster import ClusterError, standalone
 from benchmarks.analysis.page import Measured, page, table
 from benchmarks.proxy.report import machine
+from spark_analysis.io import size_bytes
 
 _TREE = Path(__file__).resolve().parents[2]
 _PAGE = _TREE / "docs" / "analysis-at-scale.md"
 _IMAGES = _TREE / "docs" / "images"
 _MASTER_PORT = 17077
-WHAT = ("analysis", "cluster", "spark", "duckdb", "small heap")
+WHAT = ("analysis", "even", "cluster", "small heap", "spark", "duckdb")
 
 
 def main(
@@ -45,30 +46,26 @@ def main(
     kept = out / "results.json"
     results: list[Measured] = [Measured(**row) for row in json.loads(kept.read_text())] if kept.exists() else []
     for size in (int(text) for text in sizes.split(",")):
-        wanted = [each for each in what.split(",") if not any(r.what == each and r.size == size for r in results)]
-        if not wanted:
-            continue
-        folder = out / str(size)
-        capture, outcomes = folder / "capture", folder / "outcomes"
-        about = {"capture": str(capture), "outcomes": str(outcomes), "memory": memory, "input_bytes": 1 << 30}
-        if not (folder / "planted.json").exists():
-            console.print(f"{size:,} exchanges: generating")
-            made = _job({**about, "what": "generate", "exchanges": size, "out": str(folder / "logs")}, console)
-            (folder / "planted.json").write_text(json.dumps(made["planted"]))
-        planted = json.loads((folder / "planted.json").read_text())
-        input_bytes = sum(
-            file.stat().st_size for part in (capture, outcomes) for file in part.rglob("*") if file.is_file()
-        )
-        about |= {"input_bytes": input_bytes}
-        for each in wanted:
+        for each in what.split(","):
+            if any(row.what == each and row.size == size for row in results):
+                continue
+            folder = out / (f"{size}-even" if each == "even" else f"{size}")
+            planted = _generated(folder, size, skewed=each != "even", console=console)
             console.print(f"{size:,} exchanges: {each}")
-            job = {**about, "what": each, "out": str(folder / each.replace(" ", "-"))}
-            if each == "small heap":
-                job |= {"what": "analysis", "memory": small}
+            capture, outcomes = folder / "capture", folder / "outcomes"
+            input_bytes = size_bytes([str(capture), str(outcomes)])
+            job = {
+                "what": each if each in ("spark", "duckdb") else "analysis",
+                "capture": str(capture),
+                "outcomes": str(outcomes),
+                "memory": small if each == "small heap" else memory,
+                "input_bytes": input_bytes,
+                "out": str(folder / each.replace(" ", "-")),
+            }
             if each == "cluster":
                 try:
                     with standalone(folder / "cluster-logs", _MASTER_PORT, memory=memory) as url:
-                        told = _job({**job, "what": "analysis", "master": url}, console)
+                        told = _job({**job, "master": url}, console)
                 except ClusterError as error:
                     console.print(f"benchmarks.analysis: {error}", markup=False)
                     raise typer.Exit(2) from error
@@ -83,6 +80,7 @@ def main(
                     input_bytes=input_bytes,
                     seconds=told["seconds"],
                     start_s=told.get("start_s", 0.0),
+                    cpu_s=told["cpu_s"],
                     rss_bytes=told["rss_bytes"],
                     shuffled_bytes=told.get("shuffled_bytes", 0),
                     spilled_bytes=told.get("spilled_bytes", 0),
@@ -92,13 +90,26 @@ def main(
             )
             kept.write_text(json.dumps([row._asdict() for row in results], indent=1) + "\n")
         if not keep:
-            shutil.rmtree(folder)
+            for folder in (out / f"{size}", out / f"{size}-even"):
+                shutil.rmtree(folder, ignore_errors=True)
     Console().print(table(results), markup=False, highlight=False)
     if write_page:
         text, plots = page(results, machine(), time.strftime("%Y-%m-%d"))
         for name, plot in plots.items():
             (_IMAGES / name).write_text(plot)
         _PAGE.write_text(text)
+
+
+def _generated(folder: Path, size: int, *, skewed: bool, console: Console) -> dict[str, int]:
+    """What was planted in the capture below `folder`, which is made unless it is there."""
+    known = folder / "planted.json"
+    if not known.exists():
+        console.print(f"{size:,} exchanges: generating")
+        wanted = {"what": "generate", "exchanges": size, "skewed": skewed, "out": str(folder / "logs")}
+        made = _job({**wanted, "capture": str(folder / "capture"), "outcomes": str(folder / "outcomes")}, console)
+        known.write_text(json.dumps(made["planted"]))
+    planted: dict[str, int] = json.loads(known.read_text())
+    return planted
 
 
 def _job(wanted: dict[str, Any], console: Console) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import time
@@ -27,7 +28,10 @@ def main(wanted: dict[str, Any]) -> dict[str, Any]:
     if wanted["what"] == "duckdb":
         started = time.monotonic()
         answer = ask_duckdb(capture, outcomes, threads=2, memory=wanted["memory"])
-        return {"seconds": time.monotonic() - started, "answer": answer, "rss_bytes": _highest_rss("self")}
+        seconds = time.monotonic() - started
+        return {"seconds": seconds, "answer": answer, "rss_bytes": _highest_rss("self"), "cpu_s": time.process_time()}
+    if wanted["what"] == "generate":
+        return {"planted": asdict(generate(wanted["exchanges"], capture, outcomes, skewed=wanted["skewed"]))}
     begun = time.monotonic()
     spark = build_session(
         wanted.get("master"),
@@ -38,9 +42,7 @@ def main(wanted: dict[str, Any]) -> dict[str, Any]:
     start_s = time.monotonic() - begun
     started = time.monotonic()
     told: dict[str, Any] = {}
-    if wanted["what"] == "generate":
-        told["planted"] = asdict(generate(spark, wanted["exchanges"], capture, outcomes))
-    elif wanted["what"] == "spark":
+    if wanted["what"] == "spark":
         told["answer"] = ask_spark(spark, capture, outcomes)
     else:
         analysis = analyze(spark, [capture], [outcomes], out, Options())
@@ -51,28 +53,32 @@ def main(wanted: dict[str, Any]) -> dict[str, Any]:
         }
         told["exchanges"] = analysis.capture.exchanges
         told["report_bytes"] = (Path(out) / "report.html").stat().st_size
-    told |= {"seconds": time.monotonic() - started, "start_s": start_s, **_stages(spark), "rss_bytes": _java_rss(spark)}
+    told |= {"seconds": time.monotonic() - started, "start_s": start_s, **_stages(spark)}
+    java = str(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
+    told |= {"rss_bytes": _highest_rss(java), "cpu_s": _cpu_s(java) + told.pop("executors_cpu_s")}
     spark.stop()
     return told
 
 
-def _stages(spark: SparkSession) -> dict[str, int]:
-    """What all stages together shuffled and spilled, in bytes, and how many tasks that took."""
+def _stages(spark: SparkSession) -> dict[str, float]:
+    """What all stages together shuffled and spilled, in bytes, and the CPU of tasks in other processes."""
     jvm = spark.sparkContext._jvm
     no_quantiles = spark.sparkContext._gateway.new_array(jvm.double, 0)
     store = spark.sparkContext._jsc.sc().statusStore()
     stages = store.stageList(None, False, False, no_quantiles, jvm.java.util.ArrayList())
-    total = {"shuffled_bytes": 0, "spilled_bytes": 0, "tasks": 0}
+    total = {"shuffled_bytes": 0, "spilled_bytes": 0, "executors_cpu_s": 0.0}
+    elsewhere = not spark.sparkContext.master.startswith("local")
     for number in range(stages.size()):
         stage = stages.apply(number)
         total["shuffled_bytes"] += stage.shuffleWriteBytes()
         total["spilled_bytes"] += stage.diskBytesSpilled()
-        total["tasks"] += stage.numCompleteTasks()
+        total["executors_cpu_s"] += stage.executorCpuTime() / 1e9 if elsewhere else 0.0
     return total
 
 
-def _java_rss(spark: SparkSession) -> int:
-    return _highest_rss(str(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()))
+def _cpu_s(process: str) -> float:
+    user, system = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def _highest_rss(process: str) -> int:

@@ -42,10 +42,11 @@ def ask_duckdb(capture: str, outcomes: str, *, threads: int, memory: str) -> dic
     import duckdb
 
     database = duckdb.connect(config={"threads": threads, "memory_limit": f"{memory.removesuffix('g')}GB"})
+    database.execute("set enable_progress_bar = false")
     columns = {field.name: {"string": "VARCHAR", "bigint": "BIGINT", "int": "INTEGER"}[field.dataType.simpleString()]
                for field in OUTCOME.fields}  # fmt: skip
     told = ", ".join(f"'{name}': '{kind}'" for name, kind in columns.items())
-    files = f"read_json('{outcomes}/*.txt', format = 'newline_delimited', columns = {{{told}}})"
+    files = f"read_json('{outcomes}/*.jsonl', format = 'newline_delimited', columns = {{{told}}})"
     database.execute(f"create view sends as select * from {files} where operation = 'send'")
     database.execute(f"create view polls as select * from {files} where operation = 'poll'")
     database.execute(

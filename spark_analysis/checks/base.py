@@ -54,12 +54,15 @@ class Tables:
         """When the last thing that anybody recorded happened."""
         return max(self.capture.last_at_us or 0, self.outcomes.last_at_us or 0)
 
-    def end_of_scope(self, options: Options) -> Column:
-        """When the recording ended that a row's `scope` belongs to."""
-        if not options.by_run or not self.capture.runs:
+    def end_of_run(self) -> Column:
+        """When the run ended that a history row belongs to: by its own word, by its scope, or by when it was called."""
+        runs = self.capture.runs
+        if len(runs) < 2:
             return F.lit(self.end_us)
-        ends = [F.lit(value) for run, _, last in self.capture.runs for value in (run, last)]
-        return F.coalesce(F.create_map(*ends)[F.coalesce("scope", F.lit(""))], F.lit(self.end_us))
+        ends = F.create_map(*[F.lit(value) for run, _, last in runs for value in (run, last)])
+        told = ends[F.coalesce("run_id", "scope", F.lit(""))]
+        in_time = F.filter(F.array(*[F.lit(last) for _, _, last in runs]), lambda last: last >= F.col("called_at_us"))
+        return F.coalesce(told, F.array_min(in_time), F.lit(self.end_us))
 
 
 class Check:

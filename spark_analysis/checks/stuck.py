@@ -41,7 +41,7 @@ class Stuck(Check):
             F.count_if(went_wrong).alias("wrong"),
             F.count_if(~went_wrong).alias("right"),
             last.alias("last"),
-            F.max(F.coalesce("completed_at_us", F.lit(tables.end_us))).alias("until_us"),
+            F.max(F.coalesce("completed_at_us", tables.end_of_run())).alias("until_us"),
         )
         rows = by_client_.filter((F.col("wrong") > 0) & (F.col("right") == 0)).select("*", "last.*")
         return as_cases(

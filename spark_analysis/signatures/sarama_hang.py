@@ -28,8 +28,8 @@ class SaramaHang(Check):
         return tables.outcomes.pending > 0
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        refused = tables.history.filter(is_send() & F.expr(_ALL_REFUSED)).withColumn(
-            "batch", F.get("attempts", F.lit(0))["attempt_id"]
+        refused = tables.history.filter(is_send() & F.expr(_ALL_REFUSED)).withColumns(
+            {"batch": F.get("attempts", F.lit(0))["attempt_id"], "end_us": tables.end_of_run()}
         )
         shown = F.struct("message_id", "operation_id", "fault_names", "fault_kinds", "attempts", "attempt_count")
         rows = (
@@ -38,6 +38,7 @@ class SaramaHang(Check):
                 F.count_if(F.col("outcome") == "pending").alias("pending"),
                 F.count_if(F.col("outcome") == "fail").alias("failed"),
                 F.min("called_at_us").alias("called_at_us"),
+                F.max("end_us").alias("end_us"),
                 F.max_by(shown, F.col("outcome") == "pending").alias("s"),
             )
             .filter((F.col("pending") > 0) & (F.col("pending") + F.col("failed") > 1))
@@ -52,7 +53,7 @@ class SaramaHang(Check):
             "invalid",
             trouble=F.lit("error:6"),
             at_us=F.col("called_at_us"),
-            duration_us=tables.end_of_scope(options) - F.col("called_at_us"),
+            duration_us=F.col("end_us") - F.col("called_at_us"),
             note=note,
         )
 

@@ -12,7 +12,7 @@ from spark_analysis.profile import CaptureProfile, OutcomeProfile
 from spark_analysis.schemas import HISTORY, WIRE, conform
 from spark_analysis.transforms.attempts import trouble, wire
 from spark_analysis.transforms.intervals import join_offsets, overlaps_buckets
-from spark_analysis.transforms.landed import places, places_by_offset
+from spark_analysis.transforms.landed import landed_of, message_key, places, places_by_offset
 
 # From sure to guessed. The first three name one batch; a key may repeat; a time only says "then".
 MATCH_KINDS = ("message_id", "sequence", "offset", "key_hash", "time")
@@ -40,19 +40,22 @@ def build_history(
     options: Options,
 ) -> DataFrame:
     """The HISTORY of `operations` (one row each, `scope` filled); an operation without attempts keeps its row."""
-    said = operations.filter((F.col("operation") != "poll") | F.col("offset").isNull())
-    sends = said.filter(F.col("operation") == "send").select(*_SEND)
-    links = _links(sends, attempts, capture, outcomes, options)
-    named = places(delivered, fetch).withColumnsRenamed({"scope": "p_scope", "message_id": "p_message_id"})
-    rows = said.join(links, "operation_id", "left").join(
-        named,
-        (F.col("message_id") == F.col("p_message_id")) & F.col("scope").eqNullSafe(F.col("p_scope")),
-        "left",
-    )
+    # One shuffle by the message's key serves all: its calls, its attempts and its places meet in one partition.
+    rows = _calls(operations.filter((F.col("operation") != "poll") | F.col("offset").isNull()))
+    if capture.batches_with_ids:
+        rows = rows.join(_carried(attempts), "_key", "left").withColumn("entries", _of_call())
+    else:
+        rows = rows.withColumn("entries", F.lit(None))
+    rows = rows.join(places(delivered, fetch), "_key", "left").withColumn("landed", landed_of(F.col("message_id")))
+    sends = operations.filter(F.col("operation") == "send").select(*_SEND)
+    guessed = _links(sends, attempts, capture, outcomes, options)
+    if guessed is not None:
+        rows = rows.join(guessed, "operation_id", "left")
+        both = F.filter(F.array("entries", "others"), lambda found: found.isNotNull())
+        rows = rows.withColumn("entries", F.flatten(both)).withColumn("entries", _surest("entries"))
     if outcomes.polled and (outcomes.polls_without_ids or outcomes.unnamed_sends):
-        by_offset = places_by_offset(sends, delivered)
-        landed = F.coalesce("landed", "landed_here")
-        rows = rows.join(by_offset, "operation_id", "left").withColumn("landed", landed)
+        rows = rows.join(places_by_offset(sends, delivered), "operation_id", "left")
+        rows = rows.withColumn("landed", F.coalesce("landed", "landed_here"))
     sure = 0 < capture.produce_batches == capture.batches_all_ids
     return _shape(rows, sure)
 
@@ -72,43 +75,82 @@ _SEND = (
 )
 
 
+def _calls(said: DataFrame) -> DataFrame:
+    """`said` with `_key`, which calls of one message share, and when the calls before and after it were."""
+    same = "OVER (PARTITION BY _key, message_id, operation ORDER BY coalesce(called_at_us, completed_at_us))"
+    named = (F.col("operation") == "send") & F.col("message_id").isNotNull()
+    # What has no name must not pile up under one key.
+    keyed = said.withColumn("_key", F.when(named, message_key()).otherwise(F.xxhash64("operation_id")))
+    return keyed.repartition("_key").withColumns(
+        {
+            "_next_called": F.expr(f"lead(coalesce(called_at_us, completed_at_us)) {same}"),
+            "_last_done": F.expr(f"lag(coalesce(completed_at_us, called_at_us)) {same}"),
+        }
+    )
+
+
+def _carried(attempts: DataFrame) -> DataFrame:
+    """`_key` → the attempts whose batch names that message: the header's id makes them sure."""
+    carried = attempts.withColumn("message_id", F.explode("message_ids")).filter(F.col("message_id").isNotNull())
+    rows = _linked(carried, 1).select(message_key().alias("_key"), "message_id", _entry())
+    return (
+        rows.repartition("_key").groupBy("_key").agg(F.collect_list(F.struct("message_id", "entry")).alias("carried"))
+    )
+
+
+def _of_call() -> Column:
+    """Of the attempts that carried a send's id those of this call: an id sent several times is told apart by time."""
+    # The border between two calls is one moment, or an attempt near it would belong to both.
+    begun, ended = F.coalesce("called_at_us", "_last_done"), F.coalesce("completed_at_us", "_next_called")
+    border = F.when(F.col("called_at_us").isNotNull(), F.col("_next_called")).otherwise(ended)
+
+    def its_own(c: Column) -> Column:
+        at = c["entry"]["wire"]["request_at_us"]
+        after = F.col("_last_done").isNull() | (at >= begun)
+        before = F.col("_next_called").isNull() | (at < border)
+        return (c["message_id"] == F.col("message_id")) & after & before
+
+    # A batch names an id once; a proxy that repeats it must not make two attempts of one.
+    return F.array_distinct(F.transform(F.filter("carried", its_own), lambda c: c["entry"]))
+
+
+def _surest(entries: str) -> Column:
+    """Each attempt by its surest match; and a guess beside something sure is noise."""
+    best = F.greatest(F.array_min(F.transform(entries, lambda e: e["rank"])), F.lit(_SURE))
+
+    def surer(e: Column, other: Column) -> Column:
+        return (other["attempt_id"] == e["attempt_id"]) & (other["rank"] < e["rank"])
+
+    few = F.array_distinct(entries)
+    return F.filter(few, lambda e: (e["rank"] <= best) & ~F.exists(entries, lambda other: surer(e, other)))
+
+
 def _links(
     sends: DataFrame,
     attempts: DataFrame,
     capture: CaptureProfile,
     outcomes: OutcomeProfile,
     options: Options,
-) -> DataFrame:
-    """`operation_id` → its attempts in order of time, how they were matched, and whether they were transactional."""
+) -> DataFrame | None:
+    """`operation_id` → `others`, the attempts found without a message id; None when every send and batch has one."""
     every_batch_has_ids = 0 < capture.produce_batches == capture.batches_all_ids
-    found: list[DataFrame] = []
-    if capture.batches_with_ids:
-        found.append(_by_message_id(sends, attempts))
-    if not every_batch_has_ids or outcomes.unnamed_sends:
-        # With ids on every batch, a send that has an id and no match was never on the wire: no guessing.
-        rest = sends.filter(F.col("message_id").isNull()) if every_batch_has_ids else sends
-        by_offset = _by_offset(rest, attempts, options.skew_ms * 1000)
-        found += [by_offset, _by_sequence(by_offset, attempts)]
-        if capture.batches_with_keys:
-            found.append(_by_key(rest, attempts, options.skew_ms * 1000))
-        if capture.faulted:
-            found.append(_by_time(rest, attempts, options))
-    columns = ("operation_id", "attempt_id", "rank", "wire", "transactional")
-    every = reduce(DataFrame.unionByName, [links.select(*columns) for links in found])
-    if len(found) > 1:
-        best = F.min_by(F.struct("wire", "transactional"), "rank").alias("b")
-        every = every.groupBy("operation_id", "attempt_id").agg(F.min("rank").alias("rank"), best).select("*", "b.*")
-    entry = F.struct(F.col("wire.request_at_us"), F.col("attempt_id"), F.col("rank"), F.col("wire"))
-    return (
-        every.groupBy("operation_id")
-        .agg(
-            F.array_sort(F.collect_list(entry)).alias("entries"),
-            F.min("rank").alias("best"),
-            F.max("transactional").alias("transactional"),
-        )
-        # A guess beside something sure is noise.
-        .withColumn("entries", F.expr(f"filter(entries, e -> e.rank <= greatest(best, {_SURE}))"))
-    )
+    if every_batch_has_ids and not outcomes.unnamed_sends:
+        return None
+    # With ids on every batch, a send that has an id and no match was never on the wire: no guessing.
+    rest = sends.filter(F.col("message_id").isNull()) if every_batch_has_ids else sends
+    by_offset = _by_offset(rest, attempts, options.skew_ms * 1000)
+    found = [by_offset, _by_sequence(by_offset, attempts)]
+    if capture.batches_with_keys:
+        found.append(_by_key(rest, attempts, options.skew_ms * 1000))
+    if capture.faulted:
+        found.append(_by_time(rest, attempts, options))
+    every = reduce(DataFrame.unionByName, [links.select("operation_id", _entry()) for links in found])
+    return every.groupBy("operation_id").agg(F.collect_list("entry").alias("others"))
+
+
+def _entry() -> Column:
+    """What is known of one attempt of one send."""
+    return F.struct("attempt_id", "rank", "wire", "transactional").alias("entry")
 
 
 def _linked(rows: DataFrame, rank: int) -> DataFrame:
@@ -131,34 +173,6 @@ def _attempts_as(attempts: DataFrame) -> DataFrame:
 
 def _back(rows: DataFrame) -> DataFrame:
     return rows.withColumns({"outcome": F.col("wire_outcome"), "topic": F.col("a_topic")})
-
-
-def _by_message_id(sends: DataFrame, attempts: DataFrame) -> DataFrame:
-    """Links by the id in the record's header; an id sent several times goes with the call it falls to in time."""
-    key = F.xxhash64("scope", "message_id")
-    same = "OVER (PARTITION BY _key, message_id ORDER BY coalesce(called_at_us, completed_at_us))"
-    named = (
-        sends.filter(F.col("message_id").isNotNull())
-        .withColumn("_key", key)
-        .withColumn("_next_called", F.expr(f"lead(coalesce(called_at_us, completed_at_us)) {same}"))
-        .withColumn("_last_done", F.expr(f"lag(coalesce(completed_at_us, called_at_us)) {same}"))
-    )
-    carried = attempts.withColumn("message_id", F.explode("message_ids")).withColumn("_key", key)
-    # The border between two calls is one moment, or an attempt near it would belong to both.
-    begun, ended = F.coalesce("called_at_us", "_last_done"), F.coalesce("completed_at_us", "_next_called")
-    border = F.when(F.col("called_at_us").isNotNull(), F.col("_next_called")).otherwise(ended)
-    after = F.col("_last_done").isNull() | (F.col("request_at_us") >= begun)
-    before = F.col("_next_called").isNull() | (F.col("request_at_us") < border)
-    rows = named.join(
-        _attempts_as(carried).withColumnRenamed("_key", "_a_key"),
-        (F.col("_key") == F.col("_a_key"))
-        & (F.col("message_id") == F.col("a_message_id"))
-        & F.col("scope").eqNullSafe(F.col("a_scope"))
-        & after
-        & before,
-    )
-    # A batch names an id once; a proxy that repeats it must not make two attempts of one.
-    return _linked(_back(rows), 1).dropDuplicates(["operation_id", "attempt_id"])
 
 
 def _in_time(skew_us: int) -> Column:
@@ -248,9 +262,10 @@ def _by_time(sends: DataFrame, attempts: DataFrame, options: Options) -> DataFra
 
 def _shape(rows: DataFrame, every_batch_has_ids: bool) -> DataFrame:
     empty_wire = F.array().cast(HISTORY["attempts"].dataType)
+    in_time = F.array_sort(F.transform("entries", lambda e: e["wire"].cast(WIRE)))
     with_attempts = rows.withColumns(
         {
-            "attempts": F.coalesce(F.transform("entries", lambda e: e["wire"].cast(WIRE)), empty_wire),
+            "attempts": F.coalesce(in_time, empty_wire),
             "landed": F.coalesce("landed", F.array().cast(HISTORY["landed"].dataType)),
         }
     )
@@ -276,7 +291,7 @@ def _shape(rows: DataFrame, every_batch_has_ids: bool) -> DataFrame:
             "topic": F.coalesce("topic", F.get("attempts", F.lit(0))["topic"]),
             "partition": F.coalesce("partition", F.get("attempts", F.lit(0))["partition_index"]),
             "attempt_count": F.size("attempts"),
-            "transactional": F.coalesce("transactional", F.lit(False)),
+            "transactional": F.coalesce(F.exists("entries", lambda e: e["transactional"]), F.lit(False)),
             "fault_names": F.array_distinct(F.flatten(F.col("attempts.fault_names"))),
             "fault_kinds": F.array_distinct(F.flatten(F.col("attempts.fault_kinds"))),
             "trouble": F.coalesce(F.get(troubles, F.lit(0)), F.when(unsent, F.lit("unsent"))),

@@ -432,6 +432,24 @@ def test_a_check_finds_what_was_planted_and_nothing_else(findings: list[Finding]
     assert by_story(findings, check) == EXPECTED[check]
 
 
+def test_what_pends_is_measured_to_the_end_of_its_own_run(analyse: Callable[..., tuple[object, list[Finding]]]) -> None:
+    together, a_day_ms = Story(), 86_400_000
+    for run, start_ms in (("today", 0), ("tomorrow", a_day_ms)):
+        one = Story(run_id=run, client=run)
+        one.produce(start_ms + 100, message_ids=["m1"], error_code=6, outcome="injected", fault=(run, "error"))
+        one.send(start_ms + 100, "m1", outcome="fail", took_ms=50)
+        one.exchange(start_ms + 9000, "Metadata", took_ms=102)
+        if run == "today":
+            # No word of its run: the time of its call tells.
+            one.send(3000, "m2", took_ms=None, run_id=None)
+        else:
+            acked(one, start_ms + 3000, "m3", 0)
+        together.add(one)
+    findings = analyse(together, Options())[1]
+    assert "in the 9.0 s after the last hit" in sentence_of(findings, "stuck", "today")
+    assert "had waited 6.1 s" in sentence_of(findings, "hang", "today")
+
+
 def sentence_of(findings: list[Finding], check: str, client: str) -> str:
     return next(f.sentence for f in findings if f.check == check and f.group and f.group.client == client)
 

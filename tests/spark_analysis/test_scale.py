@@ -61,7 +61,7 @@ def test_a_generated_capture_with_a_hot_partition_and_a_chatty_client_is_judged_
     spark: SparkSession, tmp_path: Path
 ) -> None:
     capture, outcomes = str(tmp_path / "capture"), str(tmp_path / "outcomes")
-    planted = generate(spark, 6000, capture, outcomes, lost_every=500, doubled_every=700)
+    planted = generate(6000, capture, outcomes, lost_every=500, doubled_every=700)
     assert planted.lost > 0
     assert planted.doubled > 0
     told = {(r.client_id, r.partition): r["count"] for r in _records(spark, capture).collect()}
