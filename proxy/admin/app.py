@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from typing import Any, Final
 
@@ -82,6 +83,7 @@ def _add_health(app: FastAPI, proxy: ControlledProxy) -> None:
 def _add_metrics(app: FastAPI, proxy: ControlledProxy) -> None:
     registry = make_registry(proxy)
     rendered: dict[str, tuple[float, bytes, str]] = {}
+    one_at_a_time = asyncio.Lock()
 
     @app.get(
         "/metrics",
@@ -92,13 +94,18 @@ def _add_metrics(app: FastAPI, proxy: ControlledProxy) -> None:
     async def metrics(request: Request) -> Response:
         """The Prometheus exposition, at most a tenth of a second old."""
         # However often it is asked, the event loop that carries the traffic renders it ten times a second
-        # at most.
+        # at most, and never all of it in one turn.
         accept = request.headers.get("accept", "")
-        kind = "openmetrics" if "application/openmetrics-text" in accept else "text"
-        made_at, body, content_type = rendered.get(kind, (0.0, b"", ""))
-        if time.monotonic() - made_at > _METRICS_AGE_S:
-            body, content_type = render(registry, "application/openmetrics-text" if kind != "text" else "")
-            rendered[kind] = (time.monotonic(), body, content_type)
+        kind = "application/openmetrics-text" if "application/openmetrics-text" in accept else ""
+        async with one_at_a_time:
+            made_at, body, content_type = rendered.get(kind, (-math.inf, b"", ""))
+            if time.monotonic() - made_at > _METRICS_AGE_S:
+                pieces, content_type = render(registry, kind)
+                body = b""
+                for piece in pieces:
+                    body += piece
+                    await asyncio.sleep(0)
+                rendered[kind] = (time.monotonic(), body, content_type)
         return Response(body, headers={"Content-Type": content_type})
 
 

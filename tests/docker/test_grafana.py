@@ -31,7 +31,7 @@ def exposed() -> dict[str, set[str]]:
     capture = SimpleNamespace(queued_rows=0, written_rows=0, lost_rows=0, segments=0)
     registry = make_registry(SimpleNamespace(counters=counters, capture=capture))
     found: dict[str, set[str]] = {}
-    for family in text_string_to_metric_families(render(registry, "")[0].decode()):
+    for family in text_string_to_metric_families(b"".join(render(registry, "")[0]).decode()):
         for sample in family.samples:
             found.setdefault(sample.name, {"instance", "job"}).update(sample.labels)
     return found

@@ -6,9 +6,11 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.parser import text_string_to_metric_families
 
-from proxy.admin.exposition import make_registry, render, sample_loop_lag
+from proxy.admin.exposition import ProxyCollector, make_registry, render, sample_loop_lag
 from proxy.metrics import MAX_RULE_SERIES, Counters
 from proxy.wire.names import ApiKey, ErrorCode
 
@@ -17,7 +19,8 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 def scrape(counters: Counters, capture: object = None) -> Samples:
     registry = make_registry(SimpleNamespace(counters=counters, capture=capture))  # type: ignore[arg-type]
-    body, content_type = render(registry, "")
+    pieces, content_type = render(registry, "")
+    body = b"".join(pieces)
     assert content_type.startswith("text/plain")
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
@@ -98,9 +101,24 @@ def test_connections_capture_and_memory_are_there() -> None:
 
 def test_the_openmetrics_format_is_given_to_who_asks_for_it() -> None:
     registry = make_registry(SimpleNamespace(counters=Counters(), capture=None))  # type: ignore[arg-type]
-    body, content_type = render(registry, "application/openmetrics-text; version=1.0.0")
+    pieces, content_type = render(registry, "application/openmetrics-text; version=1.0.0")
     assert content_type.startswith("application/openmetrics-text")
-    assert body.endswith(b"# EOF\n")
+    assert b"".join(pieces).endswith(b"# EOF\n")
+
+
+@pytest.mark.parametrize("accept", ["", "application/openmetrics-text; version=1.0.0"])
+def test_the_pieces_are_what_the_library_writes_in_one(accept: str) -> None:
+    counters = Counters()
+    for api_key in ApiKey:
+        counters.answered(api_key, 100)
+    for number in range(200):
+        counters.hit(f"rule {number}\n# {number}", "close", "connection")
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(ProxyCollector(SimpleNamespace(counters=counters, capture=None)))  # type: ignore[arg-type]
+    encoder, _ = choose_encoder(accept)
+    pieces = list(render(registry, accept)[0])
+    assert b"".join(pieces) == encoder(registry)
+    assert max(piece.count(b"\n") for piece in pieces) < 50
 
 
 async def test_a_blocked_event_loop_shows_as_lag() -> None:
