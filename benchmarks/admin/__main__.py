@@ -24,22 +24,30 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.admin.page import RULES, page, spread
 from benchmarks.proxy.cache import load_program
 from benchmarks.proxy.errors import UnavailableError
+from benchmarks.proxy.report import machine
 from benchmarks.proxy.rounds import broker, load
 from benchmarks.proxy.targets import HOST, Running, Start, Target
 from benchmarks.proxy.workloads import chosen
 
 _PATHS = ("/metrics", "/v1/faults", "/v1/connections", "/v1/brokers")
+_TREE = Path(__file__).resolve().parents[2]
+_PAGE = _TREE / "docs" / "what-polling-costs.md"
 _ADMIN_OFFSET = 3  # of the ports that a target has for itself, the last
 
 
 def _target(name: str) -> Target:
     def start(broker_port: int, listen_port: int, folder: Path) -> Start:
+        rules = [
+            {"kind": "close", "match": {"api_key": "CreateTopics", "topic": f"t{number}"}} for number in range(RULES)
+        ]
+        config = folder / f"{name}.yaml"
+        config.write_text(json.dumps({"faults": rules}))
         argv = [sys.executable, "-m", "proxy", "run", f"--kafka={HOST}:{broker_port}", f"--listen={HOST}:{listen_port}"]
-        tree = str(Path(__file__).resolve().parents[2])
-        argv.append(f"--admin={HOST}:{listen_port + _ADMIN_OFFSET}")
-        return Start(argv, env={**os.environ, "PYTHONPATH": tree})
+        argv += [f"--admin={HOST}:{listen_port + _ADMIN_OFFSET}", f"--config={config}"]
+        return Start(argv, env={**os.environ, "PYTHONPATH": str(_TREE)})
 
     return Target(name, "", start, rewrites=True)
 
@@ -75,10 +83,11 @@ def _polled(running: Running, pollers: int, rates: list[float]) -> Generator[Non
 
 def main(
     workloads: Annotated[str, typer.Option(help="Loads of benchmarks.proxy: one,hundred,…")] = "one,hundred",
-    number: Annotated[int, typer.Option("--rounds", min=1, help="Rounds of both states.")] = 5,
+    number: Annotated[int, typer.Option("--rounds", min=1, help="Rounds of both states.")] = 15,
     duration: Annotated[float, typer.Option(min=0.05, help="Seconds per run.")] = 2.0,
     pollers: Annotated[int, typer.Option(min=1, help="Processes that ask without a pause.")] = 4,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    write_page: Annotated[bool, typer.Option("--page", help="Also write docs/what-polling-costs.md.")] = False,
 ) -> None:
     """Compare latency with the HTTP API polled hard and left alone; no figure is a pass mark."""
     progress = Console(stderr=True)
@@ -107,18 +116,22 @@ def main(
                         for name, key in (("p50", "p50_us"), ("p99", "p99_us")):
                             ratios.setdefault(name, []).append(found["polled"][key] / found["quiet"][key])
                         rate = {state: one["requests"] / one["seconds"] for state, one in found.items()}
-                        ratios.setdefault("requests a second", []).append(rate["polled"] / rate["quiet"])
+                        ratios.setdefault("requests/s", []).append(rate["polled"] / rate["quiet"])
         finally:
             asked.stop()
             other.stop()
     medians = {load: {name: statistics.median(all_) for name, all_ in kinds.items()} for load, kinds in told.items()}
     answers = statistics.median(rates["polled"])
+    if write_page:
+        titles = {workload.name: workload.title for workload in wanted}
+        run = f"{number} rounds of {duration:g} s for each state"
+        _PAGE.write_text(page({titles[name]: one for name, one in told.items()}, answers, pollers, run, machine()))
     if as_json:
         print(json.dumps({"ratios": told, "medians": medians, "answers_per_s": answers}))  # noqa: T201
         return
-    table = Table("load", *next(iter(medians.values())), title="polled ÷ quiet, median of the rounds", box=None)
-    for name, ratios in medians.items():
-        table.add_row(name, *(f"{ratio:.2f}" for ratio in ratios.values()))
+    table = Table("load", *next(iter(medians.values())), title="polled ÷ quiet: median (lowest to highest)", box=None)
+    for name, figures in told.items():
+        table.add_row(name, *map(spread, figures.values()))
     console = Console()
     console.print(table)
     console.print(f"The pollers had {answers:.0f} answers a second of the proxy under load.", highlight=False)

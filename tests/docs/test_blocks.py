@@ -60,7 +60,7 @@ NOT_RUN = {
     ("docs/recorders.md", "python"): _OF_RECORDERS,
 }
 # What takes hours, or a cluster: their commands are how to do it by hand. They are parsed here like all others.
-MEASURED = {"docs/analysis-at-scale.md", "docs/benchmarks.md", "docs/matrix.md"}
+MEASURED = {"docs/analysis-at-scale.md", "docs/benchmarks.md", "docs/matrix.md", "docs/what-polling-costs.md"}
 
 
 class Block(NamedTuple):
