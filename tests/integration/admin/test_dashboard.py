@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet
 import pytest
@@ -18,6 +19,9 @@ from proxy.lab.kafka import KafkaCluster
 from tests.integration.admin.conftest import Controlled, serve_controls
 from tests.tools.programs import need
 
+# How long a page may take to show something: a busy machine looks away for seconds.
+PATIENCE_MS = 120_000
+expect.set_options(timeout=PATIENCE_MS)
 SHOTS = os.environ.get("NOTLEADER_SCREENSHOTS")
 
 
@@ -27,15 +31,20 @@ async def browser() -> AsyncIterator[Browser]:
     system = need("chromium")
     async with async_playwright() as playwright:
         # The sandbox wants user namespaces, which containers and root don't have; the page is our own.
-        made = await playwright.chromium.launch(executable_path=system, args=["--no-sandbox"])
+        made = await playwright.chromium.launch(executable_path=system, args=["--no-sandbox"], timeout=PATIENCE_MS)
         yield made
         await made.close()
 
 
-async def open_page(browser: Browser, controlled: Controlled, **options: str) -> tuple[Page, list[str]]:
+async def new_page(browser: Browser, **options: Any) -> Page:
+    context = await browser.new_context(**options)
+    context.set_default_timeout(PATIENCE_MS)
+    return await context.new_page()
+
+
+async def open_page(browser: Browser, controlled: Controlled, **options: Any) -> tuple[Page, list[str]]:
     """The dashboard, and what its console complains of."""
-    context = await browser.new_context(**options)  # type: ignore[arg-type]
-    page = await context.new_page()
+    page = await new_page(browser, **options)
     complaints: list[str] = []
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
@@ -102,7 +111,7 @@ async def test_what_is_typed_early_is_what_is_sent(browser: Browser, controlled:
         await come.wait()
         await route.continue_()
 
-    page = await (await browser.new_context()).new_page()
+    page = await new_page(browser)
     await page.route("**/v1/faults/schema", later)
     await page.goto(controlled.url)
     typing = asyncio.create_task(page.get_by_label("Document").fill('{"kind": "close", "name": "early"}'))
@@ -305,8 +314,7 @@ async def test_text_from_outside_stays_text(browser: Browser, controlled: Contro
 
 async def test_with_a_token_the_browser_asks_for_it(browser: Browser) -> None:
     async with serve_controls(token="s3cret") as controlled:
-        context = await browser.new_context(http_credentials={"username": "any", "password": "s3cret"})
-        page = await context.new_page()
+        page = await new_page(browser, http_credentials={"username": "any", "password": "s3cret"})
         await page.goto(controlled.url)
         await page.get_by_label("Document").fill('{"kind": "close", "name": "with-token"}')
         await page.get_by_role("button", name="Add fault").click()
