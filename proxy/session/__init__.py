@@ -62,6 +62,7 @@ class Session(Requests):
             self._end(now_us, "the client closed the connection in the middle of a request")
         elif not self._held:
             self._commands.end_broker()
+        self._end_if_drained(now_us)
 
     def broker_eof(self, now_us: int) -> None:
         """The broker will send no more; answers that wait here for their time still leave."""

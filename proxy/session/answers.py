@@ -75,7 +75,7 @@ class Answers(Conversation):
         inflight.popleft()
         self._commands.to_client(data)
         self._commands.record(exchange)
-        if inflight and inflight[0].answer is not None:
+        if inflight and (inflight[0].answer is not None or self._client_ended):
             self._flush(now_us)
         return True
 
@@ -193,7 +193,7 @@ class Answers(Conversation):
         for exchange in done:
             exchange.response_at_us = now_us
             record(exchange)
-        if inflight and inflight[0].answer is not None and not self._response_left:
+        if inflight and (inflight[0].answer is not None or self._client_ended) and not self._response_left:
             self._flush(now_us)
 
     def _account(self, done: list[Exchange], now_us: int) -> None:
@@ -263,7 +263,7 @@ class Answers(Conversation):
                     self._answer_raw(exchange, action, now_us)
                     return
                 elif isinstance(action, Drop):
-                    self._drop_answer(exchange, action)
+                    self._drop_answer(exchange, action, now_us)
                     return
                 elif isinstance(action, Close | Reset):
                     if action.after_bytes is not None and exchange is self._inflight.head():
@@ -335,11 +335,12 @@ class Answers(Conversation):
         exchange.afterwards = "close" if action.close_after else "silence"
         self._answer(exchange, action.data, now_us)
 
-    def _drop_answer(self, exchange: Exchange, action: Drop) -> None:
+    def _drop_answer(self, exchange: Exchange, action: Drop, now_us: int) -> None:
         exchange.outcome = "dropped"
         if not action.hold_later:
             self._inflight.remove(exchange)
             self._commands.record(exchange)
+        self._end_if_drained(now_us)
 
     def _answer(self, exchange: Exchange, whole: bytes, now_us: int) -> None:
         """Queue an answer; it leaves when it is its turn and its time."""

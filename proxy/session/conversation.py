@@ -109,11 +109,19 @@ class Conversation:
     # ---- the end --------------------------------------------------------------------------------
 
     def _end_if_drained(self, now_us: int) -> None:
-        if self._broker_ended and not self._closed:
+        """End once one side has ended and there is nothing left for the other, or nothing that could ever leave."""
+        if self._client_ended and self._is_stuck():
+            self._end(now_us, "the client closed the connection")
+        elif self._broker_ended and not self._closed:
             if any(exchange.answer is not None for exchange in self._inflight):
                 return
             closer = "client" if self._client_ended else "broker"
             self._end(now_us, f"the {closer} closed the connection")
+
+    def _is_stuck(self) -> bool:
+        """Whether no answer will leave any more: a dropped one holds the later ones back, or the client is deaf."""
+        head = self._inflight.head()
+        return self._client_deaf or (head is not None and head.outcome == "dropped")
 
     def _cut(self, exchange: Exchange, now_us: int, action: Close | Reset) -> None:
         """A fault closes the connection at this exchange."""

@@ -261,7 +261,7 @@ class Requests(Answers):
                 return True
             elif isinstance(action, Drop):
                 if expects:
-                    self._drop_answer(exchange, action)
+                    self._drop_answer(exchange, action, now_us)
                 else:
                     exchange.outcome = "dropped"
                     self._commands.record(exchange)

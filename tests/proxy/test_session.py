@@ -170,6 +170,27 @@ def test_a_local_answer_waits_for_the_answers_before_it() -> None:
     assert talk.client(produce(4)) == [("to_broker", produce(4))], "times defaults to once"
 
 
+@pytest.mark.parametrize("kind", ["drop_request", "drop_response"])
+@pytest.mark.parametrize("when", ["before the answers", "between them", "after them"])
+def test_a_client_that_leaves_what_will_never_be_answered_leaves_nothing_behind(kind: str, when: str) -> None:
+    """Megabytes of answers may wait behind the lost one, and a broker that isn't read any more can't say goodbye."""
+    talk = Conversation({"kind": kind, "match": {"api_key": "Produce"}})
+    talk.client(heartbeat(1) + produce(2) + heartbeat(3))
+    answers = {"before the answers": [], "between them": [1], "after them": [1, 2, 3]}[when]
+    if kind == "drop_request":
+        answers = [number for number in answers if number != 2]
+    for number in answers:
+        talk.broker(produce_answer(2) if number == 2 else heart_answer(number))
+    talk.session.client_eof(talk.now_us)
+    talk.commands()
+    if when == "before the answers":
+        assert talk.broker(heart_answer(1))[0] == ("to_client", heart_answer(1)), "this one may leave yet"
+    if kind == "drop_response" and 2 not in answers:
+        talk.broker(produce_answer(2))
+    assert talk.events == [("disconnect", "the client closed the connection")]
+    assert {e.correlation_id: e.outcome for e in talk.exchanges} == {1: "answered", 2: "dropped", 3: "no_response"}
+
+
 def test_a_dropped_answer_holds_the_later_ones_until_the_connection_ends() -> None:
     talk = Conversation({"kind": "drop_response", "match": {"api_key": "Produce"}})
     talk.client(produce(1) + heartbeat(2))
