@@ -216,13 +216,15 @@ def reload_config(proxy: Any, flags: dict[str, Any], file: Path | None) -> None:
         log.warning("changing %s needs a restart", ", ".join(differing))
 
 
-async def _watch(proxy: Any, flags: dict[str, Any], file: Path | None) -> None:
-    """Reload when the config file or a certificate changes."""
+async def _watch(proxy: Any, flags: dict[str, Any], file: Path | None, asked: asyncio.Event) -> None:
+    """Reload when the config file or a certificate changes, and when `asked`."""
     changed_ns = _changed_ns(file)
     while True:
-        await asyncio.sleep(_WATCH_S)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asked.wait(), _WATCH_S)
         proxy.tls.reload()
-        if file is not None and _changed_ns(file) != changed_ns:
+        if asked.is_set() or _changed_ns(file) != changed_ns:
+            asked.clear()
             changed_ns = _changed_ns(file)
             reload_config(proxy, flags, file)
 
@@ -276,8 +278,9 @@ async def _serve(settings: Settings, as_json: bool, flags: dict[str, Any], file:
     give_back()
     gc.freeze()  # what is there now stays: no later collection has to look at it
     _say_ready(proxy, admin, as_json)
-    loop.add_signal_handler(signal.SIGHUP, reload_config, proxy, flags, file)
-    working = [loop.create_task(_watch(proxy, flags, file))]
+    asked = asyncio.Event()
+    loop.add_signal_handler(signal.SIGHUP, asked.set)
+    working = [loop.create_task(_watch(proxy, flags, file, asked))]
     if traces is not None:
         working.append(loop.create_task(traces.follow(proxy, stop)))
     try:

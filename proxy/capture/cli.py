@@ -37,7 +37,7 @@ Where = Annotated[str, typer.Argument(metavar="DIR", help="A capture's folder, o
 FilterText = Annotated[
     str,
     typer.Argument(
-        metavar="[FILTER]",
+        metavar="FILTER",
         help="Which rows, for example: api == Produce and topic == orders and error != 0 and latency_ms > 100",
         autocompletion=lambda incomplete: complete(incomplete),
     ),
@@ -142,7 +142,7 @@ def stats(where: Where, filter_text: FilterText = "", spool: Spool = None, as_js
 def tail(
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[DIR] [FILTER]", help="A capture to read (a running proxy when absent), and a filter."),
+        typer.Argument(metavar="DIR|FILTER", help="A capture to read (a running proxy when absent), and a filter."),
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Of a folder: go on with what is recorded.")] = False,
     count: Annotated[

@@ -4,10 +4,11 @@ import htm from "./vendor/htm.mjs";
 
 export const html = htm.bind(h);
 
-/** `key=value key=value` of an object, without what is null. */
+/** `key=value key=a,b` of an object, without what is null. */
 export const short = (value) =>
   Object.entries(value || {}).filter(([, item]) => item !== null)
-    .map(([key, item]) => `${key}=${typeof item === "object" ? JSON.stringify(item) : item}`).join(" ");
+    .map(([key, item]) => `${key}=${typeof item === "object" && !Array.isArray(item) ? JSON.stringify(item) : item}`)
+    .join(" ");
 
 /** `host:port`, an IPv6 address in brackets. */
 export const address = (host, port) => `${host.includes(":") ? `[${host}]` : host}:${port}`;

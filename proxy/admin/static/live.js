@@ -127,5 +127,6 @@ export function Live() {
         <td>${[...new Set((row.partitions || []).map((one) => one.topic))].join(", ")}</td>
         <td>${row.outcome}${row.error_code ? ` (${row.error_code})` : ""}</td>
         <td>${row.response_at_us ? ((row.response_at_us - row.request_at_us) / 1000).toFixed(1) : ""}</td>
-        <td class="hit">${(row.fault_names || []).join(", ")}</td></tr>`)}</tbody></table></div></article>`;
+        <td class="hit">${(row.fault_names || []).join(", ")}</td></tr>`)}</tbody></table></div>
+    ${!shown.rows.length && html`<p class="muted">No request has come since this page was opened.</p>`}</article>`;
 }

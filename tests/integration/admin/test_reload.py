@@ -16,7 +16,7 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-DEADLINE_S = 30
+DEADLINE_S = 120
 
 
 class Running(NamedTuple):
