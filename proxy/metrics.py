@@ -49,7 +49,7 @@ class Counters:
         self.errors: defaultdict[tuple[int, int], int] = defaultdict(int)
         """(api_key, error_code) → responses sent to clients with that error, of those that were read.
 
-        Those are what a fault gave or changed, and everything while the capture reads bodies.
+        Those are what a fault gave or changed, and everything while a capture, traces or a live reader reads bodies.
         """
         self.injected: dict[tuple[str, str, str], int] = {}
         """(rule name, kind, phase) → hits. Bump it through `hit`, which bounds it."""

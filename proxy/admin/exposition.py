@@ -156,8 +156,8 @@ def _exchanges(counters: Counters) -> Iterator[Metric]:
     yield latency
     errors = CounterMetricFamily(
         "notleader_error_responses",
-        "Responses to clients that carry a Kafka error code, injected ones included, as the recorder reads them: "
-        "while there is a capture, traces or a live reader.",
+        "Responses to clients that carry a Kafka error code, of those that the proxy reads: what a fault gave or "
+        "changed always, all of them while there is a capture, traces or a live reader.",
         labels=["api_name", "error_code"],
     )
     for (api_key, error_code), count in sorted(counters.errors.items()):

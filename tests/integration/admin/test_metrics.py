@@ -48,7 +48,7 @@ async def test_requests_errors_faults_latency_and_capture_are_counted(kafka: Kaf
             await producer.stop()
         refusals = ("notleader_error_responses_total", frozenset({"Produce", "NOT_LEADER_OR_FOLLOWER"}))
         written = ("notleader_capture_written_rows_total", frozenset[str]())
-        async with asyncio.timeout(30):  # the recorder's thread counts errors, and writes, a little later
+        async with asyncio.timeout(120):  # the recorder's thread counts errors, and writes, a little later
             while (found := await scrape(controlled)).get(refusals, 0) < 3 or found[written] < 5:
                 await asyncio.sleep(0.1)
         produce = frozenset({"Produce"})
@@ -60,3 +60,19 @@ async def test_requests_errors_faults_latency_and_capture_are_counted(kafka: Kaf
         assert found["notleader_capture_lost_rows_total", frozenset()] == 0
         assert found["notleader_event_loop_lag_samples_total", frozenset()] > 0
         assert found["process_resident_memory_bytes", frozenset()] > 10 << 20
+
+
+@pytest.mark.kafka
+async def test_an_injected_error_is_counted_when_nobody_records(kafka: KafkaCluster) -> None:
+    kafka.create_topic("unrecorded")
+    async with serve_controls(kafka.bootstrap) as controlled:
+        refusal = {"kind": "error", "error_code": "NOT_LEADER_OR_FOLLOWER", "match": {"api_key": "Produce"}}
+        controlled.proxy.add_fault(**refusal)
+        producer = AIOKafkaProducer(bootstrap_servers=controlled.proxy.bootstrap, retry_backoff_ms=20)
+        await producer.start()
+        try:
+            await producer.send_and_wait("unrecorded", b"1", partition=0)
+        finally:
+            await producer.stop()
+        found = await scrape(controlled)
+        assert found["notleader_error_responses_total", frozenset({"Produce", "NOT_LEADER_OR_FOLLOWER"})] == 1
