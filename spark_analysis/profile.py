@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
+
+_MOST_CLIENTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,8 @@ class CaptureProfile:
     first_at_us: int | None
     last_at_us: int | None
     runs: tuple[tuple[str, int, int], ...]
+    clients: tuple[str, ...] = ()
+    """The client ids with the most exchanges, about: as many as a report can tell apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +92,18 @@ def profile_capture(exchanges: DataFrame) -> CaptureProfile:
         F.count_if(F.col("throttle_time_ms") > 0).alias("throttled"),
         F.min("request_at_us").alias("first_at_us"),
         F.max(F.greatest("request_at_us", "response_at_us")).alias("last_at_us"),
+        F.expr(f"approx_top_k(client_id, {_MOST_CLIENTS}) filter (where client_id is not null)").alias("clients"),
     )
     runs = by_run.collect()
+    asked: Counter[str] = Counter()
+    for run in runs:
+        asked.update({client.item: client["count"] for client in run.clients or ()})
     return CaptureProfile(
         **{name: sum(run[name] for run in runs) for name in _COUNTS},
         first_at_us=min((run.first_at_us for run in runs if run.first_at_us is not None), default=None),
         last_at_us=max((run.last_at_us for run in runs if run.last_at_us is not None), default=None),
         runs=tuple((run.run_id or "", run.first_at_us or 0, run.last_at_us or 0) for run in runs),
+        clients=tuple(client for client, _ in asked.most_common(_MOST_CLIENTS)),
     )
 
 

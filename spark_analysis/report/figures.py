@@ -6,10 +6,10 @@ from typing import Any
 
 from spark_analysis.findings import Finding
 from spark_analysis.jobs.analyze import Drawn
-from spark_analysis.transforms.timeline import MOST_SERIES
+from spark_analysis.transforms.timeline import MOST_SERIES, OTHERS
 
 MOST_RULES = 12
-_OTHERS = "all others"
+_FEW_POINTS = 20
 _SERIES = [f"var:--series-{number}" for number in range(1, 9)]
 _OUTCOME_COLOURS = {
     "ok": "var:--good",
@@ -23,18 +23,18 @@ Figure = dict[str, Any]
 
 
 def timeline(drawn: Drawn) -> Figure:
-    """Faults, exchange latency and operations over one time axis; a button switches latency between API and broker."""
+    """Faults, exchange latency and operations over one time axis; latency by API, or by broker or client at a click."""
     faults, rules = _fault_traces(drawn)
-    by_api = _latency_traces(drawn, "api_name", "{}")
-    by_node = _latency_traces(drawn, "node_id", "broker {}")
-    for trace in by_node:
+    latency = {
+        "by API": _latency_traces(drawn, "api_name", "{}"),
+        "by broker": _latency_traces(drawn, "node_id", "broker {}"),
+        "by client": _latency_traces(drawn, "client", "{}"),
+    }
+    for trace in [*latency["by broker"], *latency["by client"]]:
         trace["visible"] = False
     outcomes = _outcome_traces(drawn)
-    fixed = len(faults)
     rows = max(len(rules), 1)
     top = min(0.06 * rows + 0.04, 0.3) if rules else 0.0
-    shown_by_api = [True] * (fixed + len(by_api)) + [False] * len(by_node) + [True] * len(outcomes)
-    shown_by_node = [True] * fixed + [False] * len(by_api) + [True] * (len(by_node) + len(outcomes))
     layout: dict[str, Any] = {
         "height": 560 + 24 * len(rules),
         "margin": {"l": max(70, 20 + 7 * max(map(len, rules), default=0)), "r": 16, "t": 44, "b": 40},
@@ -44,7 +44,7 @@ def timeline(drawn: Drawn) -> Figure:
         "legend": {"orientation": "h", "y": -0.08, "yanchor": "top"},
         "xaxis": {
             "type": "date",
-            "range": [_ms(drawn.first_us), _ms(drawn.last_us + drawn.bin_us)],
+            "range": [_ms(drawn.first_us - drawn.bin_us // 4), _ms(drawn.last_us + drawn.bin_us)],
             "anchor": "y3",
             "hoverformat": "%H:%M:%S.%L",
         },
@@ -57,7 +57,14 @@ def timeline(drawn: Drawn) -> Figure:
         },
         "yaxis": {"domain": [1 - top, 1] if rules else [0.999, 1], "visible": bool(rules), "autorange": "reversed"},
     }
-    if by_node:
+    choices = {
+        label: [True] * len(faults)
+        + [label == other for other, traces in latency.items() for _ in traces]
+        + [True] * len(outcomes)
+        for label, traces in latency.items()
+        if traces
+    }
+    if len(choices) > 1:
         layout["updatemenus"] = [
             {
                 "type": "buttons",
@@ -69,12 +76,12 @@ def timeline(drawn: Drawn) -> Figure:
                 "pad": {"t": 0, "b": 2},
                 "showactive": False,
                 "buttons": [
-                    {"label": "by API", "method": "restyle", "args": ["visible", shown_by_api]},
-                    {"label": "by broker", "method": "restyle", "args": ["visible", shown_by_node]},
+                    {"label": label, "method": "restyle", "args": ["visible", shown]}
+                    for label, shown in choices.items()
                 ],
             }
         ]
-    return {"data": [*faults, *by_api, *by_node, *outcomes], "layout": layout}
+    return {"data": [*faults, *(trace for traces in latency.values() for trace in traces), *outcomes], "layout": layout}
 
 
 def _fault_traces(drawn: Drawn) -> tuple[list[dict[str, Any]], list[str]]:
@@ -109,7 +116,7 @@ def _latency_traces(drawn: Drawn, by: str, label: str) -> list[dict[str, Any]]:
     totals: dict[Any, int] = {}
     bins: dict[Any, dict[int, dict[str, Any]]] = {}
     for row in drawn.traffic:
-        if row["max_us"] is None or (by == "node_id" and row["node_id"] is None):
+        if row["max_us"] is None or row[by] is None:
             continue
         name = row[by]
         totals[name] = totals.get(name, 0) + row["count"]
@@ -124,18 +131,20 @@ def _latency_traces(drawn: Drawn, by: str, label: str) -> list[dict[str, Any]]:
     names = sorted(totals, key=lambda name: -totals[name])[:MOST_SERIES]
     for number, name in enumerate(names):
         points = sorted(bins[name].items())
+        # Few points are no line: they have to be seen one by one.
+        plain = 3 if len(points) > _FEW_POINTS else 7
         colour = _SERIES[number % len(_SERIES)]
         traces.append(
             {
                 "type": "scatter",
                 "yaxis": "y2",
                 "mode": "lines+markers",
-                "name": label.format(name),
+                "name": _plain(label.format(name)),
                 "x": [_ms(at) for at, _ in points],
                 "y": [max(values["max_us"], 1) / 1000 for _, values in points],
                 "line": {"width": 1.5, "color": colour},
                 "marker": {
-                    "size": [9 if values["errors"] or values["faulted"] else 3 for _, values in points],
+                    "size": [9 if values["errors"] or values["faulted"] else plain for _, values in points],
                     "line": {"width": 0},
                     "symbol": ["x" if v["errors"] else "diamond" if v["faulted"] else "circle" for _, v in points],
                     "color": colour,
@@ -187,12 +196,12 @@ def spread(drawn: Drawn) -> Figure:
     series: dict[tuple[str, bool], dict[int, int]] = {}
     for row in drawn.spread:
         client = row["client"] or "client"
-        steps = series.setdefault((client if client in shown else _OTHERS, row["faulted"]), {})
+        steps = series.setdefault((client if client in shown else OTHERS, row["faulted"]), {})
         steps[row["step"]] = steps.get(row["step"], 0) + row["count"]
-    names = sorted({client for client, _ in series} - {_OTHERS})
+    names = sorted({client for client, _ in series} - {OTHERS})
     traces: list[dict[str, Any]] = []
     for (client, faulted), steps in sorted(series.items()):
-        colour = "var:--faint" if client == _OTHERS else _SERIES[names.index(client) % len(_SERIES)]
+        colour = "var:--faint" if client == OTHERS else _SERIES[names.index(client) % len(_SERIES)]
         marker: dict[str, Any] = {"color": colour, "line": {"width": 0}}
         if faulted:
             marker["pattern"] = {"shape": "/", "size": 5, "solidity": 0.5}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 MOST_BINS = 240
 MOST_SERIES = 8
+OTHERS = "all others"
 _NICE_US = [
     1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000,
     1_000_000, 2_000_000, 5_000_000, 10_000_000, 30_000_000, 60_000_000,
@@ -24,21 +27,29 @@ def _bin(at: Column, first_us: int, width_us: int) -> Column:
     return (F.lit(first_us) + F.floor((at - first_us) / width_us) * width_us).cast("long")
 
 
-def traffic(exchanges: DataFrame, first_us: int, width_us: int) -> DataFrame:
-    """bin_us, api_name, node_id → count, errors, faulted, p50_us, p99_us, max_us of request to response."""
+def traffic(exchanges: DataFrame, first_us: int, width_us: int, clients: Sequence[str] = ()) -> DataFrame:
+    """bin_us with api_name and node_id, or with client → count, errors, faulted, p50_us, p99_us, max_us.
+
+    Both sorts of rows lie in one table; clients other than `clients` are `all others`. Latency is from request to
+    response.
+    """
     latency = F.col("response_at_us") - F.col("request_at_us")
     code = F.coalesce("error_code", F.lit(0))
-    return (
-        exchanges.filter(F.col("event") == "exchange")
-        .groupBy(_bin(F.col("request_at_us"), first_us, width_us).alias("bin_us"), "api_name", "node_id")
-        .agg(
-            F.count("*").alias("count"),
-            F.count_if(code != 0).alias("errors"),
-            F.count_if(F.size("fault_names") > 0).alias("faulted"),
-            F.percentile_approx(latency, 0.5, 200).alias("p50_us"),
-            F.percentile_approx(latency, 0.99, 200).alias("p99_us"),
-            F.max(latency).alias("max_us"),
-        )
+    known = F.col("client_id").isin(*clients) if clients else F.lit(False)
+    rows = exchanges.filter(F.col("event") == "exchange").withColumns(
+        {
+            "bin_us": _bin(F.col("request_at_us"), first_us, width_us),
+            "client": F.when(known, F.col("client_id")).otherwise(OTHERS),
+        }
+    )
+    sets = [[F.col(name) for name in names] for names in (("bin_us", "api_name", "node_id"), ("bin_us", "client"))]
+    return rows.groupingSets(sets, "bin_us", "api_name", "node_id", "client").agg(
+        F.count("*").alias("count"),
+        F.count_if(code != 0).alias("errors"),
+        F.count_if(F.size("fault_names") > 0).alias("faulted"),
+        F.percentile_approx(latency, 0.5, 200).alias("p50_us"),
+        F.percentile_approx(latency, 0.99, 200).alias("p99_us"),
+        F.max(latency).alias("max_us"),
     )
 
 

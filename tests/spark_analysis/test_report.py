@@ -43,7 +43,7 @@ def analysis() -> Analysis:
         Finding("hang", "Hang", "valid", "Every send got an outcome.", None, ()),
         Finding("commit", "Commit", "unknown", "Not judged: no commit.", None, ()),
     ]
-    traffic = {"bin_us": AT, "api_name": "Produce", "node_id": 1, "count": 9, "errors": 1, "faulted": 1,
+    traffic = {"bin_us": AT, "api_name": "Produce", "node_id": 1, "client": None, "count": 9, "errors": 1, "faulted": 1,
                "p50_us": 5, "p99_us": 9, "max_us": 12}  # fmt: skip
     counts = dict.fromkeys(("count", "ok", "fail", "info", "pending", "retried", "faulted", "unmatched"), 1)
     client = {"client": NASTY, "client_version": None, "operation": "send", "quantiles": None, "max_us": None,
@@ -53,7 +53,9 @@ def analysis() -> Analysis:
         last_us=AT + 1_000_000,
         bin_us=5000,
         operations_bin_us=20000,
-        traffic=[traffic, {**traffic, "node_id": 2}],
+        traffic=[
+            traffic, {**traffic, "node_id": 2}, {**traffic, "api_name": None, "node_id": None, "client": NASTY}
+        ],
         faults=[{"rule": NASTY, "kind": "error", "api_name": "Produce", "bin_us": AT, "hits": 2, "first_us": AT,
                  "until_us": AT + 10}],
         outcomes=[{"bin_us": AT, "outcome": "ok", "count": 4, "max_us": 3}],
@@ -79,6 +81,21 @@ def test_the_html_is_whole_offline_and_escaped(analysis: Analysis) -> None:
     assert set(data) == {"timeline", "spread", "recovery"} - {"recovery"}
     assert "NOT_LEADER_OR_FOLLOWER" in own
     assert "/data/a.jsonl:7" in own
+
+
+def test_latency_is_shown_by_api_and_at_a_click_by_broker_or_client(analysis: Analysis) -> None:
+    figure = figures.timeline(analysis.drawn)
+    latency = [trace for trace in figure["data"] if trace["yaxis"] == "y2"]
+    assert [trace["name"] for trace in latency[:-1]] == ["Produce", "broker 1", "broker 2"]
+    shown = {
+        button["label"]: [trace for trace, visible in zip(figure["data"], button["args"][1], strict=True) if visible]
+        for button in figure["layout"]["updatemenus"][0]["buttons"]
+    }
+    rest = [trace for trace in figure["data"] if trace["yaxis"] != "y2"]
+    assert [len(traces) - len(rest) for traces in shown.values()] == [1, 2, 1]
+    assert list(shown) == ["by API", "by broker", "by client"]
+    assert latency[-1] in shown["by client"]
+    assert all(trace in traces for traces in shown.values() for trace in rest)
 
 
 def test_colours_are_left_to_the_page(analysis: Analysis) -> None:

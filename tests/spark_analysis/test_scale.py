@@ -52,7 +52,8 @@ def test_what_the_report_draws_is_bounded_however_many_exchanges_there_are(
     build: Callable[[Story, Options], Tables],
 ) -> None:
     few, many = (draw(build(incident(messages), Options())) for messages in (120, 1200))
-    assert len(many.traffic) <= timeline.MOST_BINS * len({(row["api_name"], row["node_id"]) for row in many.traffic})
+    series = {(row["api_name"], row["node_id"], row["client"]) for row in many.traffic}
+    assert len(many.traffic) <= timeline.MOST_BINS * len(series)
     assert len(many.outcomes) <= timeline.MOST_BINS
     assert len(many.clients) == len(few.clients)
 
