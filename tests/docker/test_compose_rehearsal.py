@@ -56,7 +56,7 @@ def test_the_analysis_tells_what_the_fault_did(proxy_image: Image, folder: Path)
             assert ran[0] == 0, ran[2]
         finally:
             os.kill(process_one(proxy), signal.SIGTERM)
-            _, err = proxy.communicate(timeout=20)
+            _, err = proxy.communicate(timeout=120)
         assert proxy.returncode == 0, err
         assert "never hit" not in err
 

@@ -85,7 +85,7 @@ def test_it_serves_is_healthy_and_ends_with_0(proxy_image: Image, kafka: KafkaCl
         assert said == ["startup_complete", *["producer_send_success"] * 3, "shutdown_complete"], err
 
         os.kill(process_one(process), signal.Signals[proxy_image.stage.settings["STOPSIGNAL"]])
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=120)
         assert process.returncode == 0, err
     segments = list((volume / "traffic").rglob("*.parquet"))
     assert segments
@@ -120,7 +120,7 @@ def test_an_open_api_without_a_token_is_refused(proxy_image: Image, kafka: Kafka
         "NOTLEADER_ADMIN": f"0.0.0.0:{admin}",
     }
     with running(proxy_image, env, volume) as process:
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "set a token" in err
 

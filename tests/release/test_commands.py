@@ -20,7 +20,7 @@ def notleader(installed: Path, *words: str, folder: Path, env: dict[str, str] | 
     """Exit code, stdout, stderr; PYTHON… variables of the tests are not passed on, `java` is not found."""
     plain = {"PATH": str(installed), "HOME": str(folder), "TERM": "dumb", **(env or {})}
     ran = subprocess.run(
-        [str(installed / "notleader"), *words], cwd=folder, env=plain, capture_output=True, text=True, timeout=120
+        [str(installed / "notleader"), *words], cwd=folder, env=plain, capture_output=True, text=True, timeout=300
     )
     return ran.returncode, ran.stdout, ran.stderr
 
@@ -67,7 +67,7 @@ def test_run_until_sigterm(installed: Path, tmp_path: Path) -> None:
         assert process.stdout is not None
         assert json.loads(process.stdout.readline())["listen"] == f"127.0.0.1:{listen}"
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=120)
     finally:
         process.kill()
     assert process.returncode == 0, err

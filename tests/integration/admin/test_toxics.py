@@ -55,7 +55,7 @@ async def ping(streams: tuple[asyncio.StreamReader, asyncio.StreamWriter], data:
     reader, writer = streams
     started = time.monotonic()
     writer.write(data)
-    assert await asyncio.wait_for(reader.readexactly(len(data)), 30) == data
+    assert await asyncio.wait_for(reader.readexactly(len(data)), 120) == data
     return time.monotonic() - started
 
 
@@ -63,20 +63,21 @@ async def test_bytes_pass_unchanged_and_both_ends_close(proxy: ToxicProxy) -> No
     reader, writer = streams = await dial(proxy)
     await ping(streams, bytes(range(256)) * 40_000)  # 10 MB: more than any buffer on the way
     writer.write_eof()
-    assert await asyncio.wait_for(reader.read(), 30) == b""
+    assert await asyncio.wait_for(reader.read(), 120) == b""
     writer.close()
 
 
 async def test_a_toxic_reaches_the_open_connection_and_leaves_it(proxy: ToxicProxy) -> None:
     streams = await dial(proxy)
     await ping(streams)
-    latency = rule("latency", latency=1600)
+    latency = rule("latency", latency=200)
     await proxy.add_toxic(latency)
-    assert await ping(streams) >= 1.6
-    await proxy.update_toxic(latency, {"latency": 800, "jitter": 0}, 1.0)
-    assert 0.8 <= await ping(streams) < 1.6
+    assert await ping(streams) >= 0.2
+    await proxy.update_toxic(latency, {"latency": 600, "jitter": 0}, 1.0)
+    assert await ping(streams) >= 0.6
+    await proxy.update_toxic(latency, {"latency": 3_600_000, "jitter": 0}, 1.0)
     proxy.remove_toxic(latency)
-    assert await ping(streams) < 0.8
+    await ping(streams)  # before the hour is over
     streams[1].close()
 
 
@@ -92,7 +93,7 @@ async def test_timeout_swallows_then_closes_without_a_reset(proxy: ToxicProxy) -
     reader, writer = await dial(proxy)
     writer.write(b"lost")
     started = time.monotonic()
-    assert await asyncio.wait_for(reader.read(), 30) == b""
+    assert await asyncio.wait_for(reader.read(), 120) == b""
     assert time.monotonic() - started >= 0.15
     writer.close()
 
@@ -102,7 +103,7 @@ async def test_reset_peer_resets(proxy: ToxicProxy) -> None:
     reader, writer = await dial(proxy)
     writer.write(b"x")
     with pytest.raises(ConnectionResetError):
-        await asyncio.wait_for(reader.read(), 30)
+        await asyncio.wait_for(reader.read(), 120)
     writer.close()
 
 
@@ -110,7 +111,7 @@ async def test_limit_data_cuts(proxy: ToxicProxy) -> None:
     await proxy.add_toxic(rule("limit_data", bytes=100))
     reader, writer = await dial(proxy)
     writer.write(b"x" * 1000)
-    assert len(await asyncio.wait_for(reader.read(), 30)) == 100
+    assert len(await asyncio.wait_for(reader.read(), 120)) == 100
     writer.close()
 
 
@@ -120,7 +121,7 @@ async def test_slow_close_keeps_the_connection_for_a_while(proxy: ToxicProxy) ->
     await ping(streams)
     started = time.monotonic()
     writer.write_eof()
-    assert await asyncio.wait_for(reader.read(), 30) == b""
+    assert await asyncio.wait_for(reader.read(), 120) == b""
     assert time.monotonic() - started >= 0.2
     writer.close()
 
@@ -142,7 +143,7 @@ async def test_disabling_closes_and_enabling_comes_back_at_the_same_port(proxy: 
     await ping(streams)
     listen = proxy.listen
     await proxy.update(proxy.listen, proxy.upstream, enabled=False)
-    assert await asyncio.wait_for(reader.read(), 30) == b""
+    assert await asyncio.wait_for(reader.read(), 120) == b""
     with pytest.raises(OSError, match=r"refused|Connect call failed"):
         await dial(proxy)
     await proxy.update(proxy.listen, proxy.upstream, enabled=True)
@@ -156,7 +157,7 @@ async def test_disabling_closes_and_enabling_comes_back_at_the_same_port(proxy: 
 async def test_an_unreachable_server_closes_the_client(proxy: ToxicProxy) -> None:
     await proxy.update(proxy.listen, "127.0.0.1:1", enabled=True)
     reader, writer = await dial(proxy)
-    assert await asyncio.wait_for(reader.read(), 30) == b""
+    assert await asyncio.wait_for(reader.read(), 120) == b""
     writer.close()
 
 

@@ -22,7 +22,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "notlea
 
 
 def fetch(what: str, *command: str, cwd: Path | None = None) -> None:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=600)
     if done.returncode:
         pytest.fail(f"{what} cannot be fetched: {(done.stderr or done.stdout).strip()[-300:]}")
 
@@ -36,7 +36,7 @@ async def run(*command: str, cwd: Path | None = None, env: dict[str, str] | None
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
-    output, _ = await asyncio.wait_for(child.communicate(), 60)
+    output, _ = await asyncio.wait_for(child.communicate(), 600)
     assert (child.returncode, output.decode().splitlines()[-1:]) == (0, ["OK"]), output.decode()
 
 
@@ -96,7 +96,7 @@ async def test_the_command_line(controlled: Controlled, echo_server: str, toxipr
             stderr=subprocess.STDOUT,
             env={**os.environ, "NO_PROXY": "*"},
         )
-        output, _ = await asyncio.wait_for(child.communicate(), 20)
+        output, _ = await asyncio.wait_for(child.communicate(), 600)
         assert child.returncode == 0, output.decode()
         return output.decode()
 
