@@ -54,7 +54,7 @@ def analyze(context: typer.Context) -> None:
     from proxy.lab.errors import LabError
     from proxy.lab.java import find_java
 
-    environment = dict(os.environ)
+    environment = {**os.environ, "NOTLEADER_PROG": "notleader"}
     if not {"-h", "--help"} & set(context.args):
         try:
             environment["JAVA_HOME"] = str(find_java().home)

@@ -43,7 +43,9 @@ examples:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m spark_analysis", description="Analyse captures of notleader.")
+    # `notleader analyze` becomes this program, and says how it was called.
+    prog = os.environ.get("NOTLEADER_PROG", "python -m spark_analysis")
+    parser = argparse.ArgumentParser(prog=prog, description="Analyse captures of notleader.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     analyze = commands.add_parser(
         "analyze",
