@@ -18,7 +18,7 @@ EXAMPLES = PROJECT / "examples"
 
 def run(*words: str, kafka: KafkaCluster) -> str:
     env = {**os.environ, "KAFKA": kafka.bootstrap, "PYTHONPATH": str(PROJECT)}
-    ran = subprocess.run([sys.executable, *words], env=env, capture_output=True, text=True, timeout=120)
+    ran = subprocess.run([sys.executable, *words], env=env, capture_output=True, text=True, timeout=600)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout
 

@@ -63,7 +63,7 @@ def test_the_commands_of_a_page_do_what_it_says(page: str, tmp_path: Path) -> No
             start_new_session=True,
         )
         try:
-            ran.wait(timeout=150)
+            ran.wait(timeout=600)
         finally:
             if ran.returncode != 0:
                 os.killpg(ran.pid, signal.SIGTERM)

@@ -54,7 +54,7 @@ class Running(NamedTuple):
         return [*self.admin.split(":"), self.echo]
 
     def ask(self, path: str, method: str = "GET") -> Any:
-        with urlopen(Request(f"http://{self.admin}{path}", headers=TOKEN, method=method), timeout=20) as answer:
+        with urlopen(Request(f"http://{self.admin}{path}", headers=TOKEN, method=method), timeout=120) as answer:
             return json.loads(answer.read() or "null")
 
 
@@ -81,7 +81,7 @@ def running() -> Iterator[Running]:
 
 def done(*words: str | Path, **more: object) -> str:
     """Run a program to its end and give what it printed."""
-    ran = subprocess.run(words, capture_output=True, text=True, timeout=500, **more)  # type: ignore[call-overload]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=900, **more)  # type: ignore[call-overload]
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return str(ran.stdout)
 
