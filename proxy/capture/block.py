@@ -51,12 +51,13 @@ def flat(packed: list[bytes]) -> array[int]:
 class What:
     """What many exchanges have in common: the columns from api_key to detail that are no numbers of each."""
 
-    __slots__ = ("index", "partitions", "values")
+    __slots__ = ("index", "partitions", "told", "values")
 
     def __init__(self, values: tuple[Any, ...], partitions: list[dict[str, Any]] | None = None) -> None:
         """``values`` of the columns WHAT."""
         self.values = values
         self.partitions = partitions
+        self.told = len(partitions or ())
         self.index = -1  # in the table at hand, once it is in it
 
 
@@ -74,10 +75,12 @@ class Tables:
 class Block:
     """Some exchanges in the order in which they finished: what the packers above made of each, and of their parts."""
 
-    __slots__ = ("numbers", "parts", "tables")
+    __slots__ = ("numbers", "parts", "tables", "told")
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
+        self.told = 0
+        """How many partitions the shapes of its exchanges tell."""
         self.numbers: list[bytes] = []
         self.parts: list[bytes] = []
 
@@ -90,6 +93,7 @@ class Block:
             return False
         self.numbers += later.numbers
         self.parts += later.parts
+        self.told += later.told
         return True
 
     def first_and_last_us(self) -> tuple[int, int]:

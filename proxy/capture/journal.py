@@ -8,7 +8,6 @@ an exclusive `flock` on it, so nobody mistakes a living one for one that was lef
 from __future__ import annotations
 
 import fcntl
-import mmap
 import os
 import struct
 import zlib
@@ -97,15 +96,16 @@ class LeftJournal:
         """Raises OSError, and JournalError when not even the schema can be read."""
         self.path = path
         self.torn_bytes = 0
-        with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size <= len(MAGIC):
-                raise JournalError("it is empty")
-            self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        frames = self._frames()
-        first = next(frames, None)
-        if first is None:
-            raise JournalError("its first frame is not whole")
-        self.schema = pa.ipc.read_schema(pa.py_buffer(first))
+        self._file = path.open("rb")
+        try:
+            frames = self._frames()
+            first = next(frames, None)
+            if first is None:
+                raise JournalError("its first frame is not whole")
+            self.schema = pa.ipc.read_schema(pa.py_buffer(first))
+        except BaseException:
+            self._file.close()
+            raise
         self._rest = frames
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -114,16 +114,20 @@ class LeftJournal:
             yield pa.ipc.read_record_batch(pa.py_buffer(frame), self.schema)
 
     def _frames(self) -> Iterator[bytes]:
-        data, end = self._data, len(self._data)
-        if data[: len(MAGIC)] != MAGIC:
+        # Read one at a time: a mapping of the whole would count as this process's memory.
+        file = self._file
+        end = os.fstat(file.fileno()).st_size
+        if end <= len(MAGIC):
+            raise JournalError("it is empty")
+        if file.read(len(MAGIC)) != MAGIC:
             raise JournalError("it does not begin as one")
         position = len(MAGIC)
         while position + _FRAME.size <= end:
-            length, crc = _FRAME.unpack_from(data, position)
+            length, crc = _FRAME.unpack(file.read(_FRAME.size))
             start = position + _FRAME.size
             if not length or start + length > end:
                 break
-            frame = data[start : start + length]
+            frame = file.read(length)
             if zlib.crc32(frame) != crc:
                 break
             yield frame
@@ -134,7 +138,7 @@ class LeftJournal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._data.close()
+        self._file.close()
 
 
 def try_lock(path: Path) -> Any | None:

@@ -134,7 +134,7 @@ class Quick:
                     return False
             what, count = found
         else:
-            known = self._known(exchange)
+            known = self.known(exchange)
             if known is None:
                 return False
             if known.index < 0:
@@ -143,6 +143,7 @@ class Quick:
             if known.values[4]:
                 self._count_error(api_key, known.values[4])
             what = known.index
+            self._block.told += known.told
         connection = exchange.connection
         latest = self._latest.get(connection.connection_id)
         if (
@@ -201,7 +202,8 @@ class Quick:
             self._plainly_answered[api] = what
         return what
 
-    def _known(self, exchange: Exchange) -> What | None:
+    def known(self, exchange: Exchange) -> What | None:
+        """What an exchange of the same bytes was found to say; of APIs that are not read in passing."""
         request, response = exchange.request, exchange.response
         if type(request) is not bytes or type(response) is not bytes or exchange.outcome != "answered":
             return None
@@ -334,6 +336,10 @@ class Quick:
             lane.templates[part[3], part[4], part[5], part[6]] = template
 
     # ---- on the recorder's thread ---------------------------------------------------------------
+
+    def learned(self, exchange: Exchange) -> What | None:
+        """What is known by now of an exchange that had to be put aside."""
+        return None if exchange.hits or exchange.api_key in _SKIMMED else self.known(exchange)
 
     def learn(self, exchange: Exchange, row: Row) -> None:
         """Remember what a row made in full says, for exchanges of the same bytes."""

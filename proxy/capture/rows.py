@@ -13,6 +13,7 @@ from uuid import UUID
 
 from faults.base import Connection
 from faults.plan import Hit
+from proxy.capture.block import WHAT, What
 from proxy.capture.passing import Passing
 from proxy.capture.redaction import NOTHING, ROW_FIELDS, Redaction
 from proxy.capture.skim import skim_request, skim_response, told
@@ -94,6 +95,8 @@ _HIGHEST_SKIMMED: Final = 1  # Produce and Fetch are 0 and 1
 _NO_ID: Final = bytes(16)
 _MOST_TOPICS: Final = 100_000
 _REQUEST_AT: Final = COLUMNS.index("request_at_us")
+_PARTITIONS: Final = COLUMNS.index("partitions")
+_WHAT: Final = tuple(map(COLUMNS.index, WHAT))
 
 
 def gap_row(run_id: str, proxy_id: str, seed: int, detail: str, first_us: int | None, last_us: int | None) -> Row:
@@ -193,6 +196,15 @@ class Rows:
         row = self._event(entry) if isinstance(entry, ConnectionEvent) else self._exchange(entry)
         return self._redacted(row) if self.redaction else row
 
+    def like(self, exchange: Exchange, known: What) -> Row:
+        """The row of a finished exchange whose bodies say what is known of others like it."""
+        row = self._exchange(exchange, bodies=False)
+        values = list(self._redacted(row) if self.redaction else row)
+        for place, value in zip(_WHAT, known.values, strict=True):
+            values[place] = value
+        values[_PARTITIONS] = known.partitions
+        return tuple(values)
+
     def _redacted(self, row: Row) -> Row:
         values = dict(zip(COLUMNS, row, strict=True))
         hidden = {name: self.redaction.field(name, values[name]) for name in ROW_FIELDS}
@@ -234,11 +246,11 @@ class Rows:
             None,
         )
 
-    def _exchange(self, exchange: Exchange) -> Row:
+    def _exchange(self, exchange: Exchange, bodies: bool = True) -> Row:
         connection = exchange.connection
         names, kinds, phase = _faults(exchange.hits) if exchange.hits else _NO_FAULTS
         facts = _NOTHING_READ
-        if exchange.request is not None and self._reads_bodies:
+        if bodies and exchange.request is not None and self._reads_bodies:
             facts = self._facts(exchange)
         request_frame = response_frame = None
         if self._keeps_frames:

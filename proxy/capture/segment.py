@@ -21,7 +21,7 @@ log = logging.getLogger("notleader.capture")
 
 JOURNAL_SUFFIX: Final = ".journal"
 _ROW_GROUP_ROWS: Final = 50_000
-_ROW_GROUP_BYTES: Final = 64 << 20
+_ROW_GROUP_BYTES: Final = 32 << 20
 
 
 def hidden(segment: Path, suffix: str) -> Path:

@@ -379,7 +379,7 @@ class CaptureWriter:
             if not self._made % _ROWS_AT_A_TIME:
                 time.sleep(0)  # lets the loop have the interpreter, which else it gets only every 5 ms
             try:
-                row = self._rows.of(entry)
+                row = self._row(entry)
             except Exception:  # one row that can't be made must not end the recording
                 self._unmade_rows += 1
                 log.exception("a capture row could not be made")
@@ -388,17 +388,24 @@ class CaptureWriter:
                     self._recording.losses.add(UNMADE, 1, now_us, now_us)
                 continue
             rows.append(row)
-            if type(entry) is Exchange:
-                if row[_ERROR_CODE]:
-                    errors.append((entry.api_key, row[_ERROR_CODE]))
-                if self._quick is not None:
-                    self._quick.learn(entry, row)
+            if type(entry) is Exchange and row[_ERROR_CODE]:
+                errors.append((entry.api_key, row[_ERROR_CODE]))
         if errors:
             self._tell_errors(errors)
         for reader in self._readers:
             self._offer(reader, rows)
         if self._recording is not None:
             self._recording.add(rows, size_bytes if self._rows.level.keeps_frames else 0)
+
+    def _row(self, entry: Entry) -> Row:
+        if self._quick is None or type(entry) is not Exchange:
+            return self._rows.of(entry)
+        known = self._quick.learned(entry)
+        if known is not None:
+            return self._rows.like(entry, known)
+        row = self._rows.of(entry)
+        self._quick.learn(entry, row)
+        return row
 
     def _offer(self, reader: _Reader, rows: list[Row]) -> None:
         made = (dict(zip(COLUMNS, row, strict=True)) for row in rows)

@@ -52,12 +52,15 @@ class Both:
     def __init__(self, level: Level = Level.PARTITION) -> None:
         self.rows = Rows(*IDENTITY, level, name_of)
         self.quick = Quick(level, self.rows.topics)
-        self.taken = 0
+        self.taken = self.late = 0
         self.expected: list[Row] = []
 
     def see(self, entries: Iterable[Exchange]) -> None:
         for entry in entries:
             full = self.rows.of(entry)
+            if (known := self.quick.learned(entry)) is not None:
+                assert self.rows.like(entry, known) == full
+                self.late += 1
             if self.quick.take(entry):
                 self.taken += 1
                 self.expected.append(full)
@@ -89,6 +92,7 @@ def test_frames_of_real_clients() -> None:
     both.see(entries)
     both.see(entries)  # what was learned the first time is known now
     assert both.taken > len(entries)
+    assert both.late
     both.agree()
 
 

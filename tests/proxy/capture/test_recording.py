@@ -12,10 +12,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from proxy.capture.block import ALL_TOLD, Block, Tables, What, pack_numbers
 from proxy.capture.journal import Journal, LeftJournal
 from proxy.capture.limits import CaptureError, Limits
 from proxy.capture.place import Place, open_place
 from proxy.capture.recording import Recording
+from proxy.capture.rows import COLUMNS
+from proxy.capture.schema import EXCHANGE
 from proxy.capture.segment import salvage
 from tests.proxy.capture.entries import METADATA, PROXY, RUN, gaps, hidden_files, maker, numbers, read, rows_of
 
@@ -88,6 +91,30 @@ def test_a_large_segment_is_finished_early(tmp_path: Path) -> None:
     assert bench.recording.segments >= 3
     bench.recording.close()
     assert numbers(read(tmp_path)) == list(range(2000))
+
+
+def test_answers_that_tell_a_thousand_partitions_do_not_pile_up(bench: Bench) -> None:
+    """Each of these is small on the wire's side of the recorder and 100 KiB on the disk's."""
+    kind = EXCHANGE.field("partitions").type.value_type
+    told = [{field.name: None for field in kind} | {"topic": f"t{number}"} for number in range(1000)]
+    partitions = COLUMNS.index("partitions")
+    row = list(rows_of([0])[0])
+    row[partitions] = told
+    for _ in range(80):
+        bench.recording.add([tuple(row)])
+    assert bench.recording.written_rows
+    tables = Tables()
+    tables.whos.append((1, "127.0.0.1:1", "bootstrap", None, "c", None, None, None))
+    tables.whats.append(What((3, "Metadata", 1, "answered", 0, None, None, None, None, None), told))
+    written = bench.recording.written_rows
+    for number in range(400):
+        block = Block(tables)
+        block.numbers.append(pack_numbers(0, 0, number, number, 1, 1, 2, 2, 30, 90_000, ALL_TOLD))
+        block.told = len(told)
+        bench.recording.add_block(block)
+    assert bench.recording.written_rows >= written + 100
+    bench.recording.close()
+    assert {len(found["partitions"]) for found in read(bench.folder)} == {1000}
 
 
 def test_numbering_goes_on_where_an_earlier_recording_of_the_run_ended(tmp_path: Path) -> None:
