@@ -7,12 +7,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.integration.admin.conftest import Controlled
 
 CONFIG = Path(__file__).with_name("schemathesis.toml")
 
 
-async def test_schemathesis_finds_nothing(controlled: Controlled, tmp_path: Path) -> None:
+async def test_schemathesis_finds_nothing(
+    controlled: Controlled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # it starts recordings, too, in folders with made-up names
     child = await asyncio.create_subprocess_exec(
         str(Path(sys.executable).with_name("schemathesis")),
         "--config-file",
