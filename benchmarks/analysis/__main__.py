@@ -92,7 +92,7 @@ def main(
         if not keep:
             for folder in (out / f"{size}", out / f"{size}-even"):
                 shutil.rmtree(folder, ignore_errors=True)
-    Console().print(table(results), markup=False, highlight=False)
+    Console().print(table(results), markup=False, highlight=False, soft_wrap=True)
     if write_page:
         text, plots = page(results, machine(), time.strftime("%Y-%m-%d"))
         for name, plot in plots.items():

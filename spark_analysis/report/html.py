@@ -7,6 +7,7 @@ import re
 from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
+from itertools import groupby
 from typing import Any
 
 from spark_analysis.checks.phrases import count, duration
@@ -18,6 +19,7 @@ from spark_analysis.report.summary import basis, headline, mark, noteworthy
 
 _MOST_CLIENTS = 300
 _NOTHING = "\u2013"
+_MOST_IN_SIGHT = 5
 _ASSETS = files("spark_analysis.report") / "assets"
 _WORDS = {"✗": "negative", "?": "not decided", "•": "noted", "✓": "clear"}
 _CLASSES = {"✗": "bad", "?": "unknown", "•": "noted", "✓": "good"}
@@ -75,7 +77,8 @@ def _time(microseconds: int | None) -> str:
 
 def _findings(findings: list[Finding]) -> str:
     """What happened, unfolded from the worst on; what was asked without finding anything, folded away."""
-    shown = "\n".join(_finding(f) for f in noteworthy(findings)) or '<p class="none">Nothing happened.</p>'
+    told = groupby(noteworthy(findings), key=lambda f: (f.verdict, f.check))
+    shown = "\n".join(_alike(list(alike)) for _, alike in told) or '<p class="none">Nothing happened.</p>'
     quiet = sorted((f for f in findings if not f.count), key=lambda f: f.verdict == "valid")
     if not quiet:
         return shown
@@ -85,6 +88,17 @@ def _findings(findings: list[Finding]) -> str:
         head += f", {len(quiet) - clear} not judged"
     rows = "\n".join(_finding(f) for f in quiet)
     return f'{shown}\n<details class="quiet"><summary>{head}</summary>{rows}</details>'
+
+
+def _alike(findings: list[Finding]) -> str:
+    """What one check found: the first few in sight, the rest folded away, or many partitions hide all other checks."""
+    first, rest = findings[:_MOST_IN_SIGHT], findings[_MOST_IN_SIGHT:]
+    shown = "\n".join(map(_finding, first))
+    if not rest:
+        return shown
+    more = "\n".join(map(_finding, rest))
+    head = f"{escape(findings[0].title)}: {len(rest):,} more"
+    return f'{shown}\n<details class="quiet"><summary>{head}</summary>{more}</details>'
 
 
 def _finding(finding: Finding) -> str:

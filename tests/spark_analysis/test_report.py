@@ -157,6 +157,17 @@ def test_many_clients_neither_crowd_the_legend_nor_vanish(analysis: Analysis) ->
     assert "100 more are in history/" in page
 
 
+def test_many_findings_of_one_check_do_not_hide_the_others(analysis: Analysis) -> None:
+    many = [finding("retried", "valid", 1, f"Partition {n} was retried.") for n in range(40)]
+    page = html.render(replace(analysis, findings=[*many, finding("late", "valid", 1, "One was late.")]))
+    in_sight = re.sub(
+        r'<details class="quiet">.*?</summary>.*?Partition 39.*?</details>\s*</details>', "", page, flags=re.S
+    )
+    assert "35 more" in page
+    assert [f"Partition {n} was" in in_sight for n in (0, 4, 5, 39)] == [True, True, False, False]
+    assert "One was late" in in_sight
+
+
 @pytest.mark.parametrize("span_us", [1, 999, 5_000_000, 86_400_000_000, 10**14])
 def test_bins_are_bounded_whatever_the_span(span_us: int) -> None:
     assert span_us / bin_width_us(AT, AT + span_us) <= MOST_BINS
