@@ -248,27 +248,33 @@ def _legend_px(names: list[str], width_px: int = 760) -> int:
 
 
 def recovery(findings: list[Finding]) -> Figure | None:
-    """Time to recover by place and rule, or None when nothing had to recover."""
+    """Time to recover by place and rule, the slowest client's, or None when nothing had to recover."""
     rows = [
         f.group for f in findings if f.check == "recovery" and f.verdict == "valid" and f.group and f.group.slowest_us
     ]
     if not rows:
         return None
-    rows = sorted(rows, key=lambda group: group.slowest_us or 0)[-20:]
-    labels = [f"{g.topic or '?'}-{'?' if g.partition is None else g.partition} after {g.rule}" for g in rows]
+    # Of the clients that share a place and a rule the slowest: bars of one name would be added up.
+    slowest: dict[str, int] = {}
+    for group in sorted(rows, key=lambda group: group.slowest_us or 0):
+        place = f"{group.topic or '?'}-{'?' if group.partition is None else group.partition}"
+        label = _plain(_short(f"{place} after {group.rule}"))
+        slowest.pop(label, None)
+        slowest[label] = group.slowest_us or 0
+    bars = list(slowest.items())[-20:]
     return {
         "data": [
             {
                 "type": "bar",
                 "orientation": "h",
-                "x": [(group.slowest_us or 0) / 1000 for group in rows],
-                "y": labels,
+                "x": [took_us / 1000 for _, took_us in bars],
+                "y": [label for label, _ in bars],
                 "marker": {"color": "var:--series-1", "line": {"width": 0}},
                 "hovertemplate": "%{x:,.0f} ms<extra></extra>",
             }
         ],
         "layout": {
-            "height": 110 + 30 * len(rows),
+            "height": 110 + 30 * len(bars),
             "margin": {"l": 220, "r": 16, "t": 16, "b": 44},
             "showlegend": False,
             "xaxis": {"title": {"text": "ms from the last hit to the next acknowledged send"}, "rangemode": "tozero"},

@@ -168,6 +168,18 @@ def test_many_findings_of_one_check_do_not_hide_the_others(analysis: Analysis) -
     assert "One was late" in in_sight
 
 
+def test_clients_that_recover_in_one_place_are_not_added_up() -> None:
+    def recovered(client: str, partition: int, slowest_us: int) -> Finding:
+        plain = finding("recovery", "valid")
+        assert plain.group is not None
+        return replace(plain, group=plain.group._replace(client=client, partition=partition, slowest_us=slowest_us))
+
+    figure = figures.recovery([recovered("a", 0, 5000), recovered("b", 0, 3000), recovered("a", 1, 4000)])
+    assert figure is not None
+    assert figure["data"][0]["x"] == [4.0, 5.0]
+    assert len(set(figure["data"][0]["y"])) == 2
+
+
 @pytest.mark.parametrize("span_us", [1, 999, 5_000_000, 86_400_000_000, 10**14])
 def test_bins_are_bounded_whatever_the_span(span_us: int) -> None:
     assert span_us / bin_width_us(AT, AT + span_us) <= MOST_BINS
