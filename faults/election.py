@@ -139,6 +139,16 @@ class Elections:
 
     # ---- starting and ending
 
+    def leave(self, node_id: int, started_by: str) -> None:
+        """A broker is away from now on, as this rule wants it."""
+        self.absent[started_by] = node_id
+        self._changed()
+
+    def come_back(self, started_by: str) -> None:
+        """The broker that this rule kept away is back; nothing where there is none."""
+        if self.absent.pop(started_by, None) is not None:
+            self._changed()
+
     def start(
         self,
         topic: str,

@@ -27,7 +27,7 @@ def depose(
 
     After `election_ms()`, drawn for each partition, the next replica in sync leads; None, or no other broker: nobody.
     """
-    elections.absent[started_by] = node_id
+    elections.leave(node_id, started_by)
     deposed: list[tuple[str | None, int]] = []
     for topic, partition_index in sorted(cluster.leaders):
         if elections.leader(topic, partition_index) != node_id:
@@ -41,7 +41,7 @@ def depose(
 
 def restore(elections: Elections, started_by: str, now_us: int) -> None:
     """End the elections that this rule began, and let the true leaders lead again."""
-    elections.absent.pop(started_by, None)
+    elections.come_back(started_by)
     for election in elections.list(now_us):
         if election.started_by == started_by:
             elections.end(election.topic, election.partition_index)

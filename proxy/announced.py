@@ -4,6 +4,7 @@ The header is taken off the socket byte by exact byte before asyncio gets to see
 """
 
 import asyncio
+import errno
 import socket
 import ssl
 from collections.abc import Callable
@@ -45,8 +46,10 @@ class AnnouncedServer:
     def _accept(self) -> None:
         try:
             connection, peer = self._listening.accept()
-        except OSError:  # it went away again, or no file is left: asked again when it is readable again
-            return
+        except OSError as error:
+            if error.errno == errno.EINVAL:  # another process shut the socket: it says when to accept again
+                self._loop.remove_reader(self._listening)
+            return  # it went away again, or no file is left: asked again when it is readable again
         connection.setblocking(False)
         host, port = peer[:2]
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

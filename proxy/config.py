@@ -204,6 +204,12 @@ class Settings(BaseModel):
         default_factory=lambda: secrets.randbelow(2**31),
         description="Seed of every random decision; drawn and recorded when absent.",
     )
+    workers: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="Processes that carry the traffic, all on the same ports, under one control plane. Linux.",
+    )
     connect_timeout_ms: int = Field(
         default=10_000, gt=0, description="How long connecting to a broker may take, in ms."
     )

@@ -56,7 +56,7 @@ class Listener:
         try:
             self.update()
         except OSError:
-            self.socket.close()
+            self._close()
             raise
 
     @property
@@ -77,7 +77,7 @@ class Listener:
             # Bound and not listening: the kernel answers a SYN with RST.
             self.socket = _bound(*self.address)
         elif self._state == "refusing":
-            _listen(self.socket, self.address)
+            listen_on(self.socket, self.address)
             self._accept(self)
         if "silent" in (wanted, self._state):
             silence(self.socket, wanted == "silent")
@@ -120,11 +120,18 @@ class Listener:
 
 
 class Directory:
-    """The listeners of one proxy. ``accept`` is called with each listener that begins to listen."""
+    """The listeners of one proxy, each made by ``opened``; ``accept`` is called with each that begins to listen."""
 
-    def __init__(self, listen: Endpoint, broker_ports: list[int] | None, accept: Callable[[Listener], None]) -> None:
+    def __init__(
+        self,
+        listen: Endpoint,
+        broker_ports: list[int] | None,
+        accept: Callable[[Listener], None],
+        opened: Callable[[int | None, str, int, Callable[[Listener], None]], Listener] = Listener,
+    ) -> None:
         self._host = listen.host
         self._accept = accept
+        self._opened = opened
         self._ports = list(broker_ports) if broker_ports else None
         self._next_port: int | None = None
         self.listeners: dict[int | None, Listener] = {}
@@ -132,7 +139,7 @@ class Directory:
 
     def open_bootstrap(self, port: int) -> Listener:
         """Listen for bootstrapping clients. Raises OSError when that can't be."""
-        listener = self.listeners[None] = Listener(None, self._host, port, self._accept)
+        listener = self.listeners[None] = self._opened(None, self._host, port, self._accept)
         self._next_port = port + 1 if port else 0
         return listener
 
@@ -168,7 +175,7 @@ class Directory:
         while True:
             port = self._take_port()
             try:
-                return Listener(node_id, self._host, port, self._accept)
+                return self._opened(node_id, self._host, port, self._accept)
             except OSError as error:
                 if strict or not port:
                     raise
@@ -222,7 +229,8 @@ def _bound(host: str, port: int) -> socket.socket:
     return bound
 
 
-def _listen(bound: socket.socket, address: Endpoint) -> None:
+def listen_on(bound: socket.socket, address: Endpoint) -> None:
+    """Listen with a bound socket. Raises OSError whose strerror names the address."""
     try:
         bound.listen(1024)
     except OSError as error:

@@ -17,6 +17,10 @@ MAX_RULE_SERIES: Final = 1000
 OTHER_RULES: Final = "(other)"
 
 
+def _no_latencies() -> list[int]:
+    return [0] * _SLOTS
+
+
 class Counters:
     """Plain integers the session and the transport bump per event; read only when metrics are scraped.
 
@@ -41,7 +45,7 @@ class Counters:
     )
 
     def __init__(self) -> None:
-        self.latency_us: defaultdict[int, list[int]] = defaultdict(lambda: [0] * _SLOTS)
+        self.latency_us: defaultdict[int, list[int]] = defaultdict(_no_latencies)
         """api_key → exchanges answered, by `latency_us.bit_length()`."""
         self.latency_sum_us: defaultdict[int, int] = defaultdict(int)
         self.unanswered: defaultdict[int, int] = defaultdict(int)
@@ -91,3 +95,29 @@ class Counters:
                 key = (OTHER_RULES, kind, phase)
             count = self.injected.get(key, 0)
         self.injected[key] = count + 1
+
+    def absorb(self, others: Counters, before: Counters | None) -> None:
+        """Add what another process has counted since it last told (`before`; None: it never did)."""
+        before = Counters() if before is None else before
+        for api_key, slots in others.latency_us.items():
+            mine, then = self.latency_us[api_key], before.latency_us[api_key]
+            self.latency_us[api_key] = [a + b - c for a, b, c in zip(mine, slots, then, strict=True)]
+        for name in (
+            "latency_sum_us",
+            "unanswered",
+            "errors",
+            "connections_opened",
+            "connections_closed",
+            "wire_errors",
+        ):
+            total, then = getattr(self, name), getattr(before, name)
+            for key, count in getattr(others, name).items():
+                total[key] += count - then[key]
+        for key, count in others.injected.items():
+            more = count - before.injected.get(key, 0)
+            if key not in self.injected and len(self.injected) >= MAX_RULE_SERIES:
+                key = (OTHER_RULES, *key[1:])
+            self.injected[key] = self.injected.get(key, 0) + more
+        for name in ("client_bytes", "broker_bytes", "loop_lag_sum_us", "loop_ticks"):
+            setattr(self, name, getattr(self, name) + getattr(others, name) - getattr(before, name))
+        self.loop_lag_max_us = max(self.loop_lag_max_us, others.loop_lag_max_us)

@@ -8,8 +8,6 @@ import json
 import logging
 import resource
 import signal
-import sys
-from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -19,10 +17,10 @@ import uvloop
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from rich.console import Console
-from rich.logging import RichHandler
 
 from faults.schema import FaultDocumentError
-from proxy.config import ConfigError, LogFormat, Settings, load
+from proxy.config import ConfigError, Settings, load
+from proxy.logs import log_to
 from proxy.memory import give_back
 
 log = logging.getLogger("notleader")
@@ -126,13 +124,7 @@ def run(**options: Any) -> None:
     except ConfigError as error:
         _say_problems(error)
         raise typer.Exit(2) from error
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.INFO,
-        format="%(message)s",
-        datefmt="[%X]",
-        handlers=[_handler(settings.log_format)],
-        force=True,
-    )
+    log_to(settings.log_format, logging.DEBUG if verbose else logging.INFO)
     _raise_descriptor_limit()
     raise typer.Exit(uvloop.run(_serve(settings, as_json, flags, file)))
 
@@ -176,33 +168,6 @@ def _raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _handler(log_format: LogFormat) -> logging.Handler:
-    """Rich on a terminal, plain lines with time and level anywhere else; JSON lines where asked for."""
-    if log_format is LogFormat.TEXT and sys.stderr.isatty():
-        return RichHandler(console=errors, show_path=False)
-    handler = logging.StreamHandler()
-    if log_format is LogFormat.JSON:
-        handler.setFormatter(JsonLines())
-    else:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    return handler
-
-
-class JsonLines(logging.Formatter):
-    """One JSON object per record: `time` (RFC 3339, UTC), `level`, `logger`, `message`, and any `error`."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
-
-
 def reload_config(proxy: Any, flags: dict[str, Any], file: Path | None) -> None:
     """Read the config file again and take over what can change while running: whole, or not at all."""
     try:
@@ -238,14 +203,13 @@ def _changed_ns(file: Path | None) -> int:
 
 async def _serve(settings: Settings, as_json: bool, flags: dict[str, Any], file: Path | None) -> int:
     from proxy.capture.limits import CaptureError
-    from proxy.server import Proxy
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     try:
-        proxy = Proxy(settings)
+        proxy = _proxy_of(settings)
     except ConfigError as error:
         _say_problems(error)
         return 2
@@ -283,6 +247,8 @@ async def _serve(settings: Settings, as_json: bool, flags: dict[str, Any], file:
     working = [loop.create_task(_watch(proxy, flags, file, asked))]
     if traces is not None:
         working.append(loop.create_task(traces.follow(proxy, stop)))
+    if settings.workers > 1:
+        working.append(loop.create_task(_end_with(proxy, stop)))
     try:
         await stop.wait()
     finally:
@@ -295,7 +261,27 @@ async def _serve(settings: Settings, as_json: bool, flags: dict[str, Any], file:
         if traces is not None:
             await asyncio.to_thread(traces.close)
     _say_unused(proxy)
+    if settings.workers > 1 and proxy.lost is not None:
+        errors.print(f"notleader run: {proxy.lost}", markup=False, soft_wrap=True)
+        return 1
     return 0
+
+
+def _proxy_of(settings: Settings) -> Any:
+    """The proxy, in one process or in several. Raises ConfigError."""
+    if settings.workers == 1:
+        from proxy.server import Proxy
+
+        return Proxy(settings)
+    from proxy.workers.control import ControlPlane
+
+    return ControlPlane(settings)
+
+
+async def _end_with(proxy: Any, stop: asyncio.Event) -> None:
+    """Stop when the proxy has stopped by itself: a worker was lost."""
+    await proxy.stopped.wait()
+    stop.set()
 
 
 def _say_ready(proxy: Any, admin: Any, as_json: bool) -> None:
@@ -304,6 +290,8 @@ def _say_ready(proxy: Any, admin: Any, as_json: bool) -> None:
     address = None if admin is None else admin.address
     if as_json:
         ready = {"event": "ready", "listen": listen, "admin": address, "brokers": brokers}
+        if proxy.settings.workers > 1:
+            ready["workers"] = proxy.worker_pids()
         print(json.dumps(ready), flush=True)  # noqa: T201
         return
     settings = proxy.settings

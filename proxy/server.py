@@ -13,7 +13,7 @@ from typing import Any, Self, cast
 from faults.actions import Close, Reset
 from faults.base import Connection
 from faults.plan import Hit, Plan, Rule
-from faults.schema import parse_fault_document
+from faults.schema import Problem, parse_fault_document
 from faults.standing import LinkState
 from faults.timeline import Timeline
 from proxy import __version__
@@ -22,7 +22,7 @@ from proxy.capture.quick import Quick
 from proxy.capture.redaction import Redaction
 from proxy.capture.rows import Level, Rows
 from proxy.capture.writer import Accepts, CaptureWriter
-from proxy.config import Endpoint, Settings, load
+from proxy.config import ConfigError, Endpoint, Settings, load
 from proxy.directory import WILDCARDS, BrokerEndpoint, Directory, Listener
 from proxy.discovery import fetch_brokers
 from proxy.handling import Handling
@@ -49,12 +49,14 @@ class Proxy:
     (a port is taken) and CaptureError (the folder can't be written) from ``start``.
     """
 
+    _writer: Callable[..., CaptureWriter] = CaptureWriter
+
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.run_id = uuid.uuid4().hex[:12]
         self.clock = Clock()
         self.counters = Counters()
-        self.plan = Plan(seed=settings.seed, faults=settings.parsed_faults())
+        self.plan = self._make_plan()
         self.plan.on_refusal = self._refused
         self.timeline: Timeline | None = settings.parsed_timeline()
         self.capture: CaptureWriter | None = None
@@ -63,7 +65,7 @@ class Proxy:
         self._relay_password = relay_password(settings)
         self.plan.can_log_in = self._relay_password is not None
         self._table = Handling(None)
-        self._directory = Directory(settings.listen, settings.broker_ports, self._serve)
+        self.directory = self._make_directory()
         self._links: dict[int, Link] = {}
         self.transports: set[asyncio.BaseTransport] = set()
         self._accepted = 0
@@ -74,6 +76,15 @@ class Proxy:
         self._newer: set[Newer] = set()
         self._standing_timer: asyncio.TimerHandle | None = None
         self._random = Random(f"{settings.seed}:transport")
+
+    def _make_plan(self) -> Plan:
+        if self.settings.workers > 1:
+            problem = "a Proxy is one process: several are proxy.workers.control.ControlPlane, or `notleader run`"
+            raise ConfigError([Problem("workers", problem)])
+        return Plan(seed=self.settings.seed, faults=self.settings.parsed_faults())
+
+    def _make_directory(self) -> Directory:
+        return Directory(self.settings.listen, self.settings.broker_ports, self._serve)
 
     # ---- embedded in a program or a test --------------------------------------------------------
 
@@ -126,7 +137,7 @@ class Proxy:
         if self.settings.capture is not None:
             await self.start_capture(self.settings.capture, self.settings.capture_level)
         try:
-            self._directory.open_bootstrap(self.settings.listen.port)
+            self.directory.open_bootstrap(self.settings.listen.port)
             if not await self._learn_brokers(strict=True):
                 self._spawn(self._keep_learning())
         except BaseException:
@@ -139,7 +150,7 @@ class Proxy:
         """Stop listening, close the connections, finish the capture. Harmless when called twice."""
         if self._standing_timer is not None:
             self._standing_timer.cancel()
-        self._directory.close()
+        self.directory.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -157,7 +168,7 @@ class Proxy:
     @property
     def listen(self) -> Endpoint:
         """Where clients bootstrap, with the port that was really bound."""
-        return Endpoint(self.settings.listen.host, self._directory.listeners[None].port)
+        return Endpoint(self.settings.listen.host, self.directory.listeners[None].port)
 
     async def _learn_brokers(self, *, strict: bool = False) -> bool:
         """Ask the bootstrap addresses in turn who the brokers are; say whether one answered."""
@@ -172,7 +183,7 @@ class Proxy:
                 continue
             self.plan.cluster.observe_metadata(body)
             for broker in sorted(body["brokers"], key=lambda entry: int(entry["node_id"])):
-                self._directory.endpoint(broker["node_id"], broker["host"], broker["port"], strict=strict)
+                self.directory.endpoint(broker["node_id"], broker["host"], broker["port"], strict=strict)
             self.ready = True
             return True
         log.warning("no Kafka broker answers yet (%s); still trying", "; ".join(reasons))
@@ -241,14 +252,16 @@ class Proxy:
 
     def advertised(self, link: Link, node_id: int, host: str, port: int) -> tuple[str, int]:
         """The address under which this client reaches that broker through the proxy."""
-        entry = self._directory.endpoint(node_id, host, port)
+        return self._advertised_host(link), self.directory.endpoint(node_id, host, port).listen_port
+
+    def _advertised_host(self, link: Link) -> str:
         name = self.settings.advertise
         if name is None:
             name = self.settings.listen.host
             if name in WILDCARDS:
                 # The address that brought the client here is one that works for it.
                 name = link.local_host
-        return name, entry.listen_port
+        return name
 
     # ---- what the links need (transport.Hub) ----------------------------------------------------
 
@@ -278,7 +291,7 @@ class Proxy:
 
     async def dial_node(self, node_id: int, protocol: asyncio.Protocol) -> None:
         """Connect to one broker of the cluster. Raises OSError."""
-        entry = self._directory.brokers.get(node_id)
+        entry = self.directory.brokers.get(node_id)
         if entry is None:
             raise ConnectionError(f"no broker {node_id} is known")
         await self._dial_any([Endpoint(entry.host, entry.port)], protocol)
@@ -326,7 +339,7 @@ class Proxy:
 
     def brokers_seen(self, node_ids: set[int]) -> None:
         self.ready = True
-        self._directory.seen(node_ids)
+        self.directory.seen(node_ids)
 
     def newer_versions(self, newer: list[Newer]) -> None:
         for each in newer:
@@ -392,7 +405,7 @@ class Proxy:
 
     def brokers(self) -> list[BrokerEndpoint]:
         """The brokers known so far, by node id."""
-        return [entry for _, entry in sorted(self._directory.brokers.items())]
+        return [entry for _, entry in sorted(self.directory.brokers.items())]
 
     def connections(self) -> list[dict[str, Any]]:
         """The open client connections, oldest first."""
@@ -442,7 +455,7 @@ class Proxy:
         rows = Rows(
             self.run_id, settings.proxy_id, settings.seed, level, self.plan.cluster.topic_name, redaction=redaction
         )
-        capture = CaptureWriter(
+        capture = self._writer(
             rows,
             None if directory is None else _place(directory),
             metadata={
@@ -509,7 +522,7 @@ class Proxy:
     def _apply_standing(self) -> None:
         """Make listeners and connections what the standing rules say, now and when that changes by itself."""
         now_us = self.now_us()
-        for listener in list(self._directory.listeners.values()):
+        for listener in list(self.directory.listeners.values()):
             self._apply_to_listener(listener)
         for link in list(self._links.values()):
             link.stand(self.plan.link(link.connection, now_us))

@@ -38,11 +38,11 @@ _DIRECTIONS: tuple[Direction, ...] = ("request", "response")
 class Clock:
     """Microseconds since the epoch that never run backwards: wall time once, monotonic from there."""
 
-    def __init__(self) -> None:
-        self._offset_ns = time.time_ns() - time.monotonic_ns()
+    def __init__(self, offset_ns: int | None = None) -> None:
+        self.offset_ns = time.time_ns() - time.monotonic_ns() if offset_ns is None else offset_ns
 
     def now_us(self) -> int:
-        return (time.monotonic_ns() + self._offset_ns) // 1000
+        return (time.monotonic_ns() + self.offset_ns) // 1000
 
 
 class Hub(Protocol):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol
@@ -98,19 +97,6 @@ def _pieces(registry: CollectorRegistry, encoder: Callable[[Collector], bytes]) 
             lines = encoder(_Only(part)).removesuffix(end).splitlines(keepends=True)
             yield b"".join(line for line in lines if not first or not line.startswith(b"# "))
     yield end
-
-
-async def sample_loop_lag(counters: Counters, interval_s: float = 0.1) -> None:
-    """Measure for ever how late the event loop wakes a sleeper, in µs, into `counters`."""
-    loop = asyncio.get_running_loop()
-    while True:
-        due = loop.time() + interval_s
-        await asyncio.sleep(interval_s)
-        lag_us = max(0, int((loop.time() - due) * 1e6))
-        counters.loop_lag_us = lag_us
-        counters.loop_lag_max_us = max(counters.loop_lag_max_us, lag_us)
-        counters.loop_lag_sum_us += lag_us
-        counters.loop_ticks += 1
 
 
 def api_name(api_key: int) -> str:

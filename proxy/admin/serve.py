@@ -13,11 +13,12 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from proxy.admin.app import create_app
-from proxy.admin.exposition import sample_loop_lag
 from proxy.admin.guard import Guard, check_exposure
 from proxy.admin.pace import Pace
+from proxy.admin.settling import Settling, Spread
 from proxy.admin.target import ControlledProxy
 from proxy.admin.toxics.engine import ToxicProxies
+from proxy.lag import sample_loop_lag
 
 _MAX_CONNECTIONS: Final = 256
 _GRACE_S: Final = 1
@@ -83,8 +84,9 @@ class AdminServer:
         listening = await _listen(self.host, self.port)
         self.port = listening.getsockname()[1]
         app = create_app(self._proxy, stopping=self._stopping, toxics=self._toxics)
+        settling = Settling(app, self._proxy) if isinstance(self._proxy, Spread) else app
         # Strangers are turned away before they are made to wait: they take nobody's turn.
-        guarded = Guard(Pace(app), listen_host=self.host, hosts=self._hosts, token=self._token)
+        guarded = Guard(Pace(settling), listen_host=self.host, hosts=self._hosts, token=self._token)
         config = uvicorn.Config(
             guarded,
             lifespan="off",

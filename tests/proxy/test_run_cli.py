@@ -6,7 +6,7 @@ import json
 import logging
 
 from proxy.config import LogFormat, load
-from proxy.run_cli import JsonLines
+from proxy.logs import JsonLines
 
 
 def test_a_log_record_is_one_json_line_with_its_error() -> None:

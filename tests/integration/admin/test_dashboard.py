@@ -247,7 +247,7 @@ async def test_a_recording_is_started_marked_and_stopped(
 
 
 async def test_an_ipv6_broker_is_in_brackets(browser: Browser, controlled: Controlled) -> None:
-    controlled.proxy._directory.endpoint(7, "2001:db8::1", 9092)
+    controlled.proxy.directory.endpoint(7, "2001:db8::1", 9092)
     page, _ = await open_page(browser, controlled)
     await expect(page.get_by_role("region", name="Brokers")).to_contain_text("[2001:db8::1]:9092")
 

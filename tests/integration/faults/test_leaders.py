@@ -271,7 +271,7 @@ async def test_a_rolling_restart_takes_every_broker_down_once_and_loses_nothing(
 
 
 def listeners(proxy: Proxy) -> list[Any]:
-    return list(proxy._directory.listeners.values())
+    return list(proxy.directory.listeners.values())
 
 
 async def test_a_rolling_restart_can_be_one_of_power_cuts(kafka3: KafkaCluster, proxy_for: ProxyFor) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
@@ -10,10 +11,18 @@ from typing import Any
 import pytest
 import uvloop
 
-from proxy.config import load
+from proxy.config import Settings, load
 from proxy.server import Proxy
+from proxy.workers.control import ControlPlane
 
 ProxyFor = Callable[..., AbstractAsyncContextManager[Proxy]]
+WORKERS = int(os.environ.get("NOTLEADER_TEST_WORKERS", "1"))
+"""How many processes the proxies of the tests have: `make test-workers` runs the same tests with two."""
+
+
+def proxy_of(settings: Settings) -> Proxy:
+    """The proxy that these settings ask for, in one process or in several."""
+    return ControlPlane(settings) if settings.workers > 1 else Proxy(settings)
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -26,7 +35,8 @@ def proxy_for() -> ProxyFor:
 
     @asynccontextmanager
     async def start(bootstrap: str, **settings: Any) -> AsyncIterator[Proxy]:
-        proxy = Proxy(load({"kafka": bootstrap, "listen": "127.0.0.1:0", "admin": None, "seed": 7, **settings}))
+        quiet = {"listen": "127.0.0.1:0", "admin": None, "seed": 7, "workers": WORKERS}
+        proxy = proxy_of(load({"kafka": bootstrap, **quiet, **settings}))
         await proxy.start()
         try:
             yield proxy
