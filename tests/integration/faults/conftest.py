@@ -9,18 +9,20 @@ import proxy.capture.place
 import proxy.capture.writer  # noqa: F401
 from faults.schema import parse_fault_document
 from proxy.server import Proxy
-from tests.integration.proxy.conftest import proxy_for, pytest_asyncio_loop_factories
+from tests.integration.proxy.conftest import proxy_for, pytest_asyncio_loop_factories, settled
 
 __all__ = ["add", "proxy_for", "pytest_asyncio_loop_factories", "remove"]
 
 
-def add(proxy: Proxy, **fault: Any) -> None:
+async def add(proxy: Proxy, **fault: Any) -> None:
     """Put a fault in force now."""
     proxy.plan.replace(fault["name"], parse_fault_document(fault), proxy.now_us())
     proxy.plan_changed()
+    await settled(proxy)
 
 
-def remove(proxy: Proxy, name: str) -> None:
+async def remove(proxy: Proxy, name: str) -> None:
     """Take a fault out now."""
     proxy.plan.remove(name)
     proxy.plan_changed()
+    await settled(proxy)

@@ -14,7 +14,7 @@ from proxy.lab.kafka import KafkaCluster
 from proxy.server import Proxy
 from tests.integration.faults.conftest import add, remove
 from tests.integration.faults.test_leaders import until
-from tests.integration.proxy.conftest import ProxyFor
+from tests.integration.proxy.conftest import ProxyFor, told
 from tests.integration.proxy.test_round_trip import consumed
 
 pytestmark = pytest.mark.kafka
@@ -42,14 +42,14 @@ async def test_who_is_connected_outlives_the_bootstrap_and_nobody_new_comes_in(
     kafka.create_topic(topic, partitions=1)
     async with proxy_for(kafka.bootstrap) as proxy, producer(proxy) as at_work:
         await at_work.send_and_wait(topic, b"before", partition=0)
-        add(proxy, name="dead", match={"listener": "bootstrap"}, **WAYS[way])
+        await add(proxy, name="dead", match={"listener": "bootstrap"}, **WAYS[way])
         assert (await at_work.send_and_wait(topic, b"during", partition=0)).offset == 1
         late = producer(proxy)
         with pytest.raises(KafkaConnectionError):
             await late.start()
         await late.stop()
         assert proxy.plan.get("dead").hits
-        remove(proxy, "dead")
+        await remove(proxy, "dead")
         async with producer(proxy) as late:
             assert (await late.send_and_wait(topic, b"after", partition=0)).offset == 2
 
@@ -60,16 +60,16 @@ async def test_a_single_broker_that_is_dead_is_waited_for(kafka: KafkaCluster, p
     topic = f"no-broker-{way}"
     kafka.create_topic(topic, partitions=1)
     async with proxy_for(kafka.bootstrap) as proxy:
-        add(proxy, name="dead", match={"node_id": 1}, **WAYS[way])
+        await add(proxy, name="dead", match={"node_id": 1}, **WAYS[way])
         async with producer(proxy, 15_000) as waiting:
             sending = asyncio.create_task(waiting.send_and_wait(topic, b"v", partition=0))
             await until(lambda: proxy.plan.get("dead").hits > 0)
             done, _ = await asyncio.wait([sending], timeout=0.3)
             assert not done
-            remove(proxy, "dead")
+            await remove(proxy, "dead")
             if way == "mute":
                 # It believes in the connection: what was swallowed is asked again once that has been given up.
-                for entry in proxy.connections():
+                for entry in (await told(proxy)).connections():
                     proxy.close_connection(entry["connection_id"])
             assert (await sending).offset == 0
 
@@ -82,12 +82,12 @@ async def test_what_was_under_way_when_a_black_hole_opened_arrives_once_when_it_
     kafka.create_topic(topic, partitions=3)
     async with proxy_for(kafka.bootstrap) as proxy, producer(proxy, 15_000, enable_idempotence=True) as sender:
         await sender.send_and_wait(topic, b"v0", partition=0)
-        add(proxy, name="hole", kind="blackhole", release=release, release_delay_ms=700)
+        await add(proxy, name="hole", kind="blackhole", release=release, release_delay_ms=700)
         sending = asyncio.create_task(sender.send_and_wait(topic, b"v1", partition=0))
         done, _ = await asyncio.wait([sending], timeout=0.4)
         assert not done
         lifted = time.monotonic()
-        remove(proxy, "hole")
+        await remove(proxy, "hole")
         assert (await sending).offset == 1
         if release == "delayed":
             assert time.monotonic() - lifted > 0.6, "a TCP retransmission later"
@@ -100,7 +100,9 @@ async def test_without_acks_a_refusal_is_a_connection_that_closes(kafka: KafkaCl
     async with proxy_for(kafka.bootstrap, faults=[rule]) as proxy:
         async with producer(proxy, acks=0) as careless:
             await careless.send_and_wait("no-acks", b"lost", partition=0)
-            await until(lambda: proxy.counters.connections_closed["broker-1"] > 0)
+            async with asyncio.timeout(40):
+                while not (await told(proxy)).counters.connections_closed["broker-1"]:
+                    await asyncio.sleep(0.02)
             for number in range(3):
                 await careless.send_and_wait("no-acks", b"v%d" % number, partition=0)
         assert proxy.plan.get("e").hits == 1
@@ -138,7 +140,7 @@ async def test_a_quota_is_a_figure_and_a_channel_that_is_muted_or_not(
     rule = {"name": "t", "kind": "throttle", "throttle_time_ms": 2500, "match": {"api_key": "Produce"}}
     async with proxy_for(kafka.bootstrap) as proxy, producer(proxy, 15_000) as sender:
         await sender.send_and_wait(topic, b"v", partition=0)
-        add(proxy, muted=muted, **rule)
+        await add(proxy, muted=muted, **rule)
         started = time.monotonic()
         await sender.send_and_wait(topic, b"v", partition=0)
         await sender.send_and_wait(topic, b"v", partition=0)
@@ -152,7 +154,7 @@ async def test_every_broker_is_dead_for_who_is_at_work(kafka: KafkaCluster, prox
     kafka.create_topic("all-dead", partitions=1)
     async with proxy_for(kafka.bootstrap) as proxy, producer(proxy) as at_work:
         await at_work.send_and_wait("all-dead", b"v", partition=0)
-        add(proxy, name="dead", kind="blackhole")
+        await add(proxy, name="dead", kind="blackhole")
         with pytest.raises(KafkaError):
             await at_work.send_and_wait("all-dead", b"v", partition=0)
-        remove(proxy, "dead")
+        await remove(proxy, "dead")

@@ -74,10 +74,10 @@ async def test_consumers_leave_their_follower_for_a_moved_leader_and_come_back(
                 await until(lambda: first == second == sent)
 
         await send_until_read("before")
-        add(proxy, name="move", kind="leader_move", match={"topic": topic})
+        await add(proxy, name="move", kind="leader_move", match={"topic": topic})
         await send_until_read("moved")
         (move,) = proxy.plan.elections.moves()
-        remove(proxy, "move")
+        await remove(proxy, "move")
         await send_until_read("back")
     captured = rows(tmp_path)
 

@@ -14,7 +14,7 @@ from proxy.lab.kafka import KafkaCluster
 from proxy.server import Proxy
 from proxy.wire.names import ApiKey
 from tests.integration.faults.conftest import add
-from tests.integration.proxy.conftest import ProxyFor
+from tests.integration.proxy.conftest import ProxyFor, told
 from tests.integration.proxy.test_round_trip import produced
 
 pytestmark = pytest.mark.kafka
@@ -53,9 +53,9 @@ async def take(consumer: AIOKafkaConsumer, count: int) -> list[bytes]:
         return [(await consumer.getone()).value for _ in range(count)]
 
 
-def answers(proxy: Proxy, api_key: ApiKey) -> int:
+async def answers(proxy: Proxy, api_key: ApiKey) -> int:
     """How many requests of an API were answered."""
-    return sum(proxy.counters.latency_us[api_key])
+    return sum((await told(proxy)).counters.latency_us[api_key])
 
 
 def hits(proxy: Proxy) -> dict[str, int]:
@@ -91,12 +91,12 @@ async def test_a_member_that_is_sent_away_joins_again(kafka: KafkaCluster, proxy
         async with member(proxy, topic) as consumer:
             await take(consumer, 3)
             await consumer.commit()
-            joined = answers(proxy, ApiKey.JoinGroup)
-            add(proxy, **error("Heartbeat", code))
+            joined = await answers(proxy, ApiKey.JoinGroup)
+            await add(proxy, **error("Heartbeat", code))
             await produced(proxy, topic, 3)
             assert sorted(await take(consumer, 3)) == [b"v0", b"v1", b"v2"]
             async with asyncio.timeout(60):
-                while answers(proxy, ApiKey.JoinGroup) == joined:
+                while await answers(proxy, ApiKey.JoinGroup) == joined:
                     await asyncio.sleep(0.05)
 
 

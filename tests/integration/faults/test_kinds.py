@@ -25,7 +25,7 @@ from proxy.wire.names import ApiKey
 from tests.clients.raw import connected
 from tests.integration.faults.conftest import add, remove
 from tests.integration.faults.test_leaders import count, java, until
-from tests.integration.proxy.conftest import ProxyFor
+from tests.integration.proxy.conftest import ProxyFor, told
 from tests.integration.proxy.test_round_trip import consumed, produced, rows
 
 pytestmark = pytest.mark.kafka
@@ -118,7 +118,7 @@ async def test_a_lost_answer_and_the_one_behind_it(kafka: KafkaCluster, proxy_fo
         for number, kind in enumerate(("drop_request", "drop_response")):
             rules = {"drop_request": {"kind": "drop_request", "later": later}}
             rules["drop_response"] = {"kind": "drop_response", "later": later}
-            add(proxy, name=f"lost-{number}", match={"api_key": "ApiVersions"}, **rules[kind])
+            await add(proxy, name=f"lost-{number}", match={"api_key": "ApiVersions"}, **rules[kind])
             read, write = await asyncio.open_connection(*proxy.listen)
             for asked in (1, 2):
                 write.write(bytes.fromhex(f"0000000a 0012 0000 0000000{asked} ffff"))
@@ -149,7 +149,7 @@ async def test_a_connection_that_ends_is_made_again(
             offset = (await producer.send_and_wait(topic, b"v", partition=0)).offset
         assert offset == (1 if phase == "after_broker" else 0), "what was applied before the end is there twice"
         assert proxy.plan.get("c").hits == 1
-        assert proxy.counters.connections_opened["broker-1"] >= 2
+        assert (await told(proxy)).counters.connections_opened["broker-1"] >= 2
 
 
 async def test_a_refusal_of_what_was_applied_is_a_duplicate(kafka: KafkaCluster, proxy_for: ProxyFor) -> None:
@@ -194,17 +194,17 @@ async def test_a_thin_line_is_slow_the_way_it_is_thin(kafka: KafkaCluster, proxy
             consumer.assign([place])
             await producer.send_and_wait(topic, record, partition=0)
             await consumer.getone()
-            add(proxy, name="slice", kind="slice", average_bytes=10_000, delay_us=1000, direction=direction)
-            add(proxy, name="thin", kind="bandwidth", rate_bytes_per_s=100_000, direction=direction)
+            await add(proxy, name="slice", kind="slice", average_bytes=10_000, delay_us=1000, direction=direction)
+            await add(proxy, name="thin", kind="bandwidth", rate_bytes_per_s=100_000, direction=direction)
             started = time.monotonic()
             await producer.send_and_wait(topic, record, partition=0)
             sent = time.monotonic() - started
-            remove(proxy, "thin")
-            remove(proxy, "slice")
+            await remove(proxy, "thin")
+            await remove(proxy, "slice")
             assert (await consumer.getone()).value == record
             consumer.seek(place, 0)
-            add(proxy, name="slice", kind="slice", average_bytes=10_000, delay_us=1000, direction=direction)
-            add(proxy, name="thin", kind="bandwidth", rate_bytes_per_s=100_000, direction=direction)
+            await add(proxy, name="slice", kind="slice", average_bytes=10_000, delay_us=1000, direction=direction)
+            await add(proxy, name="thin", kind="bandwidth", rate_bytes_per_s=100_000, direction=direction)
             started = time.monotonic()
             assert (await consumer.getone()).value == record
             read = time.monotonic() - started
@@ -238,21 +238,21 @@ async def test_corrupt_records_are_refused_by_the_broker_and_by_the_consumer(
             await produced(proxy, "corrupt", 3)
         assert await produced(proxy, "corrupt", 3) == [(0, 0), (1, 0), (2, 0)], "nothing was appended before"
         assert proxy.plan.get("p").hits == 1
-        add(proxy, name="f", kind="corrupt", match={"api_key": "Fetch"}, trigger={"times": "forever"})
+        await add(proxy, name="f", kind="corrupt", match={"api_key": "Fetch"}, trigger={"times": "forever"})
         consumer = reader(proxy, auto_offset_reset="earliest")
         async with consumer:
             consumer.assign([TopicPartition("corrupt", 0)])
             with pytest.raises(KafkaError):
                 async with asyncio.timeout(30):
                     await consumer.getone()
-        remove(proxy, "f")
+        await remove(proxy, "f")
         assert sorted(await consumed(proxy, "corrupt", 3)) == [b"v0", b"v1", b"v2"]
 
 
 async def test_reordered_partitions_reach_their_own_records(kafka: KafkaCluster, proxy_for: ProxyFor) -> None:
     kafka.create_topic("reordered", partitions=3)
     async with proxy_for(kafka.bootstrap) as proxy:
-        add(proxy, name="r", kind="reorder", trigger={"times": "forever"})
+        await add(proxy, name="r", kind="reorder", trigger={"times": "forever"})
         async with AIOKafkaProducer(bootstrap_servers=str(proxy.listen), linger_ms=200) as producer:
             sent = [await producer.send("reordered", b"v%d" % index, partition=index) for index in range(3)]
             assert [((await each).partition, (await each).offset) for each in sent] == [(0, 0), (1, 0), (2, 0)]
@@ -273,12 +273,12 @@ async def test_offset_lie_and_an_offset_out_of_range(kafka: KafkaCluster, proxy_
                 {place: 2},
                 {place: 5},
             ]
-            add(proxy, name="begin", kind="offset_lie", offset=3, asked="earliest", match={"topic": "lied-about"})
+            await add(proxy, name="begin", kind="offset_lie", offset=3, asked="earliest", match={"topic": "lied-about"})
             assert await consumer.beginning_offsets([place]) == {place: 3}
-            add(proxy, name="any", kind="offset_lie", offset=4, asked="any", trigger={"times": 2})
+            await add(proxy, name="any", kind="offset_lie", offset=4, asked="any", trigger={"times": 2})
             both = [await consumer.beginning_offsets([place]), await consumer.end_offsets([place])]
             assert both == [{place: 4}, {place: 4}]
-            add(proxy, name="range", kind="error", error_code="OFFSET_OUT_OF_RANGE", match={"api_key": "Fetch"})
+            await add(proxy, name="range", kind="error", error_code="OFFSET_OUT_OF_RANGE", match={"api_key": "Fetch"})
             consumer.assign([place])
             consumer.seek(place, 4)
             with pytest.raises(OffsetOutOfRangeError):
@@ -291,7 +291,7 @@ async def test_stale_metadata_hides_a_leader_that_has_moved(kafka3: KafkaCluster
     former = kafka3.leader("frozen", 0)
     async with proxy_for(kafka3.bootstrap) as proxy:
         await seconds_to_send(proxy, "frozen")
-        add(proxy, name="stale", kind="stale_metadata", match={"topic": "frozen"}, trigger={"times": "forever"})
+        await add(proxy, name="stale", kind="stale_metadata", match={"topic": "frozen"}, trigger={"times": "forever"})
         moved_to = await led_by_another(kafka3, "frozen", former)
         async with AIOKafkaProducer(
             bootstrap_servers=str(proxy.listen), retry_backoff_ms=50, metadata_max_age_ms=200
@@ -300,7 +300,7 @@ async def test_stale_metadata_hides_a_leader_that_has_moved(kafka3: KafkaCluster
             await until(lambda: proxy.plan.get("stale").hits > 2)
             assert producer.client.cluster.leader_for_partition(TopicPartition("frozen", 0)) == former
             assert not sending.done(), "the former leader refuses, and the client is sent back to it"
-            remove(proxy, "stale")
+            await remove(proxy, "stale")
             await sending
             assert producer.client.cluster.leader_for_partition(TopicPartition("frozen", 0)) == moved_to
 
@@ -342,7 +342,7 @@ async def test_a_coordinator_that_is_elsewhere_is_looked_for_again(kafka3: Kafka
         await produced(proxy, "elsewhere", 3)
         assert len(await consumed(proxy, "elsewhere", 3)) == 3
         assert proxy.plan.get("m").hits == 1
-        assert sum(proxy.counters.latency_us[ApiKey.FindCoordinator]) >= 2
+        assert sum((await told(proxy)).counters.latency_us[ApiKey.FindCoordinator]) >= 2
 
 
 async def test_capped_versions_are_spoken(kafka: KafkaCluster, proxy_for: ProxyFor, tmp_path: Path) -> None:
@@ -358,7 +358,7 @@ async def test_capped_versions_are_spoken(kafka: KafkaCluster, proxy_for: ProxyF
 @pytest.mark.parametrize("direction", ["request", "response", "both"])
 async def test_limit(kafka: KafkaCluster, proxy_for: ProxyFor, direction: str) -> None:
     async with proxy_for(kafka.bootstrap) as proxy:
-        add(proxy, name="limit", kind="limit", limit_bytes=50, direction=direction)
+        await add(proxy, name="limit", kind="limit", limit_bytes=50, direction=direction)
         producer = AIOKafkaProducer(bootstrap_servers=str(proxy.listen), request_timeout_ms=2000)
         with pytest.raises(KafkaConnectionError):
             await producer.start()
@@ -368,8 +368,8 @@ async def test_limit(kafka: KafkaCluster, proxy_for: ProxyFor, direction: str) -
 
 async def test_slow_close(kafka: KafkaCluster, proxy_for: ProxyFor) -> None:
     async with proxy_for(kafka.bootstrap) as proxy:
-        add(proxy, name="slow", kind="slow_close", delay_ms=700)
-        add(proxy, name="close", kind="close", match={"api_key": "*"})
+        await add(proxy, name="slow", kind="slow_close", delay_ms=700)
+        await add(proxy, name="close", kind="close", match={"api_key": "*"})
         started = time.monotonic()
         read, write = await asyncio.open_connection(*proxy.listen)
         write.write(bytes.fromhex("0000000a 0012 0000 00000001 ffff"))

@@ -109,10 +109,10 @@ async def test_a_moved_leader_takes_the_clients_along_and_back(
     async with proxy_for(kafka3.bootstrap, capture=str(tmp_path)) as proxy:
         async with traffic(proxy, topic) as seen:
             await seen.more(0, 10)
-            add(proxy, name="move", kind="leader_move", match={"topic": topic, "partition_index": 0})
+            await add(proxy, name="move", kind="leader_move", match={"topic": topic, "partition_index": 0})
             await seen.more(0, 30)
             (move,) = proxy.plan.elections.moves()
-            remove(proxy, "move")
+            await remove(proxy, "move")
             await seen.more(0, 20)
         assert proxy.plan.elections.bump(topic, 0) == 2
     assert_nothing_lost_or_twice(seen)
@@ -134,10 +134,10 @@ async def test_the_java_client_moves_too(kafka3: KafkaCluster, proxy_for: ProxyF
         java_traffic(kafka3, proxy, topic, tmp_path) as sent,
     ):
         await until(lambda: len(sent) > 250)
-        add(proxy, name="move", kind="leader_move", match={"topic": topic})
+        await add(proxy, name="move", kind="leader_move", match={"topic": topic})
         await until(lambda: len(sent) > 400)
         (move,) = proxy.plan.elections.moves()
-        remove(proxy, "move")
+        await remove(proxy, "move")
     captured = rows(tmp_path / "capture")
     for api_name in ("Produce", "Fetch"):
         assert brokers_of(captured, api_name, topic, 0) == [true_leader, move.leader_id, true_leader]
@@ -233,7 +233,7 @@ async def test_another_broker_leads_while_one_of_three_is_powered_off(
         ) as producer,
     ):
         assert (await producer.send_and_wait(topic, b"before", partition=0)).offset == 0
-        add(proxy, name="off", kind="broker_down", node_id=gone, how="powered_off", election_ms=300)
+        await add(proxy, name="off", kind="broker_down", node_id=gone, how="powered_off", election_ms=300)
         during = None
         async with asyncio.timeout(60):
             while during is None:
@@ -242,7 +242,7 @@ async def test_another_broker_leads_while_one_of_three_is_powered_off(
                     during = await producer.send_and_wait(topic, b"during", partition=0)
         assert (during.offset, proxy.plan.elections.leader(topic, 0) == gone) == (1, False)
         assert gone not in {broker.nodeId for broker in producer.client.cluster.brokers()}
-        remove(proxy, "off")
+        await remove(proxy, "off")
         async with asyncio.timeout(60):
             assert (await producer.send_and_wait(topic, b"after", partition=0)).offset == 2
         assert proxy.plan.elections.leader(topic, 0) == gone
@@ -257,7 +257,7 @@ async def test_a_rolling_restart_takes_every_broker_down_once_and_loses_nothing(
         async with java_traffic(kafka3, proxy, topic, tmp_path) as sent:
             await until(lambda: len(sent) > 50)
             slow = {"distribution": "uniform", "min_ms": 50, "max_ms": 400}
-            add(proxy, name="roll", kind="rolling_restart", down_ms=1500, pause_ms=700, election_ms=slow)
+            await add(proxy, name="roll", kind="rolling_restart", down_ms=1500, pause_ms=700, election_ms=slow)
             down = []
             for _ in range(70):
                 await asyncio.sleep(0.1)
@@ -286,7 +286,7 @@ async def test_a_rolling_restart_can_be_one_of_power_cuts(kafka3: KafkaCluster, 
     ):
         assert (await producer.send_and_wait(topic, b"before", partition=0)).offset == 0
         dark = {"kind": "rolling_restart", "how": "powered_off", "down_ms": 60_000, "election_ms": 100}
-        add(proxy, name="roll", match={"node_id": gone}, **dark)
+        await add(proxy, name="roll", match={"node_id": gone}, **dark)
         during = None
         async with asyncio.timeout(60):
             while during is None:

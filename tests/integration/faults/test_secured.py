@@ -85,7 +85,7 @@ async def test_a_client_that_does_not_know_how_is_cut_off_and_comes_back(
         async with AIOKafkaProducer(bootstrap_servers=str(proxy.listen), enable_idempotence=True, **_LOGIN) as producer:
             offsets = [(await producer.send_and_wait("expired", b"v", partition=0)).offset]
             for rule in rules:
-                add(proxy, **rule)
+                await add(proxy, **rule)
             while not proxy.plan.get("c").hits:
                 offsets.append((await producer.send_and_wait("expired", b"v", partition=0)).offset)
         assert offsets == list(range(len(offsets)))
@@ -114,10 +114,10 @@ async def test_a_leader_moves_where_brokers_ask_who_is_there(
         traffic(proxy, topic, partitions=1, **(_LOGIN if door == "SASL" else {})) as seen,
     ):
         await seen.more(0, 10)
-        add(proxy, name="move", kind="leader_move", match={"topic": topic})
+        await add(proxy, name="move", kind="leader_move", match={"topic": topic})
         await seen.more(0, 30)
         (move,) = proxy.plan.elections.moves()
-        remove(proxy, "move")
+        await remove(proxy, "move")
         await seen.more(0, 20)
     assert_nothing_lost_or_twice(seen)
     for api_name in ("Produce", "Fetch"):
@@ -138,10 +138,10 @@ async def test_a_proxy_that_is_not_let_in_ends_the_connection_and_says_why(
         AIOKafkaProducer(bootstrap_servers=str(proxy.listen), metadata_max_age_ms=200, **_LOGIN) as producer,
     ):
         assert (await producer.send_and_wait(topic, b"before", partition=0)).offset == 0
-        add(proxy, name="move", kind="leader_move", match={"topic": topic})
+        await add(proxy, name="move", kind="leader_move", match={"topic": topic})
         sending = asyncio.create_task(producer.send_and_wait(topic, b"after", partition=0))
         await until(lambda: any("doesn't let the proxy in" in message for message in caplog.messages))
-        remove(proxy, "move")
+        await remove(proxy, "move")
         assert (await sending).offset == 1
     assert "SASL_AUTHENTICATION_FAILED" in caplog.text
     assert "wrong-one" not in caplog.text
@@ -158,7 +158,7 @@ async def test_a_leader_that_can_not_move_for_a_client_with_sasl_stays_and_says_
                 bootstrap_servers=str(proxy.listen), enable_idempotence=True, metadata_max_age_ms=300, **_LOGIN
             ) as producer:
                 assert (await producer.send_and_wait(topic, b"before", partition=0)).offset == 0
-                add(proxy, name="move", kind="leader_move", match={"topic": topic})
+                await add(proxy, name="move", kind="leader_move", match={"topic": topic})
                 assert (await producer.send_and_wait(topic, b"after", partition=0)).offset == 1
             assert proxy.plan.elections.moves() == ()
     said = [message for message in caplog.messages if message.startswith("fault move (leader_move) can't be applied")]

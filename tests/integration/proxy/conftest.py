@@ -29,6 +29,19 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
     return {"uvloop": uvloop.new_event_loop}
 
 
+async def settled(proxy: Proxy) -> None:
+    """Every process of the proxy has done what it was told."""
+    if isinstance(proxy, ControlPlane):
+        await proxy.settled()
+
+
+async def told(proxy: Proxy) -> Proxy:
+    """The proxy, once it knows what every process of it has counted, and its connections."""
+    if isinstance(proxy, ControlPlane):
+        await proxy.gather(connections=True)
+    return proxy
+
+
 @pytest.fixture
 def proxy_for() -> ProxyFor:
     """``async with proxy_for(bootstrap, faults=[…]) as proxy``; ports are free ones."""

@@ -16,7 +16,7 @@ from faults.schema import parse_fault_document
 from proxy.lab.kafka import KafkaCluster
 from proxy.server import Proxy
 from proxy.wire.names import ApiKey
-from tests.integration.proxy.conftest import ProxyFor
+from tests.integration.proxy.conftest import ProxyFor, settled
 from tests.integration.proxy.test_round_trip import consumed, produced
 from tests.proxy.conversation import request
 
@@ -62,14 +62,16 @@ async def dial() -> AsyncIterator[Dial]:
             await client.writer.wait_closed()
 
 
-def add(proxy: Proxy, **fault: Any) -> None:
+async def add(proxy: Proxy, **fault: Any) -> None:
     proxy.plan.replace(fault["name"], parse_fault_document(fault), proxy.now_us())
     proxy.plan_changed()
+    await settled(proxy)
 
 
-def remove(proxy: Proxy, name: str) -> None:
+async def remove(proxy: Proxy, name: str) -> None:
     proxy.plan.remove(name)
     proxy.plan_changed()
+    await settled(proxy)
 
 
 async def seconds(work: Awaitable[T]) -> tuple[float, T]:
@@ -91,12 +93,12 @@ async def until_open(proxy: Proxy, dial: Dial) -> None:
 async def test_refuse_lets_open_connections_live(kafka: KafkaCluster, proxy_for: ProxyFor, dial: Dial) -> None:
     async with proxy_for(kafka.bootstrap) as proxy:
         client = await dial(proxy)
-        add(proxy, name="shut", kind="refuse", match={"listener": "bootstrap"})
+        await add(proxy, name="shut", kind="refuse", match={"listener": "bootstrap"})
         with pytest.raises(ConnectionRefusedError):
             await dial(proxy)
         assert await client.ask()
         assert proxy.plan.get("shut").hits == 1
-        remove(proxy, "shut")
+        await remove(proxy, "shut")
         await until_open(proxy, dial)
 
 
@@ -105,7 +107,7 @@ async def test_a_rule_with_a_window_opens_and_closes_by_itself(
 ) -> None:
     async with proxy_for(kafka.bootstrap) as proxy:
         started = time.monotonic()
-        add(proxy, name="shut", kind="refuse", trigger={"after_ms": 1000, "for_ms": 1000})
+        await add(proxy, name="shut", kind="refuse", trigger={"after_ms": 1000, "for_ms": 1000})
         assert await (await dial(proxy)).ask()
         async with asyncio.timeout(30):
             with pytest.raises(ConnectionRefusedError):
@@ -124,12 +126,12 @@ async def test_a_black_hole_for_old_and_new_connections_and_its_end(
     async with proxy_for(kafka.bootstrap) as proxy:
         client = await dial(proxy)
         assert await client.ask(1)
-        add(proxy, name="hole", kind="blackhole", release=release, release_delay_ms=2000)
+        await add(proxy, name="hole", kind="blackhole", release=release, release_delay_ms=2000)
         with pytest.raises(TimeoutError):
             await client.ask(2, timeout_s=0.5)
         with pytest.raises(TimeoutError):
             await dial(proxy, timeout_s=1)
-        remove(proxy, "hole")
+        await remove(proxy, "hole")
         if release == "discard":
             with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
                 await client.answer()
@@ -145,17 +147,17 @@ async def test_bandwidth_and_slices_slow_down_and_change_nothing(
 ) -> None:
     async with proxy_for(kafka.bootstrap) as proxy:
         plain = await (await dial(proxy)).ask()
-        add(proxy, name="slow", kind="bandwidth", rate_bytes_per_s=len(plain) * 2, direction="response")
+        await add(proxy, name="slow", kind="bandwidth", rate_bytes_per_s=len(plain) * 2, direction="response")
         client = await dial(proxy)
         waited, answer = await seconds(client.ask())
         assert answer == plain
         assert waited > 0.4
-        add(proxy, name="thin", kind="slice", average_bytes=40, variation_bytes=10, delay_us=500)
+        await add(proxy, name="thin", kind="slice", average_bytes=40, variation_bytes=10, delay_us=500)
         waited, answer = await seconds((await dial(proxy)).ask())
         assert answer == plain
         client.writer.write(request(ApiKey.ApiVersions, 0, 1))
-        remove(proxy, "slow")
-        remove(proxy, "thin")
+        await remove(proxy, "slow")
+        await remove(proxy, "thin")
         assert await client.answer() == plain, "what waited leaves when the shape goes"
         assert await client.ask() == plain
 
@@ -247,7 +249,7 @@ async def test_a_broker_that_is_down_has_no_partitions_and_comes_back(
     ):
         await producer.send_and_wait(topic, b"before", partition=0)
         started = time.monotonic()
-        add(proxy, name="down", kind="broker_down", node_id=gone, how=how, trigger={"for_ms": 1500})
+        await add(proxy, name="down", kind="broker_down", node_id=gone, how=how, trigger={"for_ms": 1500})
         metadata = await producer.send_and_wait(topic, b"after", partition=0)
     assert time.monotonic() - started >= 1.5
     assert metadata.offset == 1
