@@ -7,7 +7,9 @@ The control plane never waits for a worker in a way that keeps it from answering
 from __future__ import annotations
 
 import asyncio
+import copyreg
 import errno
+import io
 import logging
 import os
 import pickle
@@ -17,6 +19,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final, cast
 
+from proxy.wire.errors import WireError
+
 log = logging.getLogger("notleader")
 
 _LENGTH: Final = struct.Struct(">I")
@@ -25,9 +29,21 @@ _MOST_DESCRIPTORS: Final = 4
 _ANSWERED: Final = True
 
 
+class _Pickler(pickle.Pickler):
+    # Decoded bodies hold views of the frame that they came in.
+    dispatch_table = {**copyreg.dispatch_table, memoryview: lambda view: (bytes, (bytes(view),))}  # noqa: RUF012
+
+
+def pickled(message: object) -> bytes:
+    """A message as it is sent."""
+    data = io.BytesIO()
+    _Pickler(data, pickle.HIGHEST_PROTOCOL).dump(message)
+    return data.getvalue()
+
+
 def framed(message: object) -> bytes:
     """One message with its length before it."""
-    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    data = pickled(message)
     return _LENGTH.pack(len(data)) + data
 
 
@@ -106,6 +122,8 @@ class Answering(Incoming):
         try:
             answer = framed((_ANSWERED, self._answer(what, *arguments)))
         except Exception as error:  # it is the worker's to handle, as if it had happened there
+            if not isinstance(error, WireError | OSError):
+                log.exception("a worker can't be answered: %s", what)
             answer = framed((not _ANSWERED, error))
         if self.transport is not None:
             self.transport.write(answer)
@@ -136,7 +154,7 @@ class Orders:
 
     def send(self, number: int, what: str, arguments: tuple[object, ...], descriptors: tuple[int, ...] = ()) -> None:
         """Send one order; the descriptors have to stay open until it was taken."""
-        order = pickle.dumps((number, what, arguments), pickle.HIGHEST_PROTOCOL)
+        order = pickled((number, what, arguments))
         self._waiting.append((order, descriptors))
         if not self._writing:
             self._flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from random import Random
@@ -20,8 +21,11 @@ from proxy.wire.header import encode_request_header, encode_response_header
 from proxy.wire.names import ApiKey
 from proxy.wire.schemas import Field
 from proxy.wire.view import Request, Response
+from tests.faults.workers import Seen, seen_by_a_worker, seen_here
 
 Body = dict[str, Any]
+seen: Seen = seen_by_a_worker if os.environ.get("NOTLEADER_TEST_WORKERS", "1") != "1" else seen_here
+"""Through whose eyes the scripts look at their plan: `make test-workers` runs the same ones through two workers'."""
 ORDERS_ID = UUID(int=0x0DE25)
 PAYMENTS_ID = UUID(int=0x9A7)
 
@@ -89,6 +93,7 @@ def exchange(
 ) -> Exchange:
     """Do with one request what a session does with it; delays and holds are noted, not waited for."""
     on = on or connection()
+    plan = seen(plan, on)
     now_us = round(now_ms * 1000)
     flags = plan.interest(asked.header.api_key, asked.header.api_version)
     done = Exchange()

@@ -139,3 +139,48 @@ async def test_a_full_disk_stops_the_recording_and_not_the_traffic(
     assert gap.startswith(f"lost {len(missing)} rows: can't write to")
     assert {0, max(load.answered_s)} <= set(saved)
     assert not hidden_files(folder)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+async def test_no_worker_outlives_its_control_plane(
+    kafka: KafkaCluster, run_proxy: RunProxy, tmp_path: Path, number: signal.Signals
+) -> None:
+    folder = tmp_path / "capture"
+    arguments = ("--kafka", kafka.bootstrap, "--capture", str(folder), "--workers", "2", "--proxy-id", "p")
+    with run_proxy(*arguments) as running:
+        workers = children(running.process.pid)
+        assert len(workers) == 2
+        loads = [Load(running.listen, pause_s=0) for _ in range(8)]
+        asking = [asyncio.create_task(load.run()) for load in loads]
+        await asyncio.sleep(1)
+        running.process.send_signal(number)
+        await asyncio.gather(*asking)
+        status = await asyncio.to_thread(running.process.wait, 60)
+        assert status == (0 if number is signal.SIGTERM else -signal.SIGKILL), running.errors.read_text()
+        async with asyncio.timeout(60):
+            while any(Path("/proc", str(pid)).exists() for pid in workers):
+                await asyncio.sleep(0.05)
+    if number is signal.SIGTERM:
+        saved = [row for row in read(folder) if row["client_id"] == "load" and row["event"] == "exchange"]
+        assert len(saved) >= sum(len(load.answered_s) for load in loads)
+        assert len({(row["connection_id"], row["exchange_seq"]) for row in saved}) == len(saved)
+        assert {row["proxy_id"] for row in saved} <= {"p-w1", "p-w2"}
+        assert not gaps(read(folder))
+        assert not hidden_files(folder)
+
+
+async def test_a_worker_that_is_killed_ends_the_command(kafka: KafkaCluster, run_proxy: RunProxy) -> None:
+    with run_proxy("--kafka", kafka.bootstrap, "--workers", "2") as running:
+        first, second = children(running.process.pid)
+        os.kill(first, signal.SIGKILL)
+        assert await asyncio.to_thread(running.process.wait, 60) == 1
+        said = running.errors.read_text()
+        assert f"(pid {first}) was killed by signal 9: its connections are gone, and the proxy ends" in said
+        async with asyncio.timeout(60):
+            while Path("/proc", str(second)).exists():
+                await asyncio.sleep(0.05)
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
