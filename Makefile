@@ -3,6 +3,7 @@
 #   make test                          lint, types, import rules and all tests
 #   make test-outages                 real outages against their replays (wants a quiet machine)
 #   make test-live                    a live analysis, killed and started again
+#   make test-workers                  every fault once more, with two worker processes
 #   make test-incidents               the five incidents at full length and ten times each, and real outages beside
 #                                      them (root, for network namespaces; some 40 minutes)
 #   make test-clients                  every pinned client, directly and through the proxy (needs the toolchains that
@@ -15,7 +16,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-clients test-outages test-incidents test-live lint format clean
+.PHONY: demo test test-clients test-outages test-incidents test-live test-workers lint format clean
 .DELETE_ON_ERROR:
 
 demo: $(INSTALLED)
@@ -37,6 +38,12 @@ test-outages: $(INSTALLED)
 # Spark judges the recording several times over.
 test-live: $(INSTALLED)
 	@$(BIN)/python -m pytest -q -o faulthandler_timeout=0 -m live
+
+# Every script of a fault, and every fault before a real broker, with two processes that carry the traffic.
+test-workers: $(INSTALLED)
+	@sh scripts/test-tools.sh
+	@NOTLEADER_TEST_WORKERS=2 $(BIN)/python -m pytest -q tests/faults tests/integration/faults \
+		tests/integration/proxy/test_effects.py tests/integration/proxy/test_workers.py
 
 # What the clients of the five incidents do takes them minutes.
 test-incidents: $(INSTALLED)
