@@ -25,12 +25,13 @@ _LAUNCH = "import sys; sys.path.insert(0, sys.argv.pop(1)); from proxy.__main__ 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is switched on: rules for these APIs, the capture at a level, the HTTP API."""
+    """What is switched on: rules for these APIs, the capture at a level, the HTTP API, further processes."""
 
     name: str
     rules: tuple[str, ...] = ()
     captures: str | None = None
     admin: bool = False
+    workers: int = 1
 
 
 PLAIN = State("notleader")
@@ -42,6 +43,7 @@ STATES = (
     State("notleader+capture", captures="partition"),
     ALL_ON,
     State("notleader+own-api-rules", rules=SAME_APIS),
+    State("notleader+2-workers", workers=2),
 )
 
 
@@ -52,6 +54,8 @@ def target(state: State, tree: Path = _THIS_TREE, label: str = "") -> Target:
         argv = [sys.executable, "-m", "proxy", "run", "--json", "--seed=1"]
         argv += [f"--kafka={HOST}:{broker_port}", f"--listen={HOST}:{listen_port}"]
         argv.append(f"--admin={HOST}:0" if state.admin else "--admin=none")
+        if state.workers > 1:
+            argv.append(f"--workers={state.workers}")
         files = {}
         if state.captures:
             # Short segments, so that all the work for a run is done soon after it.

@@ -30,24 +30,33 @@ class Asked:
         self._plane = plane
         self._decisions: dict[int, tuple[Decision, Request]] = {}
         self._tickets = 0
-        self.connections: dict[int, Connection] = {}
+        self._connections: dict[int, Connection] = {}
+        self.open: set[int] = set()
+        """The connections that the worker has."""
 
     def __call__(self, what: str, *arguments: Any) -> Any:
         return getattr(self, f"answer_{what}")(*arguments)
 
     def _connection(self, client: Client) -> Connection:
-        connection = self.connections[client.connection_id]
+        connection = self._connections.get(client.connection_id)
+        if connection is None:
+            number = client.connection_id
+            connection = Connection(number, number, client.listener, client.node_id, client.client_addr)
+            self._connections[number] = connection
         for name, value in zip(Client._fields, client, strict=True):
             setattr(connection, name, value)
         return connection
 
+    def closed(self, connection_id: int) -> None:
+        """A connection is over."""
+        self.open.discard(connection_id)
+        self._connections.pop(connection_id, None)
+
     # ---- connections and addresses
 
-    def answer_accepted(self, listener: str, node_id: int | None, client_addr: str | None) -> int:
+    def answer_accepted(self) -> int:
         """The number of a new connection."""
-        connection = self._plane.numbered(listener, node_id, client_addr)
-        self.connections[connection.connection_id] = connection
-        return connection.connection_id
+        return self._plane.numbered()
 
     def answer_endpoint(self, node_id: int, host: str, port: int) -> int:
         """The port at which a broker is reached, opened now if it is new. Raises OSError."""

@@ -13,7 +13,6 @@ from functools import partial
 from itertools import count
 from typing import Any, Final
 
-from faults.base import Connection
 from faults.plan import Plan
 from faults.schema import Problem
 from proxy.capture.writer import Accepts
@@ -112,8 +111,10 @@ class _Process:
                     future.set_exception(result)
                 else:
                     future.set_result(result)
+        elif what == "opened":
+            self.asked.open.add(arguments[0])
         elif what == "closed":
-            self.asked.connections.pop(arguments[0], None)
+            self.asked.closed(arguments[0])
         elif what == "rows":
             self._plane.rows_came(*arguments)
         elif not self.ready.done():
@@ -145,7 +146,7 @@ class _Process:
             if not future.done():
                 future.set_exception(WorkerLostError(reason))
         self._open.clear()
-        self.asked.connections.clear()
+        self.asked = Asked(self._plane)
 
 
 class ControlPlane(Proxy):
@@ -266,6 +267,8 @@ class ControlPlane(Proxy):
     async def gather(self, *, connections: bool = False) -> None:
         """Have the workers say how it goes: counters, recorders and, where wanted, connections."""
         orders = [(process, process.order("tell", connections)) for process in self._processes]
+        if not orders:
+            return
         await asyncio.wait([future for _, future in orders], timeout=_ANSWER_S)
         for process, future in orders:
             if future.done() and future.exception() is None:
@@ -280,9 +283,10 @@ class ControlPlane(Proxy):
 
     # ---- what workers ask -----------------------------------------------------------------------
 
-    def numbered(self, listener: str, node_id: int | None, client_addr: str | None) -> Connection:
-        """A new connection of some worker, numbered among all."""
-        return self._connection(listener, node_id, client_addr)
+    def numbered(self) -> int:
+        """The number of a new connection of some worker, among all."""
+        self._accepted += 1
+        return self._accepted
 
     def latest(self, now_us: int) -> int:
         """The plan's time: that of the worker who asks, and never earlier than the last that was asked for."""
@@ -311,7 +315,7 @@ class ControlPlane(Proxy):
     def close_connection(self, connection_id: int, reset: bool = False) -> bool:
         """End one client connection, with RST when ``reset``; False when there is none of that id."""
         for process in self._processes:
-            if connection_id in process.asked.connections:
+            if connection_id in process.asked.open:
                 process.order("close_connection", connection_id, reset)
                 return True
         return super().close_connection(connection_id, reset)

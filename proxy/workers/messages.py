@@ -12,9 +12,11 @@ from proxy.metrics import Counters
 
 
 class Client(NamedTuple):
-    """What a decision may depend on of a connection, apart from its listener; sent along with each question."""
+    """What a decision may depend on of a connection; sent along with each question."""
 
     connection_id: int
+    listener: str
+    node_id: int | None
     client_addr: str
     client_id: str | None
     principal: str | None

@@ -212,7 +212,7 @@ class Worker(Proxy):
         return Link(self, self._connection(name, node_id, client_addr))
 
     def _connection(self, listener: str, node_id: int | None, client_addr: str | None = None) -> Connection:
-        number = self._ask("accepted", listener, node_id, client_addr)
+        number = self._ask("accepted")
         return Connection(number, number, listener, node_id, client_addr or "")
 
     def advertised(self, link: Link, node_id: int, host: str, port: int) -> tuple[str, int]:
@@ -241,8 +241,13 @@ class Worker(Proxy):
         number: float = self._ask("uniform", low, high)
         return number
 
+    def opened(self, link: Link) -> None:
+        """A connection is there, for the control plane too."""
+        super().opened(link)
+        self._tell("opened", link.connection.connection_id)
+
     def closed(self, link: Link) -> None:
-        """A connection is over, for the control plane too."""
+        """A connection is over, likewise."""
         super().closed(link)
         self._tell("closed", link.connection.connection_id)
 
