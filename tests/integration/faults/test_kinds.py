@@ -202,9 +202,9 @@ async def test_a_thin_line_is_slow_the_way_it_is_thin(kafka: KafkaCluster, proxy
             await remove(proxy, "thin")
             await remove(proxy, "slice")
             assert (await consumer.getone()).value == record
-            consumer.seek(place, 0)
             await add(proxy, name="slice", kind="slice", average_bytes=10_000, delay_us=1000, direction=direction)
             await add(proxy, name="thin", kind="bandwidth", rate_bytes_per_s=100_000, direction=direction)
+            consumer.seek(place, 0)
             started = time.monotonic()
             assert (await consumer.getone()).value == record
             read = time.monotonic() - started

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import os
+import pickle
+import signal
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -202,8 +206,6 @@ async def test_what_the_api_answers_for_is_in_force_everywhere(kafka: KafkaClust
 
 async def http(port: int, method: str, path: str, document: object = None) -> tuple[int, bytes]:
     """One request of its own connection: its status and body."""
-    import json
-
     body = b"" if document is None else json.dumps(document).encode()
     head = (
         f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\nContent-Type: application/json\r\n"
@@ -250,6 +252,28 @@ async def test_a_worker_that_dies_ends_the_proxy(kafka: KafkaCluster, caplog: py
             await connected(proxy)
 
 
+async def test_a_worker_that_hangs_is_said_and_holds_nobody_up(
+    kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxy.workers.control._ANSWER_S", 1.0)
+    async with two_workers(kafka) as proxy:
+        admin = AdminServer(proxy, "127.0.0.1", 0)
+        await admin.start()
+        pid = proxy.worker_pids()[1]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            status, answer = await http(admin.port, "POST", "/v1/faults", error())
+            assert status == 503
+            assert f"worker 2 (pid {pid}) does not answer" in json.loads(answer)["detail"]
+            assert (await http(admin.port, "GET", "/metrics"))[0] == 200
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        async with asyncio.timeout(30):
+            while (await http(admin.port, "DELETE", "/v1/faults/e"))[0] == 503:
+                pass
+        await admin.stop()
+
+
 async def test_a_port_that_somebody_has_is_not_shared(kafka: KafkaCluster) -> None:
     async with two_workers(kafka) as proxy:
         again = ControlPlane(load({"kafka": kafka.bootstrap, "listen": str(proxy.listen), "admin": None, "workers": 2}))
@@ -267,7 +291,5 @@ def test_one_process_refuses_to_be_several() -> None:
 
 def test_a_fault_can_be_sent() -> None:
     """What is sent to workers of a rule is its match."""
-    import pickle
-
     fault: Fault = parse_fault_document(error(match={"topic": ["a*", "!ab"], "client_id": "x", "connection": "<=3"}))
     assert pickle.loads(pickle.dumps(fault.match)) == fault.match
