@@ -17,7 +17,7 @@ from proxy.proxy_protocol import HEAD_BYTES
 from proxy.server import Proxy
 from tests.clients.comparison import captured
 from tests.clients.raw import address_of
-from tests.integration.proxy.conftest import ProxyFor
+from tests.integration.proxy.conftest import ProxyFor, told
 from tests.proxy.test_proxy_protocol import addresses, header
 
 # The balancer's addresses: the proxy advertises this name of the loopback, with its own ports.
@@ -100,7 +100,7 @@ async def test_whoever_is_not_announced_is_closed_and_written_down(
                     await reader.readexactly(1)
             writer.close()
         assert not proxy.connections()
-        assert proxy.counters.wire_errors["client"] == 2
+        assert (await told(proxy)).counters.wire_errors["client"] == 2
     details = [row["detail"] for row in captured(capture) if row["event"] == "wire_error"]
     assert len(details) == 2
     assert all("no PROXY protocol header, version 2" in detail for detail in details)

@@ -15,7 +15,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from proxy.config import ConfigError, load
 from proxy.lab.kafka import KafkaCluster
 from proxy.tls import Tls
-from tests.integration.proxy.conftest import ProxyFor
+from tests.integration.proxy.conftest import ProxyFor, told
 
 
 class Files(NamedTuple):
@@ -51,7 +51,7 @@ async def test_tls_from_the_client_and_to_the_broker(kafka: KafkaCluster, proxy_
         options = {"bootstrap_servers": str(outer.listen), "security_protocol": "SSL", "ssl_context": trusting}
         async with AIOKafkaProducer(**options) as producer:
             await producer.send_and_wait("tls", b"x" * 100_000)
-            principals = {entry["principal"] for entry in inner.connections()}
+            principals = {entry["principal"] for entry in (await told(inner)).connections()}
         async with AIOKafkaConsumer("tls", auto_offset_reset="earliest", **options) as consumer:
             assert len((await consumer.getone()).value) == 100_000
         (principal,) = principals
