@@ -98,7 +98,7 @@ class _Process:
     def _answer(self, what: str, *arguments: Any) -> Any:
         if what == "start":
             plane = self._plane
-            level = logging.getLogger().getEffectiveLevel()
+            level = log.getEffectiveLevel()
             return Start(plane.settings, self.number, plane.run_id, plane.clock.offset_ns, level)
         return self.asked(what, *arguments)
 
@@ -115,6 +115,11 @@ class _Process:
             self.asked.open.add(arguments[0])
         elif what == "closed":
             self.asked.closed(arguments[0])
+        elif what == "log":
+            (record,) = arguments
+            logger = logging.getLogger(record.name)
+            if logger.isEnabledFor(record.levelno):
+                logger.handle(record)
         elif what == "rows":
             self._plane.rows_came(*arguments)
         elif not self.ready.done():

@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import gc
 import logging
+import logging.handlers
 import signal
 import socket
 import sys
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, cast
 
@@ -37,6 +38,18 @@ _MOST_UNSENT_BYTES: Final = 16 << 20
 _ROWS_AT_ONCE: Final = 256
 
 
+class _LogOfAll(logging.handlers.QueueHandler):
+    """Has log records written where the control plane's are; from any thread."""
+
+    def __init__(self, tell: Callable[..., None]) -> None:
+        super().__init__(None)  # type: ignore[arg-type]
+        self._tell = tell
+        self._loop = asyncio.get_running_loop()
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        self._loop.call_soon_threadsafe(self._tell, "log", record)
+
+
 class Worker(Proxy):
     """The connections of one process. It asks, takes orders, and tells what it did."""
 
@@ -50,6 +63,7 @@ class Worker(Proxy):
         self.run_id = start.run_id
         self.clock = Clock(start.clock_offset_ns)
         self.ended = asyncio.Event()
+        self._log_level = start.log_level
         self._orders = orders
         self._news: asyncio.WriteTransport | None = None
         self._ports: dict[tuple[int, str, int], int] = {}
@@ -70,6 +84,7 @@ class Worker(Proxy):
         loop = asyncio.get_running_loop()
         transport, _ = await loop.create_unix_connection(asyncio.Protocol, sock=news)
         self._news = transport
+        logging.basicConfig(level=self._log_level, handlers=[_LogOfAll(self._tell)], force=True)
         self._orders.setblocking(False)
         loop.add_reader(self._orders.fileno(), self._take_orders)
         self._spawn(sample_loop_lag(self.counters))
