@@ -16,7 +16,7 @@ import pytest
 from proxy.config import Endpoint
 from proxy.lab.kafka import KafkaCluster
 from proxy.wire.names import ApiKey
-from tests.integration.proxy.conftest import ProxyFor
+from tests.integration.proxy.conftest import ProxyFor, told
 from tests.proxy.conversation import request
 
 NOTLEADER = [sys.executable, "-m", "proxy"]
@@ -56,7 +56,7 @@ async def test_it_closes_that_connection_and_the_others_go_on(
         with caplog.at_level(logging.WARNING, "notleader"):
             assert await exchange(proxy.listen, sent) == b""
         assert [reason in record.message for record in caplog.records] == [True]
-        assert proxy.counters.wire_errors == {"client": 1}
+        assert (await told(proxy)).counters.wire_errors == {"client": 1}
         await reader.read(100_000)
         writer.write(versions)
         assert await reader.readexactly(8)
