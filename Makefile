@@ -42,8 +42,9 @@ test-live: $(INSTALLED)
 # Every script of a fault, and every fault before a real broker, with two processes that carry the traffic.
 test-workers: $(INSTALLED)
 	@sh scripts/test-tools.sh
-	@NOTLEADER_TEST_WORKERS=2 $(BIN)/python -m pytest -q tests/faults tests/integration/faults \
-		tests/integration/proxy/test_effects.py tests/integration/proxy/test_workers.py
+	@NOTLEADER_TEST_WORKERS=2 $(BIN)/python -m pytest -q -m 'not outage' tests/faults tests/integration/faults \
+		tests/integration/proxy/test_effects.py tests/integration/proxy/test_workers.py \
+		tests/integration/capture/test_durability.py
 
 # What the clients of the five incidents do takes them minutes.
 test-incidents: $(INSTALLED)

@@ -141,6 +141,7 @@ async def test_a_full_disk_stops_the_recording_and_not_the_traffic(
     assert not hidden_files(folder)
 
 
+@pytest.mark.workers
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 async def test_no_worker_outlives_its_control_plane(
     kafka: KafkaCluster, run_proxy: RunProxy, tmp_path: Path, number: signal.Signals
@@ -169,6 +170,7 @@ async def test_no_worker_outlives_its_control_plane(
         assert not hidden_files(folder)
 
 
+@pytest.mark.workers
 async def test_a_worker_that_is_killed_ends_the_command(kafka: KafkaCluster, run_proxy: RunProxy) -> None:
     with run_proxy("--kafka", kafka.bootstrap, "--workers", "2") as running:
         first, second = children(running.process.pid)

@@ -144,6 +144,7 @@ async def test_counters_hold_across_workers(kafka: KafkaCluster, topic: str) -> 
         assert [await crowd.errors(topic) for _ in range(3)] == [{REFUSED: 40}, {REFUSED: 40}, {0: 40}]
 
 
+@pytest.mark.workers
 async def test_a_seeded_draw_is_one_sequence_over_all_workers(kafka: KafkaCluster, topic: str) -> None:
     """One request after the other, each over another connection, is decided as one process decides it."""
     rule = error(trigger={"probability": 0.5, "times": "forever"})
@@ -160,6 +161,7 @@ async def test_a_seeded_draw_is_one_sequence_over_all_workers(kafka: KafkaCluste
     assert len(set(sequences[0])) == 2
 
 
+@pytest.mark.workers
 async def test_an_election_is_the_same_story_on_every_worker(kafka: KafkaCluster, topic: str) -> None:
     async with two_workers(kafka) as proxy, crowd_of(proxy) as crowd:
 
@@ -219,6 +221,7 @@ async def http(port: int, method: str, path: str, document: object = None) -> tu
     return int(status.split()[1]), rest
 
 
+@pytest.mark.workers
 async def test_captures_are_of_one_run_and_complete(kafka: KafkaCluster, topic: str, tmp_path: Path) -> None:
     async with two_workers(kafka, capture=str(tmp_path), proxy_id="p") as proxy:
         with proxy.subscribe() as live:
@@ -252,6 +255,7 @@ async def test_a_worker_that_dies_ends_the_proxy(kafka: KafkaCluster, caplog: py
             await connected(proxy)
 
 
+@pytest.mark.workers
 async def test_a_worker_that_hangs_is_said_and_holds_nobody_up(
     kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,6 +278,7 @@ async def test_a_worker_that_hangs_is_said_and_holds_nobody_up(
         await admin.stop()
 
 
+@pytest.mark.workers
 async def test_a_port_that_somebody_has_is_not_shared(kafka: KafkaCluster) -> None:
     async with two_workers(kafka) as proxy:
         again = ControlPlane(load({"kafka": kafka.bootstrap, "listen": str(proxy.listen), "admin": None, "workers": 2}))
