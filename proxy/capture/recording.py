@@ -81,6 +81,7 @@ class Recording:
         self._retry_due: float | None = None
         self._keep_due = clock()
         self._give_back_due = clock()
+        self._tidy_due: float | None = None
         self._stopped: tuple[float, int, str] | None = None  # since when, how many were lost by then, and why
 
     def start(self) -> None:
@@ -132,7 +133,7 @@ class Recording:
 
     def due(self) -> float | None:
         """When ``tick`` has something to do next, None for never."""
-        times = (self._flush_due, self._segment_due, self._retry_due)
+        times = (self._flush_due, self._segment_due, self._retry_due, self._tidy_due)
         return min((at for at in times if at is not None), default=None)
 
     def tick(self) -> None:
@@ -144,6 +145,8 @@ class Recording:
             self.flush()
         if self._segment_due is not None and now >= self._segment_due:
             self.rotate()
+        if self._tidy_due is not None and now >= self._tidy_due:
+            self._tidy()
 
     # ---- the journal ----------------------------------------------------------------------------
 
@@ -284,8 +287,16 @@ class Recording:
     def _is_there(self) -> None:
         self.segments += 1
         if self._clock() >= self._give_back_due:
-            self._give_back_due = self._clock() + _GIVE_BACK_S
-            give_back()  # writing Parquet touches tens of MiB of Arrow, now and then
+            self._tidy()
+        else:
+            self._tidy_due = self._give_back_due
+
+    def _tidy(self) -> None:
+        """Writing Parquet touches tens of MiB of Arrow, now and then; who rests must not keep them."""
+        self._tidy_due = None
+        self._give_back_due = self._clock() + _GIVE_BACK_S
+        pa.default_memory_pool().release_unused()
+        give_back()
 
     def _uploaded(self) -> None:
         """Called by the thread of the uploads, which also looks what is too old to be kept."""

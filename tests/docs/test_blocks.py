@@ -54,14 +54,20 @@ NOT_RUN = {
     ("docs/how-to/monitoring.md", "yaml"): "Prometheus' own configuration: parsed here",
     ("docs/how-to/pytest.md", "python"): _EXCERPT,
     ("docs/how-to/sidecar.md", "sh"): _CLUSTER,
-    ("docs/how-to/workers.md", "sh"): "parsed here; tests/integration/capture/test_durability.py runs it so",
+    ("docs/how-to/workers.md", "sh"): "parsed here; make test-workers runs it so",
     ("docs/lab.md", "python"): _EXCERPT,
     ("docs/recorders.md", "go"): _OF_RECORDERS,
     ("docs/recorders.md", "properties"): _OF_RECORDERS,
     ("docs/recorders.md", "python"): _OF_RECORDERS,
 }
 # What takes hours, or a cluster: their commands are how to do it by hand. They are parsed here like all others.
-MEASURED = {"docs/analysis-at-scale.md", "docs/benchmarks.md", "docs/matrix.md", "docs/what-polling-costs.md"}
+MEASURED = {
+    "docs/analysis-at-scale.md",
+    "docs/benchmarks.md",
+    "docs/matrix.md",
+    "docs/soak.md",
+    "docs/what-polling-costs.md",
+}
 
 
 class Block(NamedTuple):

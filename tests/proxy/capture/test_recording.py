@@ -117,6 +117,21 @@ def test_answers_that_tell_a_thousand_partitions_do_not_pile_up(bench: Bench) ->
     assert {len(found["partitions"]) for found in read(bench.folder)} == {1000}
 
 
+def test_who_rests_gives_back_what_writing_took(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    given_back: list[float] = []
+    monkeypatch.setattr("proxy.capture.recording.give_back", lambda: given_back.append(bench.now_s))
+    for now_s in (10.0, 11.0, 12.0):
+        bench.recording.add(rows_of([int(now_s)]))
+        bench.at(now_s)
+        bench.recording.rotate()
+    assert given_back == [10.0], "not with every segment"
+    due_s = bench.recording.due()
+    assert due_s is not None
+    bench.at(due_s)
+    assert given_back == [10.0, 15.0]
+    assert bench.recording.due() is None
+
+
 def test_numbering_goes_on_where_an_earlier_recording_of_the_run_ended(tmp_path: Path) -> None:
     for start in (0, 10):
         bench = Bench(tmp_path)
