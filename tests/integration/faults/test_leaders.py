@@ -265,9 +265,15 @@ async def test_a_rolling_restart_takes_every_broker_down_once_and_loses_nothing(
         assert list(dict.fromkeys(down)) == [1, 2, 3]
         assert all(proxy.plan.elections.bump(topic, index) >= 2 for index in range(3))
     captured = rows(tmp_path / "capture")
-    # The client chooses the partitions: not each of them was written to while its broker was down.
-    served = [brokers_of(captured, "Produce", topic, index) for index in range(3)]
-    assert any(len(set(brokers)) > 1 for brokers in served)
+    # The producer chooses its partitions, maybe none whose broker is down; the consumer asks for all of them always.
+    served = {
+        (part["partition_index"], row["node_id"])
+        for row in captured
+        if row["api_name"] == "Fetch"
+        for part in row["partitions"] or ()
+        if part["topic"] == topic and part["error_code"] == 0
+    }
+    assert len(served) > 3, "some partition was led by another broker for a while"
 
 
 def listeners(proxy: Proxy) -> list[Any]:
