@@ -7,15 +7,16 @@ fault, is left to the recorder's thread, which reads it in full (``rows``) and t
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from struct import Struct
 from struct import error as StructError
 from typing import Any, Final
 
-from proxy.capture.block import ALL_TOLD, NONE, WHAT, Block, Tables, Template, What, pack_numbers, pack_part
+from proxy.capture.block import ALL_TOLD, NONE, Block, Tables, Template, What, pack_numbers, pack_part
 from proxy.capture.passing import Passing
 from proxy.capture.redaction import NOTHING, Redaction
-from proxy.capture.rows import API_NAMES, COLUMNS, PARTITION_FIELDS, Level, Row, TopicIds
+from proxy.capture.rows import API_NAMES, PARTITION_FIELDS, PARTITIONS, WHAT_PLACES, Level, Row, TopicIds
 from proxy.capture.skim import (
     BATCH,
     COMPRESSIONS,
@@ -41,9 +42,7 @@ _MOST_KNOWN: Final = 4096
 _MOST_WHOS: Final = 16_384
 _MOST_TEMPLATES: Final = 65_536
 _JOINED_BYTES: Final = 256 << 10
-_WHAT: Final = tuple(map(COLUMNS.index, WHAT))
 _NAMELESS: Final[dict[str, Any]] = dict.fromkeys(PARTITION_FIELDS)
-_PARTITIONS: Final = COLUMNS.index("partitions")
 _FLEXIBLE_PRODUCE: Final = range(9, 14)
 _END_OF_PRODUCE: Final = b"\0\0\0"
 _OFFSETS: Final = Struct(">q")
@@ -86,8 +85,7 @@ class Quick:
         self._latest: dict[
             int, tuple[str | None, str | None, int]
         ] = {}  # of each connection: client id, principal, who
-        self._plain: dict[tuple[int, str], int] = {}
-        self._plainly_answered: dict[int, int] = {}
+        self._plain: defaultdict[str, dict[int, int]] = defaultdict(dict)  # outcome → API and version → what
         self._short: dict[tuple[int, bytes, bytes], What] = {}
         self._long: dict[tuple[int, bytes], tuple[bytes, What]] = {}
         self._seen: dict[tuple[Any, ...], int] = {}
@@ -123,9 +121,12 @@ class Quick:
         count = ALL_TOLD
         if not self._reads_bodies or exchange.request is None:
             api = api_key << 8 | exchange.api_version
-            what = self._plainly_answered.get(api, -1) if exchange.outcome == "answered" else -1
+            plain = self._plain[exchange.outcome]
+            what = plain.get(api, -1)
             if what < 0:
-                what = self._plainly(api, exchange)
+                # Nothing of it was kept but its header.
+                what = plain[api] = len(self._tables.whats)
+                self._tables.whats.append(What(_values(exchange)))
         elif api_key in _SKIMMED:
             found = self._lane(exchange) if api_key == _PRODUCE else None
             if found is None:
@@ -191,16 +192,6 @@ class Quick:
             )
         latest = self._latest[connection.connection_id] = exchange.client_id, connection.principal, place
         return latest
-
-    def _plainly(self, api: int, exchange: Exchange) -> int:
-        """An exchange of which nothing was kept but its header."""
-        what = self._plain.get((api, exchange.outcome))
-        if what is None:
-            what = self._plain[api, exchange.outcome] = len(self._tables.whats)
-            self._tables.whats.append(What(_values(exchange)))
-        if exchange.outcome == "answered":
-            self._plainly_answered[api] = what
-        return what
 
     def known(self, exchange: Exchange) -> What | None:
         """What an exchange of the same bytes was found to say; of APIs that are not read in passing."""
@@ -352,10 +343,10 @@ class Quick:
             or exchange.outcome != "answered"
         ):
             return
-        partitions = row[_PARTITIONS]
+        partitions = row[PARTITIONS]
         if partitions is not None and any(one["topic"] is None for one in partitions):
             return  # Metadata may tell its name yet
-        what = What(tuple(row[place] for place in _WHAT), partitions)
+        what = What(tuple(row[place] for place in WHAT_PLACES), partitions)
         api = exchange.api_key << 8 | exchange.api_version
         if len(request) + len(response) <= _SHORT_BYTES:
             self._short[api, request[8:], response[4:]] = what

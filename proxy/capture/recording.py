@@ -21,7 +21,7 @@ from proxy.capture.block import Block
 from proxy.capture.journal import Journal, JournalError
 from proxy.capture.limits import UNMADE, CaptureError, Limits, Losses
 from proxy.capture.place import Place
-from proxy.capture.rows import COLUMNS, Row, Rows
+from proxy.capture.rows import PARTITIONS, Row, Rows
 from proxy.capture.schema import EXCHANGE, batch_of, batch_of_block, batch_of_nothing, batch_of_odd, in_time
 from proxy.capture.segment import JOURNAL_SUFFIX, finish, hidden
 from proxy.capture.upload import Uploads
@@ -35,7 +35,6 @@ _BUFFER_BYTES: Final = 32 << 20
 # About what these take while they wait: a row, a partition of a row, and both in a block.
 _ROW_BYTES, _PARTITION_BYTES, _PACKED_BYTES, _PART_BYTES = 500, 600, 150, 120
 _UPLOAD_GRACE_S: Final = 20.0
-_PARTITIONS: Final = COLUMNS.index("partitions")
 _GIVE_BACK_S: Final = 5.0
 
 
@@ -112,7 +111,7 @@ class Recording:
             self._lose(rows, self._stopped[2])
             return
         self._buffer += rows
-        partitions = sum(len(row[_PARTITIONS] or ()) for row in rows)
+        partitions = sum(len(row[PARTITIONS] or ()) for row in rows)
         self._added(size_bytes + _ROW_BYTES * len(rows) + _PARTITION_BYTES * partitions)
 
     def add_block(self, block: Block) -> None:

@@ -95,8 +95,8 @@ _HIGHEST_SKIMMED: Final = 1  # Produce and Fetch are 0 and 1
 _NO_ID: Final = bytes(16)
 _MOST_TOPICS: Final = 100_000
 _REQUEST_AT: Final = COLUMNS.index("request_at_us")
-_PARTITIONS: Final = COLUMNS.index("partitions")
-_WHAT: Final = tuple(map(COLUMNS.index, WHAT))
+PARTITIONS: Final = COLUMNS.index("partitions")
+WHAT_PLACES: Final = tuple(map(COLUMNS.index, WHAT))
 
 
 def gap_row(run_id: str, proxy_id: str, seed: int, detail: str, first_us: int | None, last_us: int | None) -> Row:
@@ -200,9 +200,9 @@ class Rows:
         """The row of a finished exchange whose bodies say what is known of others like it."""
         row = self._exchange(exchange, bodies=False)
         values = list(self._redacted(row) if self.redaction else row)
-        for place, value in zip(_WHAT, known.values, strict=True):
+        for place, value in zip(WHAT_PLACES, known.values, strict=True):
             values[place] = value
-        values[_PARTITIONS] = known.partitions
+        values[PARTITIONS] = known.partitions
         return tuple(values)
 
     def _redacted(self, row: Row) -> Row:
