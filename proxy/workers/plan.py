@@ -78,9 +78,8 @@ class RemotePlan(Plan):
         self._counts = counts
         self._seen = -1
         self._interests: dict[int, int] = {}
-        self._told: dict[int, bool] = {}
         self._meant: dict[int, Index | None] = {}
-        self._stands: tuple[bool, bool] | None = None
+        self._answers: dict[tuple[str | int, ...], Any] = {}
         self._forgotten: deque[int] = deque()
 
     def _look(self) -> None:
@@ -89,9 +88,15 @@ class RemotePlan(Plan):
             # The count first: what is asked for afterwards is at least as new.
             self._seen = self._counts[PLAN]
             self._interests.clear()
-            self._told.clear()
             self._meant.clear()
-            self._stands = None
+            self._answers.clear()
+
+    def _remembered(self, *question: str | int) -> Any:
+        """The answer to a question about the plan as it is; asked once."""
+        self._look()
+        if question not in self._answers:
+            self._answers[question] = self._ask(*question)
+        return self._answers[question]
 
     def interest(self, api_key: int, api_version: int) -> int:
         """What the plan has to be shown of an API's exchanges."""
@@ -124,10 +129,8 @@ class RemotePlan(Plan):
         return states
 
     def _standing(self) -> tuple[bool, bool]:
-        self._look()
-        if self._stands is None:
-            self._stands = self._ask("standing")
-        return self._stands
+        stands: tuple[bool, bool] = self._remembered("standing")
+        return stands
 
     def is_held(self, rule_name: str) -> bool:
         """Whether an exchange held by that rule still has to wait."""
@@ -179,11 +182,7 @@ class RemotePlan(Plan):
 
     def _is_told(self, api_key: int, api_version: int) -> bool:
         """Whether the elections have a word in the answers of an API."""
-        self._look()
-        key = api_key << 8 | api_version
-        told = self._told.get(key)
-        if told is None:
-            told = self._told[key] = self._ask("tells", api_key, api_version)
+        told: bool = self._remembered("tells", api_key, api_version)
         return told
 
 
