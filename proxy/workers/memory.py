@@ -26,8 +26,7 @@ class Changes:
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
-        self._map = mmap.mmap(descriptor, _BYTES)
-        self.counts = memoryview(self._map).cast("Q")
+        self.counts = memoryview(mmap.mmap(descriptor, _BYTES)).cast("Q")
 
     @classmethod
     def made(cls) -> Changes:
@@ -35,9 +34,3 @@ class Changes:
         descriptor = os.memfd_create("notleader")
         os.ftruncate(descriptor, _BYTES)
         return cls(descriptor)
-
-    def close(self) -> None:
-        """Let the memory go."""
-        self.counts.release()
-        self._map.close()
-        os.close(self.descriptor)
