@@ -6,25 +6,11 @@ The hot path looks one number up and moves on; everything it says no to is cut t
 from typing import Final
 
 from proxy.capture.rows import Level
+from proxy.plain.flags import ENDPOINTS, HOLD_REQUEST, HOLD_RESPONSE, KEEP_REQUEST, KEEP_RESPONSE, PRODUCE
 from proxy.wire.addresses import carriers
 from proxy.wire.codec import is_known, response_codec
 from proxy.wire.endpoints import FIRST_WITH_ENDPOINTS
 from proxy.wire.names import ApiKey
-
-# The first three are what ``faults.plan.Plan.interest`` answers; they share one number with ours.
-ASK_PLAN: Final = 1
-REQUEST_BODY: Final = 2
-RESPONSE_BODY: Final = 4
-HOLD_REQUEST: Final = 8  # the session itself reads the request (who the client is, SASL)
-HOLD_RESPONSE: Final = 16  # the answer is read or rewritten before it leaves
-KEEP_REQUEST: Final = 32  # the capture wants the request's frame
-KEEP_RESPONSE: Final = 64  # the capture wants the answer's frame
-PRODUCE: Final = 128  # acks must be known before anything else
-ENDPOINTS: Final = 256  # the answer is read only if it carries node_endpoints
-
-ASSEMBLE_REQUEST: Final = ASK_PLAN | REQUEST_BODY | HOLD_REQUEST
-ASSEMBLE_RESPONSE: Final = RESPONSE_BODY | HOLD_RESPONSE
-NOT_PLAIN: Final = ASSEMBLE_REQUEST | ASSEMBLE_RESPONSE | PRODUCE | ENDPOINTS
 
 _LARGE: Final = 64 << 10
 _HELD_REQUESTS = {ApiKey.ApiVersions, ApiKey.SaslHandshake, ApiKey.SaslAuthenticate}

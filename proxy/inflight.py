@@ -8,98 +8,20 @@ an exchange that the proxy answers itself simply never waits for the broker.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
-from faults.actions import Action
 from faults.base import Connection
-from faults.plan import Decision, Hit
+from faults.plan import Hit
 from proxy.capture.passing import Passing
+from proxy.plain import Exchange
 from proxy.wire.errors import WireError
 
-if TYPE_CHECKING:
-    from proxy.relays import Relayed
+__all__ = ["ConnectionEvent", "Exchange", "Inflight", "Kept"]
 
-Outcome = Literal["answered", "injected", "altered", "dropped", "closed", "no_response"]
-Body = dict[str, Any]
 # A frame as it came, in one piece or several, or what is told of it while it passes.
 Kept = bytes | memoryview | list[bytes | memoryview] | Passing | None
-
-
-class _Seen:
-    """What every exchange has; the slots are set for each, so there are no more than needed."""
-
-    __slots__ = (
-        "api_key",
-        "api_version",
-        "awaits_broker",
-        "broker_responded_at_us",
-        "client_id",
-        "connection",
-        "correlation_id",
-        "flags",
-        "forwarded_at_us",
-        "outcome",
-        "request",
-        "request_at_us",
-        "request_bytes",
-        "response",
-        "response_at_us",
-        "response_bytes",
-        "seq",
-    )
-
-
-class Exchange(_Seen):
-    """One request and what became of it. Times are µs since the epoch, 0 where it never happened.
-
-    What only a few exchanges have stands on the class until it is set.
-    """
-
-    # What the faults decided, and where its execution stands.
-    decision: Decision | None = None
-    hits: tuple[Hit, ...] = ()
-    actions: deque[Action] | None = None
-    merge: Callable[[Body], Body] | None = None
-    relayed: Relayed | None = None  # the answers of other brokers, while some are missing
-    answer: bytes | None = None  # a whole frame that waits for its turn
-    release_at_us: int = 0
-    held_by: str | None = None
-    copies: int = 0  # how many times more the broker gets the request
-    is_copy: bool = False  # one of those: its answer is thrown away
-    close_after: bool = False  # the connection ends once the request is with the broker
-    error_code: int = 0  # of an answer that a fault gave or changed
-    mute_us: int = 0  # how long later requests wait once the answer has left
-    afterwards: Literal["", "close", "silence"] = ""  # what follows the answer
-
-    def __init__(
-        self,
-        connection: Connection,
-        seq: int,
-        api_key: int,
-        api_version: int,
-        correlation_id: int,
-        client_id: str | None,
-        request_at_us: int,
-        request_bytes: int,
-        flags: int,
-    ) -> None:
-        self.connection = connection
-        self.seq = seq
-        self.api_key = api_key
-        self.api_version = api_version
-        self.correlation_id = correlation_id
-        self.client_id = client_id
-        self.request_at_us = request_at_us
-        self.request_bytes = request_bytes
-        self.flags = flags
-        self.forwarded_at_us = self.broker_responded_at_us = self.response_at_us = self.response_bytes = 0
-        self.outcome: Outcome = "no_response"
-        # The frames, as they were on the client's side of the wire, for whoever asked to keep them.
-        self.request: Kept = None
-        self.response: Kept = None
-        self.awaits_broker = False
 
 
 @dataclass(slots=True)

@@ -7,10 +7,9 @@ from typing import Final
 
 from proxy.capture.passing import Passing
 from proxy.inflight import Kept
+from proxy.plain.pure import SMALL
 from proxy.wire.errors import WireError
 
-SMALL: Final = 4096
-"""Below that, a copy costs less than a view."""
 _LENGTH: Final = Struct(">i")
 
 

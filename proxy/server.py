@@ -29,10 +29,11 @@ from proxy.handling import Handling
 from proxy.inflight import ConnectionEvent, Exchange
 from proxy.login import Login, relay_password
 from proxy.metrics import Counters
+from proxy.plain import Clock
 from proxy.rewrite import Newer
 from proxy.session import Session
 from proxy.tls import Tls
-from proxy.transport import Clock, Link
+from proxy.transport import Link
 from proxy.wire.addresses import Advertise
 from proxy.wire.errors import WireError
 from proxy.wire.names import ApiKey

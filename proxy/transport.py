@@ -8,7 +8,6 @@ import asyncio
 import logging
 import socket
 import struct
-import time
 from collections.abc import Callable
 from typing import Literal, Protocol, cast
 
@@ -20,6 +19,7 @@ from proxy.commands import Side
 from proxy.directory import silence
 from proxy.inflight import ConnectionEvent, Exchange
 from proxy.login import Login, LoginError
+from proxy.plain import Clock
 from proxy.rewrite import Newer
 from proxy.session import Session
 from proxy.shaping import Shaper
@@ -33,16 +33,6 @@ Direction = Literal["request", "response"]
 _RESET = struct.pack("ii", 1, 0)
 _CROWDED_BYTES = 64 << 10
 _DIRECTIONS: tuple[Direction, ...] = ("request", "response")
-
-
-class Clock:
-    """Microseconds since the epoch that never run backwards: wall time once, monotonic from there."""
-
-    def __init__(self, offset_ns: int | None = None) -> None:
-        self.offset_ns = time.time_ns() - time.monotonic_ns() if offset_ns is None else offset_ns
-
-    def now_us(self) -> int:
-        return (time.monotonic_ns() + self.offset_ns) // 1000
 
 
 class Hub(Protocol):

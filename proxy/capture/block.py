@@ -15,11 +15,13 @@ NUMBERS: Final = 11
 pack_numbers: Final = Struct(f"{NUMBERS}q").pack
 """who, what, seq, correlation id; the times of request, forwarding, broker's answer and answer; the bytes of both;
 how many parts follow, or ALL_TOLD."""
+ROW_BYTES: Final = NUMBERS * 8
 ALL_TOLD: Final = -1
 """The partitions are those of `What.partitions`, all their values included."""
 PART_NUMBERS: Final = 5
 pack_part: Final = Struct(f"{PART_NUMBERS}q").pack
 """template, base sequence, number of records, their bytes, base offset"""
+PART_BYTES: Final = PART_NUMBERS * 8
 NONE: Final = -(1 << 63)
 
 WHAT: Final = (
@@ -41,10 +43,10 @@ Template = tuple[Any, ...]
 """topic, topic_id, partition_index, producer_id, producer_epoch, compression, error_code, leader_epoch"""
 
 
-def flat(packed: list[bytes]) -> array[int]:
-    """All the numbers of a list, one after the other."""
+def flat(packed: bytearray) -> array[int]:
+    """The numbers as Python's."""
     numbers = array("q")
-    numbers.frombytes(b"".join(packed))
+    numbers.frombytes(packed)
     return numbers
 
 
@@ -81,11 +83,11 @@ class Block:
         self.tables = tables
         self.told = 0
         """How many partitions the shapes of its exchanges tell."""
-        self.numbers: list[bytes] = []
-        self.parts: list[bytes] = []
+        self.numbers = bytearray()
+        self.parts = bytearray()
 
     def __len__(self) -> int:
-        return len(self.numbers)
+        return len(self.numbers) // ROW_BYTES
 
     def join(self, later: Block) -> bool:
         """Take over the exchanges of another block; False when it points into other tables."""

@@ -154,20 +154,18 @@ class Quick:
             or api_key == _API_VERSIONS
         ):
             latest = self._who(exchange)
-        self._block.numbers.append(
-            pack_numbers(
-                latest[2],
-                what,
-                exchange.seq,
-                exchange.correlation_id,
-                exchange.request_at_us,
-                exchange.forwarded_at_us,
-                exchange.broker_responded_at_us,
-                exchange.response_at_us,
-                exchange.request_bytes,
-                exchange.response_bytes,
-                count,
-            )
+        self._block.numbers += pack_numbers(
+            latest[2],
+            what,
+            exchange.seq,
+            exchange.correlation_id,
+            exchange.request_at_us,
+            exchange.forwarded_at_us,
+            exchange.broker_responded_at_us,
+            exchange.response_at_us,
+            exchange.request_bytes,
+            exchange.response_bytes,
+            count,
         )
         return True
 
@@ -248,7 +246,7 @@ class Quick:
             return None
         if error:
             self._count_error(_PRODUCE, error)
-        self._block.parts.append(pack_part(template, head[11], head[12], size, offset))
+        self._block.parts += pack_part(template, head[11], head[12], size, offset)
         return what, 1
 
     def _skimmed(self, exchange: Exchange) -> tuple[int, int] | None:
@@ -279,7 +277,7 @@ class Quick:
         for part in parts:
             template = self._template(part)
             numbers = [NONE if value is None else value for value in part[8:]]
-            self._block.parts.append(pack_part(template, *numbers))
+            self._block.parts += pack_part(template, *numbers)
         if api_key == _PRODUCE and len(parts) == 1 and version in _FLEXIBLE_PRODUCE:
             self._open_lane(exchange, parts[0], template, what)
         return what, len(parts)

@@ -17,7 +17,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from proxy.capture.block import Block
+from proxy.capture.block import PART_BYTES, Block
 from proxy.capture.journal import Journal, JournalError
 from proxy.capture.limits import UNMADE, CaptureError, Limits, Losses
 from proxy.capture.place import Place
@@ -121,7 +121,7 @@ class Recording:
             return
         if not (self._blocks and self._blocks[-1].join(block)):
             self._blocks.append(block)
-        self._added(_PACKED_BYTES * len(block) + _PART_BYTES * (len(block.parts) + block.told))
+        self._added(_PACKED_BYTES * len(block) + _PART_BYTES * (len(block.parts) // PART_BYTES + block.told))
 
     def _added(self, size_bytes: int) -> None:
         self._buffer_bytes += size_bytes

@@ -19,19 +19,13 @@ class Session(Requests):
     before reading pauses.
     """
 
-    def client_bytes(self, data: bytes, now_us: int) -> None:
-        """Take what the client sent."""
-        if self._closed or self._one_request(data, now_us):
-            return
+    def _other_requests(self, data: bytes, now_us: int) -> None:
         try:
             self._client_bytes(data, now_us)
         except WireError as error:
             self._fail(error, "client", now_us)
 
-    def broker_bytes(self, data: bytes, now_us: int) -> None:
-        """Take what the broker sent."""
-        if self._closed or self._one_answer(data, now_us):
-            return
+    def _other_answers(self, data: bytes, now_us: int) -> None:
         try:
             self._broker_bytes(data, now_us)
         except WireError as error:

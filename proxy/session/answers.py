@@ -16,10 +16,12 @@ from faults.actions import (
     RewriteResponse,
 )
 from faults.plan import NOTHING
-from proxy import handling, pieces, rewrite
+from proxy import pieces, rewrite
 from proxy.capture import passing
 from proxy.capture.rows import first_error
 from proxy.inflight import ConnectionEvent, Exchange
+from proxy.plain.flags import ASSEMBLE_RESPONSE, ENDPOINTS, HOLD_RESPONSE, KEEP_RESPONSE, RESPONSE_BODY
+from proxy.plain.pure import SMALL
 from proxy.session.conversation import Conversation, names_of
 from proxy.wire.addresses import with_addresses
 from proxy.wire.codec import Body, Codec, response_codec
@@ -30,54 +32,12 @@ from proxy.wire.names import ApiKey
 from proxy.wire.view import Request, Response
 
 _HEAD: Final = Struct(">ii")  # length, correlation_id
-_ASSEMBLE: Final = handling.ASSEMBLE_RESPONSE
-_KEEP: Final = handling.KEEP_RESPONSE
-_ENDPOINTS: Final = handling.ENDPOINTS
-_NOT_PLAIN: Final = handling.NOT_PLAIN
-_SMALL: Final = pieces.SMALL
 # Answers that the session itself reads, beyond the addresses in them.
 _READ_ANSWERS: Final = {ApiKey.ApiVersions, ApiKey.SaslHandshake}
 
 
 class Answers(Conversation):
     """The half of a conversation that answers requests, whoever made the answer."""
-
-    def _one_answer(self, data: bytes, now_us: int) -> bool:
-        """What `_broker_bytes` does with one whole small answer to the oldest request; False: not that case."""
-        total = len(data)
-        inflight = self._inflight.queue
-        if (
-            self._response_needed
-            or self._response_left
-            or not inflight
-            or not _HEAD.size <= total <= self._most_plain
-            or self._client_deaf
-            or self._sasl.raw_answers
-        ):
-            return False
-        size, correlation_id = _HEAD.unpack_from(data)
-        exchange = inflight[0]
-        if (
-            size + 4 != total
-            or exchange.correlation_id != correlation_id
-            or not exchange.awaits_broker
-            or exchange.flags & _NOT_PLAIN
-            or exchange.decision is not None
-        ):
-            return False
-        exchange.awaits_broker = False
-        exchange.broker_responded_at_us = exchange.response_at_us = now_us
-        exchange.response_bytes = total
-        if exchange.outcome == "no_response":
-            exchange.outcome = "answered"
-        if exchange.flags & _KEEP:
-            exchange.response = data[4:]
-        inflight.popleft()
-        self._commands.to_client(data)
-        self._commands.record(exchange)
-        if inflight and (inflight[0].answer is not None or self._client_ended):
-            self._flush(now_us)
-        return True
 
     def _broker_bytes(self, data: bytes, now_us: int) -> None:
         if self._response_needed:
@@ -104,7 +64,7 @@ class Answers(Conversation):
                     data = pieces.hidden(data, self._walk.hide_at)
                 if not self._response_left:
                     self._walk = None
-            if exchange.flags & handling.KEEP_RESPONSE:
+            if exchange.flags & KEEP_RESPONSE:
                 _keep(exchange, data if position == end else data[:position])
             if not self._response_left:
                 self._response_open = None
@@ -137,10 +97,10 @@ class Answers(Conversation):
             whole_needed = (
                 head is not exchange
                 or self._client_deaf
-                or flags & _ASSEMBLE
+                or flags & ASSEMBLE_RESPONSE
                 or (exchange.decision is not None and exchange.decision.on_response)
             )
-            if flags & _ENDPOINTS and not whole_needed:
+            if flags & ENDPOINTS and not whole_needed:
                 if available >= total:
                     whole_needed = not surely_absent(
                         exchange.api_key, exchange.api_version, data, position + 4, position + total
@@ -153,7 +113,7 @@ class Answers(Conversation):
                 else:
                     whole_needed = True
                 if whole_needed:
-                    exchange.flags = flags | handling.HOLD_RESPONSE
+                    exchange.flags = flags | HOLD_RESPONSE
             if whole_needed:
                 if available < total:
                     sent = self._stash_response(data, sent, position, total)
@@ -172,8 +132,8 @@ class Answers(Conversation):
             exchange.response_bytes = total
             if exchange.outcome == "no_response":
                 exchange.outcome = "answered"
-            if flags & _KEEP:
-                if total <= available and total < _SMALL:
+            if flags & KEEP_RESPONSE:
+                if total <= available and total < SMALL:
                     exchange.response = data[position + 4 : position + total]
                 else:
                     if total > self._table.shed_bytes:
@@ -298,7 +258,7 @@ class Answers(Conversation):
 
     def _with_addresses(self, exchange: Exchange, whole: bytes) -> bytes:
         """An answer that only has to name the proxy's addresses: learned from, else as it came."""
-        if not exchange.flags & handling.HOLD_RESPONSE:
+        if not exchange.flags & HOLD_RESPONSE:
             return whole
         codec = response_codec(exchange.api_key, exchange.api_version)
         offset = 4 + response_body_offset(exchange.api_key, exchange.api_version, memoryview(whole)[4:])
@@ -365,7 +325,7 @@ class Answers(Conversation):
             self._commands.to_client(whole)
             exchange.response_at_us = now_us
             exchange.response_bytes = len(whole)
-            if exchange.flags & handling.KEEP_RESPONSE:
+            if exchange.flags & KEEP_RESPONSE:
                 exchange.response = whole[4:]
             self._commands.record(exchange)
             if exchange.mute_us:
@@ -383,7 +343,7 @@ class Answers(Conversation):
 def _asks_plan(exchange: Exchange) -> bool:
     """Whether the plan has to see the answer to this exchange."""
     decision = exchange.decision
-    return bool(exchange.flags & handling.RESPONSE_BODY) or (decision is not None and bool(decision.on_response))
+    return bool(exchange.flags & RESPONSE_BODY) or (decision is not None and bool(decision.on_response))
 
 
 def _encoded(codec: Codec, exchange: Exchange, body: Body) -> bytes:

@@ -10,19 +10,19 @@ from faults.actions import (
 )
 from faults.base import Connection
 from faults.plan import Plan
-from proxy import pieces, sasl
+from proxy import sasl
 from proxy.commands import Commands
 from proxy.handling import Handling
 from proxy.inflight import ConnectionEvent, Exchange, Inflight
+from proxy.plain import Plain
 from proxy.relays import Relays
 from proxy.wire.addresses import Advertise
-from proxy.wire.endpoints import FetchWalk
 from proxy.wire.errors import WireError
 
 Held = tuple[Exchange, bytes]
 
 
-class Conversation:
+class Conversation(Plain):
     """The state of one client connection and its broker connection; see Session."""
 
     def __init__(
@@ -35,44 +35,27 @@ class Conversation:
         *,
         max_frame_bytes: int = 100 << 20,
         max_held_bytes: int = 4 << 20,
-        keep_secrets: bool = False,
     ) -> None:
-        self.connection = connection
-        self.exchanges = 0
-        self._plan = plan
-        self._table = table
-        self._commands = commands
+        sasl_handshake, inflight = sasl.Handshake(), Inflight()
+        super().__init__(
+            connection, plan, table, commands, sasl_handshake, inflight.queue, max_frame_bytes=max_frame_bytes
+        )
         self._advertise = advertise
         self._max_frame_bytes = max_frame_bytes
-        self._most_plain = min(pieces.SMALL, max_frame_bytes)
         self._max_held_bytes = max_held_bytes
-        self._inflight = Inflight()
-        self._closed = False
-        self._client_ended = False
+        self._inflight = inflight
         self._broker_ended = False
-        # requests: a stash for bytes that can't be parsed yet, a count for a frame being cut through
+        # Bytes that can't be parsed yet, of each direction.
         self._request_stash: list[bytes] = []
         self._request_stashed = 0
-        self._request_needed = 0
-        self._request_left = 0
-        self._request_open: Exchange | None = None
-        self._client_id_raw: bytes | None = None
+        self._response_stash: list[bytes] = []
+        self._response_stashed = 0
         self._held: deque[Held] = deque()
         self._held_bytes = 0
         self._muted_until_us = 0
-        self._holding = False  # every request waits: one before it does, or the connection is muted
         self._client_paused = False
-        self._client_deaf = False  # nothing more is sent to the client
-        # answers, likewise
-        self._response_stash: list[bytes] = []
-        self._response_stashed = 0
-        self._response_needed = 0
-        self._response_left = 0
-        self._response_open: Exchange | None = None
-        self._walk: FetchWalk | None = None
         self._answer_bytes = 0
         self._broker_paused = False
-        self._sasl = sasl.Handshake()
         self._relays = Relays(commands.to_node, max_frame_bytes)
 
     def _waits(self, exchange: Exchange, action: Delay | Hold, now_us: int) -> bool:

@@ -17,9 +17,19 @@ from faults.actions import (
     Reset,
 )
 from faults.plan import NOTHING
-from proxy import handling, pieces, rewrite
+from proxy import pieces, rewrite
 from proxy.capture import passing
 from proxy.inflight import Exchange
+from proxy.plain.flags import (
+    ASK_PLAN,
+    ASSEMBLE_REQUEST,
+    ASSEMBLE_RESPONSE,
+    HOLD_RESPONSE,
+    KEEP_REQUEST,
+    PRODUCE,
+    RESPONSE_BODY,
+)
+from proxy.plain.pure import HIGHEST_API_KEY, SMALL
 from proxy.session.answers import Answers
 from proxy.wire.errors import WireError
 from proxy.wire.names import ApiKey
@@ -27,13 +37,6 @@ from proxy.wire.view import Request
 
 _HEAD: Final = Struct(">ihhih")  # length, api_key, api_version, correlation_id, client_id length
 _SMALLEST: Final = 8  # ControlledShutdown v0 has no client_id; everything else is longer
-_HIGHEST_API_KEY: Final = 1000  # beyond any key in use (Kafka's are below 100): it is no Kafka request
-_ASSEMBLE: Final = handling.ASSEMBLE_REQUEST
-_ASSEMBLE_RESPONSE: Final = handling.ASSEMBLE_RESPONSE
-_KEEP: Final = handling.KEEP_REQUEST
-_PRODUCE: Final = handling.PRODUCE
-_NOT_PLAIN: Final = handling.NOT_PLAIN
-_SMALL: Final = pieces.SMALL
 _NO_TAGS_NO_ID: Final = b"\0\0"  # of a flexible Produce: no tagged fields in the header, no transactional id
 _ACKS_NONE: Final = b"\0\0"
 _HEADER_ENOUGH: Final = 64 << 10  # client_id is at most 32 KiB; the rest is tagged fields nobody sends
@@ -41,49 +44,6 @@ _HEADER_ENOUGH: Final = 64 << 10  # client_id is at most 32 KiB; the rest is tag
 
 class Requests(Answers):
     """The half of a conversation that takes requests; some it answers itself."""
-
-    def _one_request(self, data: bytes, now_us: int) -> bool:
-        """What `_client_bytes` does with one whole small request that is cut through; False: not that case."""
-        total = len(data)
-        if (
-            self._request_needed
-            or self._request_left
-            or self._holding
-            or not _HEAD.size <= total <= self._most_plain
-            or self._sasl.raw
-        ):
-            return False
-        size, api_key, api_version, correlation_id, client_id_bytes = _HEAD.unpack_from(data)
-        if size + 4 != total or not (0 <= api_key <= _HIGHEST_API_KEY and 0 <= api_version <= 255):
-            return False
-        flags = self._table[api_key << 8 | api_version] | self._plan.interest(api_key, api_version)
-        if flags & _NOT_PLAIN:
-            return False
-        connection = self.connection
-        if client_id_bytes > 0:
-            raw = data[14 : 14 + client_id_bytes]
-            if raw != self._client_id_raw and 14 + client_id_bytes <= total:
-                self._client_id_raw = raw
-                connection.client_id = raw.decode("utf-8", "replace")
-        self.exchanges += 1
-        exchange = Exchange(
-            connection,
-            self.exchanges,
-            api_key,
-            api_version,
-            correlation_id,
-            connection.client_id,
-            now_us,
-            total,
-            flags,
-        )
-        exchange.forwarded_at_us = now_us
-        if flags & _KEEP:
-            exchange.request = data[4:]
-        exchange.awaits_broker = True
-        self._inflight.queue.append(exchange)
-        self._commands.to_broker(data)
-        return True
 
     def _client_bytes(self, data: bytes, now_us: int) -> None:
         if self._request_needed:
@@ -102,7 +62,7 @@ class Requests(Answers):
             position = min(self._request_left, end)
             self._request_left -= position
             exchange = self._request_open
-            if exchange is not None and exchange.flags & handling.KEEP_REQUEST:
+            if exchange is not None and exchange.flags & KEEP_REQUEST:
                 _keep(exchange, data if position == end else data[:position])
             if not self._request_left:
                 self._request_open = None
@@ -128,19 +88,18 @@ class Requests(Answers):
             total = size + 4
             if not _SMALLEST <= size <= self._max_frame_bytes:
                 raise WireError(pieces.absurd_length(data, position, size), side="client")
-            if not (0 <= api_key <= _HIGHEST_API_KEY and 0 <= api_version <= 255):
+            if not (0 <= api_key <= HIGHEST_API_KEY and 0 <= api_version <= 255):
                 raise WireError(f"no Kafka request: api key {api_key}, version {api_version}", side="client")
             flags = self._table[api_key << 8 | api_version] | self._plan.interest(api_key, api_version)
-            if flags & _ASSEMBLE or self._holding:
-                if available < total:
-                    sent = self._stash_request(data, sent, position, total)
-                    break
-            elif flags & _PRODUCE and available < total:
+            needed = min(total, _HEAD.size + max(client_id_bytes, 0))
+            if flags & ASSEMBLE_REQUEST or self._holding:
+                needed = total
+            elif flags & PRODUCE:
                 # Enough for transactional_id and acks, or the whole where the frame is shorter.
-                needed = min(total, 14 + max(client_id_bytes, 0) + 512)
-                if available < needed:
-                    sent = self._stash_request(data, sent, position, needed)
-                    break
+                needed = min(total, needed + 512)
+            if available < needed:
+                sent = self._stash_request(data, sent, position, needed)
+                break
             if client_id_bytes > 0:
                 raw = data[position + 14 : position + 14 + client_id_bytes]
                 if raw != self._client_id_raw and 10 + client_id_bytes <= size:
@@ -158,7 +117,7 @@ class Requests(Answers):
                 total,
                 flags,
             )
-            if flags & _ASSEMBLE or self._holding:
+            if flags & ASSEMBLE_REQUEST or self._holding:
                 if sent < position:
                     self._commands.to_broker(pieces.part(data, sent, position))
                 self._request(exchange, data[position : position + total], now_us)
@@ -169,21 +128,21 @@ class Requests(Answers):
                 continue
             exchange.forwarded_at_us = now_us
             expects = True
-            if flags & _PRODUCE:
+            if flags & PRODUCE:
                 acks_at = position + 16 + client_id_bytes
                 if api_version >= 9 and client_id_bytes >= 0 and data[acks_at - 2 : acks_at] == _NO_TAGS_NO_ID:
                     expects = data[acks_at : acks_at + 2] != _ACKS_NONE
                 else:
                     part = pieces.part(data, position + 4, min(end, position + total))
                     expects = rewrite.produce_acks(part, api_version) != 0
-            if flags & _KEEP:
-                if total <= available and total < _SMALL:
+            if flags & KEEP_REQUEST:
+                if total <= available and total < SMALL:
                     exchange.request = data[position + 4 : position + total]
                 else:
                     if total > self._table.shed_bytes:
                         exchange.request = passing.for_request(api_key, api_version)
                     _keep(exchange, pieces.part(data, position + 4, min(end, position + total)))
-            elif flags & _ASSEMBLE_RESPONSE:
+            elif flags & ASSEMBLE_RESPONSE:
                 # Its header will say how the answer is encoded; the body is not needed.
                 exchange.request = data[position + 4 : position + min(total, 4 + _HEADER_ENOUGH)]
             if available < total:
@@ -214,13 +173,13 @@ class Requests(Answers):
     def _request(self, exchange: Exchange, whole: bytes, now_us: int) -> None:
         """Decide on a request that is here as a whole, and do what was decided, in its turn."""
         frame = whole[4:]
-        if exchange.flags & (_KEEP | _ASSEMBLE_RESPONSE):
+        if exchange.flags & (KEEP_REQUEST | ASSEMBLE_RESPONSE):
             exchange.request = frame
-        expects = not (exchange.flags & handling.PRODUCE and rewrite.produce_acks(frame, exchange.api_version) == 0)
+        expects = not (exchange.flags & PRODUCE and rewrite.produce_acks(frame, exchange.api_version) == 0)
         request = Request(frame)
         if exchange.api_key in (ApiKey.ApiVersions, ApiKey.SaslHandshake, ApiKey.SaslAuthenticate):
             rewrite.note_client(request, self.connection, self._sasl)
-        if exchange.flags & handling.ASK_PLAN:
+        if exchange.flags & ASK_PLAN:
             exchange.request = frame
             decision = self._plan.on_request(self.connection, request, now_us)
             if decision is not NOTHING:
@@ -249,7 +208,7 @@ class Requests(Answers):
                 exchange.merge = action.merge
                 exchange.close_after = action.close_after
                 if action.merge is not None:
-                    exchange.flags |= handling.RESPONSE_BODY
+                    exchange.flags |= RESPONSE_BODY
                 whole = pieces.framed(Request(whole[4:]).encode(action.body))
                 if exchange.hits:
                     exchange.outcome = "altered"
@@ -301,7 +260,7 @@ class Requests(Answers):
         """Send every broker its part of a request, the connection's own broker included where it has one."""
         if exchange.hits:
             exchange.outcome = "altered"
-        exchange.flags |= handling.RESPONSE_BODY
+        exchange.flags |= RESPONSE_BODY
         exchange.close_after = action.close_after
         exchange.forwarded_at_us = now_us
         exchange.relayed = self._relays.send(exchange, action, request)
@@ -341,7 +300,7 @@ def _copy_of(exchange: Exchange) -> Exchange:
         exchange.client_id,
         exchange.request_at_us,
         exchange.request_bytes,
-        handling.HOLD_RESPONSE,
+        HOLD_RESPONSE,
     )
     copy.is_copy = copy.awaits_broker = True
     return copy

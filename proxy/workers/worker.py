@@ -23,8 +23,9 @@ from proxy.config import Endpoint
 from proxy.lag import sample_loop_lag
 from proxy.logs import log_to
 from proxy.memory import give_back
+from proxy.plain import Clock
 from proxy.server import Proxy
-from proxy.transport import Clock, Link
+from proxy.transport import Link
 from proxy.workers.channel import Questions, framed, take_order
 from proxy.workers.listening import Accepting
 from proxy.workers.memory import DIRECTORY, Changes

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from faults.plan import Plan
-from faults.schema import parse_faults
 from proxy import Proxy
 from proxy.wire.names import ApiKey, ErrorCode
 from tests.proxy.conversation import Conversation, request, response
@@ -45,10 +43,9 @@ async def test_without_a_capture_what_faults_answer_is_counted() -> None:
 async def test_with_a_capture_every_error_is_counted_once(faulted: int, tmp_path: Path) -> None:
     proxy = Proxy.in_front_of("127.0.0.1:9092")
     await proxy.start_capture(str(tmp_path), "partition")
-    talk = Conversation(level=proxy.settings.capture_level)
     fault = {"kind": "error", "error_code": "REBALANCE_IN_PROGRESS", "match": {"api_key": "Heartbeat"}}
-    if faulted:
-        talk.plan = talk.session._plan = Plan(faults=parse_faults([{**fault, "trigger": {"times": faulted}}]))
+    faults = [{**fault, "trigger": {"times": faulted}}] if faulted else []
+    talk = Conversation(*faults, level=proxy.settings.capture_level)
     for number in range(30):
         # The first of a kind is read by the recorder, which teaches the loop; from then on the loop reads them.
         ask(talk, number, 27 if number % 3 == 0 else 0)

@@ -1,0 +1,20 @@
+"""How much of an exchange has to be seen, as bits: what `handling` answers for each API and version.
+
+The first three are what ``faults.plan.Plan.interest`` answers; they share one number with the proxy's own.
+"""
+
+from typing import Final
+
+ASK_PLAN: Final = 1
+REQUEST_BODY: Final = 2
+RESPONSE_BODY: Final = 4
+HOLD_REQUEST: Final = 8  # the session itself reads the request (who the client is, SASL)
+HOLD_RESPONSE: Final = 16  # the answer is read or rewritten before it leaves
+KEEP_REQUEST: Final = 32  # the capture wants the request's frame
+KEEP_RESPONSE: Final = 64  # the capture wants the answer's frame
+PRODUCE: Final = 128  # acks must be known before anything else
+ENDPOINTS: Final = 256  # the answer is read only if it carries node_endpoints
+
+ASSEMBLE_REQUEST: Final = ASK_PLAN | REQUEST_BODY | HOLD_REQUEST
+ASSEMBLE_RESPONSE: Final = RESPONSE_BODY | HOLD_RESPONSE
+NOT_PLAIN: Final = ASSEMBLE_REQUEST | ASSEMBLE_RESPONSE | PRODUCE | ENDPOINTS

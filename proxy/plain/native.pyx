@@ -1,0 +1,378 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, freethreading_compatible=False
+"""`pure`, compiled: whole chunks of plain frames; see the package."""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.string cimport memcmp
+
+from proxy.plain import flags as _flags
+from proxy.wire.endpoints import surely_absent as _surely_absent
+
+cdef extern from "<time.h>" nogil:
+    ctypedef long time_t
+    cdef struct timespec:
+        time_t tv_sec
+        long tv_nsec
+    int clock_gettime(int clock, timespec* at)
+    int CLOCK_MONOTONIC
+    int CLOCK_REALTIME
+
+ctypedef const unsigned char* Bytes
+
+cdef int ASSEMBLE_REQUEST = _flags.ASSEMBLE_REQUEST
+cdef int ASSEMBLE_RESPONSE = _flags.ASSEMBLE_RESPONSE
+cdef int KEEP_REQUEST = _flags.KEEP_REQUEST
+cdef int KEEP_RESPONSE = _flags.KEEP_RESPONSE
+cdef int PRODUCE = _flags.PRODUCE
+cdef int ENDPOINTS = _flags.ENDPOINTS
+
+cdef enum:
+    HEAD = 14  # of a request: length, api_key, api_version, correlation_id, client_id length
+    SMALLEST = 10
+    ANSWER_HEAD = 8  # length and correlation_id
+    HIGHEST_API_KEY = 1000
+    SMALL = 4096
+    HEADER_ENOUGH = 64 << 10
+    BY_ID = 13  # the first version of Produce that names its topics by id alone
+
+cdef object ANSWERED = "answered"
+cdef object NO_RESPONSE = "no_response"
+
+
+cdef inline int int16_at(Bytes p) noexcept nogil:
+    return <short>((p[0] << 8) | p[1])
+
+
+cdef inline int int32_at(Bytes p) noexcept nogil:
+    return <int>((<unsigned int>p[0] << 24) | (p[1] << 16) | (p[2] << 8) | p[3])
+
+
+cdef class Clock:
+    cdef readonly long long offset_ns
+
+    def __init__(self, offset_ns=None):
+        cdef timespec wall, steady
+        if offset_ns is None:
+            clock_gettime(CLOCK_REALTIME, &wall)
+            clock_gettime(CLOCK_MONOTONIC, &steady)
+            self.offset_ns = (wall.tv_sec - steady.tv_sec) * 1_000_000_000 + wall.tv_nsec - steady.tv_nsec
+        else:
+            self.offset_ns = offset_ns
+
+    cpdef long long now_us(self):
+        cdef timespec at
+        clock_gettime(CLOCK_MONOTONIC, &at)
+        return (<long long>at.tv_sec * 1_000_000_000 + at.tv_nsec + self.offset_ns) // 1000
+
+
+@cython.freelist(256)
+cdef class Exchange:
+    cdef public object connection, client_id, outcome, request, response
+    cdef public object decision, hits, actions, merge, relayed, answer, held_by, afterwards
+    cdef public long long seq, request_at_us, forwarded_at_us, broker_responded_at_us, response_at_us
+    cdef public long long request_bytes, response_bytes, release_at_us, mute_us
+    cdef public int api_key, api_version, correlation_id, flags, error_code, copies
+    cdef public bint awaits_broker, is_copy, close_after
+
+    def __cinit__(self):
+        self.outcome = NO_RESPONSE
+        self.hits = ()
+        self.afterwards = ""
+
+    def __init__(
+        self, connection, seq, api_key, api_version, correlation_id, client_id, request_at_us, request_bytes, flags
+    ):
+        self.connection = connection
+        self.seq = seq
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.request_at_us = request_at_us
+        self.request_bytes = request_bytes
+        self.flags = flags
+
+
+cdef class Plain:
+    cdef public object connection, _commands, _plan, _table, _sasl, _walk
+    cdef public object _request_open, _response_open
+    cdef public long long exchanges, _request_needed, _request_left, _response_needed, _response_left
+    cdef public bint _closed, _client_ended, _holding, _client_deaf
+    cdef object _to_broker, _to_client, _record, _interest, _queue
+    cdef public bytes _client_id_raw
+    cdef long long _max_frame_bytes
+
+    def __init__(self, connection, plan, table, commands, sasl, queue, *, max_frame_bytes):
+        self.connection = connection
+        self._commands = commands
+        self._plan = plan
+        self._table = table
+        self._sasl = sasl
+        self._queue = queue
+        self._max_frame_bytes = max_frame_bytes
+        self._to_broker = commands.to_broker
+        self._to_client = commands.to_client
+        self._record = commands.record
+        self._interest = plan.interest
+
+    def client_bytes(self, bytes data not None, long long now_us):
+        cdef Py_ssize_t end = PyBytes_GET_SIZE(data), passed
+        if self._closed:
+            return
+        passed = self._pass_requests(data, end, now_us)
+        if passed:
+            self._to_broker(part(data, 0, passed, end))
+        if passed < end:
+            self._other_requests(part(data, passed, end, end), now_us)
+
+    def broker_bytes(self, bytes data not None, long long now_us):
+        cdef Py_ssize_t end = PyBytes_GET_SIZE(data), passed
+        cdef list done
+        cdef Exchange exchange
+        if self._closed:
+            return
+        done = []
+        passed = self._pass_answers(data, end, now_us, done)
+        if passed:
+            self._to_client(part(data, 0, passed, end))
+            for exchange in done:
+                exchange.response_at_us = now_us
+                self._record(exchange)
+        if passed < end:
+            self._other_answers(part(data, passed, end, end), now_us)
+        elif self._queue and not self._response_left:
+            exchange = self._queue[0]
+            if exchange.answer is not None or self._client_ended:
+                self._flush(now_us)
+
+    cdef Py_ssize_t _pass_requests(self, bytes data, Py_ssize_t end, long long now_us) except -1:
+        """Take all plain requests, whole or begun, at the beginning of a chunk; how many bytes that was."""
+        cdef Bytes start = <Bytes>PyBytes_AS_STRING(data)
+        cdef Bytes p
+        cdef Py_ssize_t position = 0, available
+        cdef long long total, at
+        cdef int size, api_key, api_version, id_bytes, flags = 0, api = -1, acks
+        cdef Exchange exchange
+        if self._request_needed or self._holding or self._sasl.raw:
+            return 0
+        if self._request_left:
+            position = min(self._request_left, end)
+            self._request_left -= position
+            if self._request_open is not None:
+                exchange = self._request_open
+                if exchange.flags & KEEP_REQUEST:
+                    exchange.request = appended(exchange.request, part(data, 0, position, end))
+            if not self._request_left:
+                self._request_open = None
+        while end - position >= HEAD:
+            available = end - position
+            p = start + position
+            size = int32_at(p)
+            api_key = int16_at(p + 4)
+            api_version = int16_at(p + 6)
+            id_bytes = int16_at(p + 12)
+            total = <long long>size + 4
+            if not SMALLEST <= size <= self._max_frame_bytes:
+                break
+            if api_key < 0 or api_key > HIGHEST_API_KEY or api_version < 0 or api_version > 255:
+                break
+            if api != (api_key << 8 | api_version):
+                api = api_key << 8 | api_version
+                flags = self._table[api] | self._interest(api_key, api_version)
+            if flags & ASSEMBLE_REQUEST:
+                break
+            if id_bytes > 0 and (id_bytes > size - SMALLEST or available < HEAD + id_bytes):
+                break
+            acks = 1
+            if flags & PRODUCE:
+                # Where acks stands, unless there are tagged fields or a transaction.
+                at = HEAD + max(id_bytes, 0)
+                if available < at + 4 or total < at + 4:
+                    break
+                if api_version >= 9:
+                    if p[at] or p[at + 1]:
+                        break
+                    at += 2
+                elif api_version >= 3:
+                    if int16_at(p + at) != -1:
+                        break
+                    at += 2
+                acks = int16_at(p + at)
+            if id_bytes > 0 and (
+                self._client_id_raw is None
+                or PyBytes_GET_SIZE(self._client_id_raw) != id_bytes
+                or memcmp(PyBytes_AS_STRING(self._client_id_raw), p + HEAD, id_bytes)
+            ):
+                self._client_id_raw = (<const char*>p)[HEAD : HEAD + id_bytes]
+                self.connection.client_id = self._client_id_raw.decode("utf-8", "replace")
+            self.exchanges += 1
+            exchange = Exchange.__new__(Exchange)
+            exchange.connection = self.connection
+            exchange.seq = self.exchanges
+            exchange.api_key = api_key
+            exchange.api_version = api_version
+            exchange.correlation_id = int32_at(p + 8)
+            exchange.client_id = self.connection.client_id
+            exchange.request_at_us = exchange.forwarded_at_us = now_us
+            exchange.request_bytes = total
+            exchange.flags = flags
+            if flags & KEEP_REQUEST:
+                if total <= available and total < SMALL:
+                    exchange.request = PyBytes_FromStringAndSize(<const char*>p + 4, size)
+                else:
+                    if total > self._table.shed_bytes:
+                        exchange.request = passing_request(api_key, api_version)
+                    exchange.request = appended(
+                        exchange.request, part(data, position + 4, min(position + total, end), end)
+                    )
+            elif flags & ASSEMBLE_RESPONSE:
+                # Its header will say how the answer is encoded; the body is not needed.
+                exchange.request = data[position + 4 : position + min(total, 4 + HEADER_ENOUGH)]
+            if acks:
+                exchange.awaits_broker = True
+                self._queue.append(exchange)
+            else:
+                # The broker never answers; queueing this would pair every later answer wrongly.
+                self._record(exchange)
+            position += total
+            if position > end:
+                self._request_left = position - end
+                self._request_open = exchange
+                return end
+        return position
+
+    cdef Py_ssize_t _pass_answers(self, bytes data, Py_ssize_t end, long long now_us, list done) except -1:
+        """Take all plain answers at the beginning of a chunk, the whole ones into ``done``; how many bytes that was."""
+        cdef Bytes start = <Bytes>PyBytes_AS_STRING(data)
+        cdef Bytes p
+        cdef Py_ssize_t position = 0, available
+        cdef long long total
+        cdef int size, flags
+        cdef Exchange exchange
+        if self._response_needed or self._client_deaf or self._walk is not None or self._sasl.raw_answers:
+            return 0
+        if self._response_left:
+            exchange = self._response_open
+            position = min(self._response_left, end)
+            self._response_left -= position
+            if exchange.flags & KEEP_RESPONSE:
+                exchange.response = appended(exchange.response, part(data, 0, position, end))
+            if not self._response_left:
+                self._response_open = None
+                done.append(exchange)
+        while end - position >= ANSWER_HEAD and self._queue:
+            available = end - position
+            p = start + position
+            size = int32_at(p)
+            total = <long long>size + 4
+            exchange = self._queue[0]
+            flags = exchange.flags
+            if (
+                not 4 <= size <= self._max_frame_bytes
+                or exchange.correlation_id != int32_at(p + 4)
+                or not exchange.awaits_broker
+                or exchange.decision is not None
+                or flags & ASSEMBLE_RESPONSE
+            ):
+                break
+            if flags & ENDPOINTS:
+                if available < total:
+                    break
+                if exchange.api_key == 0:
+                    if not without_endpoints(p, total, exchange.api_version >= BY_ID):
+                        break
+                elif not _surely_absent(exchange.api_key, exchange.api_version, data, position + 4, position + total):
+                    break
+            self._queue.popleft()
+            exchange.awaits_broker = False
+            exchange.broker_responded_at_us = now_us
+            exchange.response_bytes = total
+            if exchange.outcome is NO_RESPONSE or exchange.outcome == NO_RESPONSE:
+                exchange.outcome = ANSWERED
+            if flags & KEEP_RESPONSE:
+                if total <= available and total < SMALL:
+                    exchange.response = PyBytes_FromStringAndSize(<const char*>p + 4, size)
+                else:
+                    if total > self._table.shed_bytes:
+                        exchange.response = passing_response(exchange.api_key, exchange.api_version)
+                    exchange.response = appended(
+                        exchange.response, part(data, position + 4, min(position + total, end), end)
+                    )
+            position += total
+            if position > end:
+                self._response_left = position - end
+                self._response_open = exchange
+                return end
+            done.append(exchange)
+        return position
+
+
+cdef object part(bytes data, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t end):
+    """A slice, without copying where that is worth it (`pieces.part`); the whole as it is."""
+    if start == 0 and stop == end:
+        return data
+    if stop - start < SMALL:
+        return data[start:stop]
+    return memoryview(data)[start:stop]
+
+
+cdef bint without_endpoints(Bytes p, Py_ssize_t total, bint by_id) noexcept nogil:
+    """Whether a flexible Produce answer, its length included, surely ends without tagged fields."""
+    cdef Py_ssize_t at = 9, end = total - 1
+    cdef unsigned int topics, partitions, size
+    if total < 15 or p[end] or p[8]:
+        return False
+    if not uvarint(p, &at, end, &topics):
+        return False
+    while topics > 1:
+        topics -= 1
+        if by_id:
+            at += 16
+        else:
+            if not uvarint(p, &at, end, &size) or size == 0:
+                return False
+            at += size - 1
+        if at >= end or not uvarint(p, &at, end, &partitions):
+            return False
+        while partitions > 1:
+            partitions -= 1
+            # Index, error, base offset, append time, log start offset; no record errors, no message, no tagged fields.
+            at += 30
+            if at + 3 > end or p[at] != 1 or p[at + 1] or p[at + 2]:
+                return False
+            at += 3
+        if at >= end or p[at]:
+            return False
+        at += 1
+    return at + 4 == end
+
+
+cdef bint uvarint(Bytes p, Py_ssize_t* at, Py_ssize_t end, unsigned int* value) noexcept nogil:
+    cdef int shift = 0
+    value[0] = 0
+    while at[0] < end and shift < 28:
+        value[0] |= (p[at[0]] & 0x7F) << shift
+        at[0] += 1
+        if p[at[0] - 1] < 0x80:
+            return True
+        shift += 7
+    return False
+
+
+# What is loaded on first use, for it loads this module.
+cdef object appended(kept, more):
+    from proxy.pieces import appended
+
+    return appended(kept, more)
+
+
+cdef object passing_request(api_key, api_version):
+    from proxy.capture.passing import for_request
+
+    return for_request(api_key, api_version)
+
+
+cdef object passing_response(api_key, api_version):
+    from proxy.capture.passing import for_response
+
+    return for_response(api_key, api_version)

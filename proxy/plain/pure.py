@@ -1,0 +1,259 @@
+"""Exchanges, and the plain ones among them taken frame by frame, in Python; see the package."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from faults.base import Connection
+from proxy.plain.flags import KEEP_REQUEST, KEEP_RESPONSE, NOT_PLAIN
+
+if TYPE_CHECKING:
+    from faults.actions import Action
+    from faults.decision import Decision, Hit
+    from faults.plan import Plan
+    from proxy.commands import Commands
+    from proxy.handling import Handling
+    from proxy.inflight import Kept
+    from proxy.relays import Relayed
+    from proxy.sasl import Handshake
+    from proxy.wire.endpoints import FetchWalk
+
+Outcome = Literal["answered", "injected", "altered", "dropped", "closed", "no_response"]
+Body = dict[str, Any]
+
+SMALL: Final = 4096
+"""Below that, a copy costs less than a view."""
+_REQUEST: Final = Struct(">ihhih")  # length, api_key, api_version, correlation_id, client_id length
+_ANSWER: Final = Struct(">ii")  # length, correlation_id
+HIGHEST_API_KEY: Final = 1000
+"""Beyond any key in use (Kafka's are below 100): it is no Kafka request."""
+
+
+class Clock:
+    """Microseconds since the epoch that never run backwards: wall time once, monotonic from there."""
+
+    def __init__(self, offset_ns: int | None = None) -> None:
+        self.offset_ns = time.time_ns() - time.monotonic_ns() if offset_ns is None else offset_ns
+
+    def now_us(self) -> int:
+        """The time."""
+        return (time.monotonic_ns() + self.offset_ns) // 1000
+
+
+class _Seen:
+    """What every exchange has; the slots are set for each, so there are no more than needed."""
+
+    __slots__ = (
+        "api_key",
+        "api_version",
+        "awaits_broker",
+        "broker_responded_at_us",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "flags",
+        "forwarded_at_us",
+        "outcome",
+        "request",
+        "request_at_us",
+        "request_bytes",
+        "response",
+        "response_at_us",
+        "response_bytes",
+        "seq",
+    )
+
+
+class Exchange(_Seen):
+    """One request and what became of it. Times are µs since the epoch, 0 where it never happened.
+
+    What only a few exchanges have stands on the class until it is set.
+    """
+
+    # What the faults decided, and where its execution stands.
+    decision: Decision | None = None
+    hits: tuple[Hit, ...] = ()
+    actions: deque[Action] | None = None
+    merge: Callable[[Body], Body] | None = None
+    relayed: Relayed | None = None  # the answers of other brokers, while some are missing
+    answer: bytes | None = None  # a whole frame that waits for its turn
+    release_at_us: int = 0
+    held_by: str | None = None
+    copies: int = 0  # how many times more the broker gets the request
+    is_copy: bool = False  # one of those: its answer is thrown away
+    close_after: bool = False  # the connection ends once the request is with the broker
+    error_code: int = 0  # of an answer that a fault gave or changed
+    mute_us: int = 0  # how long later requests wait once the answer has left
+    afterwards: Literal["", "close", "silence"] = ""  # what follows the answer
+
+    def __init__(
+        self,
+        connection: Connection,
+        seq: int,
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+        request_at_us: int,
+        request_bytes: int,
+        flags: int,
+    ) -> None:
+        self.connection = connection
+        self.seq = seq
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.request_at_us = request_at_us
+        self.request_bytes = request_bytes
+        self.flags = flags
+        self.forwarded_at_us = self.broker_responded_at_us = self.response_at_us = self.response_bytes = 0
+        self.outcome: Outcome = "no_response"
+        # The frames, as they were on the client's side of the wire, for whoever asked to keep them.
+        self.request: Kept = None
+        self.response: Kept = None
+        self.awaits_broker = False
+
+
+class Plain:
+    """What both directions of a conversation need for frames that are passed on as they came.
+
+    ``client_bytes`` and ``broker_bytes`` take what a side sent; what is not plain goes to `_other_requests` and
+    `_other_answers`, and answers whose turn has come to `_flush`: the session's own.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        plan: Plan,
+        table: Handling,
+        commands: Commands,
+        sasl: Handshake,
+        queue: deque[Exchange],
+        *,
+        max_frame_bytes: int,
+    ) -> None:
+        self.connection = connection
+        self.exchanges = 0
+        self._plan = plan
+        self._table = table
+        self._commands = commands
+        self._sasl = sasl
+        self._queue = queue
+        self._most_plain = min(SMALL, max_frame_bytes)
+        self._closed = False
+        self._client_ended = False
+        self._client_id_raw: bytes | None = None
+        self._holding = False  # every request waits: one before it does, or the connection is muted
+        self._client_deaf = False  # nothing more is sent to the client
+        # Of each direction: how many bytes are missing of what can't be parsed yet, and of a frame being cut through.
+        self._request_needed = 0
+        self._request_left = 0
+        self._request_open: Exchange | None = None
+        self._response_needed = 0
+        self._response_left = 0
+        self._response_open: Exchange | None = None
+        self._walk: FetchWalk | None = None  # through that answer, for what it says at its end
+
+    def _other_requests(self, data: bytes, now_us: int) -> None:
+        raise NotImplementedError
+
+    def _other_answers(self, data: bytes, now_us: int) -> None:
+        raise NotImplementedError
+
+    def _flush(self, now_us: int) -> None:
+        raise NotImplementedError
+
+    def client_bytes(self, data: bytes, now_us: int) -> None:
+        """Take what the client sent."""
+        if not self._closed and not self._one_request(data, now_us):
+            self._other_requests(data, now_us)
+
+    def broker_bytes(self, data: bytes, now_us: int) -> None:
+        """Take what the broker sent."""
+        if not self._closed and not self._one_answer(data, now_us):
+            self._other_answers(data, now_us)
+
+    def _one_request(self, data: bytes, now_us: int) -> bool:
+        """Pass on one whole small request that is cut through; False: not that case."""
+        total = len(data)
+        if (
+            self._request_needed
+            or self._request_left
+            or self._holding
+            or not _REQUEST.size <= total <= self._most_plain
+            or self._sasl.raw
+        ):
+            return False
+        size, api_key, api_version, correlation_id, client_id_bytes = _REQUEST.unpack_from(data)
+        if size + 4 != total or not (0 <= api_key <= HIGHEST_API_KEY and 0 <= api_version <= 255):
+            return False
+        flags = self._table[api_key << 8 | api_version] | self._plan.interest(api_key, api_version)
+        if flags & NOT_PLAIN:
+            return False
+        connection = self.connection
+        if client_id_bytes > 0:
+            raw = data[14 : 14 + client_id_bytes]
+            if raw != self._client_id_raw and 14 + client_id_bytes <= total:
+                self._client_id_raw = raw
+                connection.client_id = raw.decode("utf-8", "replace")
+        self.exchanges += 1
+        exchange = Exchange(
+            connection,
+            self.exchanges,
+            api_key,
+            api_version,
+            correlation_id,
+            connection.client_id,
+            now_us,
+            total,
+            flags,
+        )
+        exchange.forwarded_at_us = now_us
+        if flags & KEEP_REQUEST:
+            exchange.request = data[4:]
+        exchange.awaits_broker = True
+        self._queue.append(exchange)
+        self._commands.to_broker(data)
+        return True
+
+    def _one_answer(self, data: bytes, now_us: int) -> bool:
+        """Pass on one whole small answer to the oldest request; False: not that case."""
+        total = len(data)
+        inflight = self._queue
+        if (
+            self._response_needed
+            or self._response_left
+            or not inflight
+            or not _ANSWER.size <= total <= self._most_plain
+            or self._client_deaf
+            or self._sasl.raw_answers
+        ):
+            return False
+        size, correlation_id = _ANSWER.unpack_from(data)
+        exchange = inflight[0]
+        if (
+            size + 4 != total
+            or exchange.correlation_id != correlation_id
+            or not exchange.awaits_broker
+            or exchange.flags & NOT_PLAIN
+            or exchange.decision is not None
+        ):
+            return False
+        exchange.awaits_broker = False
+        exchange.broker_responded_at_us = exchange.response_at_us = now_us
+        exchange.response_bytes = total
+        if exchange.outcome == "no_response":
+            exchange.outcome = "answered"
+        if exchange.flags & KEEP_RESPONSE:
+            exchange.response = data[4:]
+        inflight.popleft()
+        self._commands.to_client(data)
+        self._commands.record(exchange)
+        if inflight and (inflight[0].answer is not None or self._client_ended):
+            self._flush(now_us)
+        return True
