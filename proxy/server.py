@@ -22,6 +22,7 @@ from proxy.capture.quick import Quick
 from proxy.capture.redaction import Redaction
 from proxy.capture.rows import Level, Rows
 from proxy.capture.writer import Accepts, CaptureWriter
+from proxy.clock import Clock
 from proxy.config import ConfigError, Endpoint, Settings, load
 from proxy.directory import WILDCARDS, BrokerEndpoint, Directory, Listener
 from proxy.discovery import fetch_brokers
@@ -29,7 +30,6 @@ from proxy.handling import Handling
 from proxy.inflight import ConnectionEvent, Exchange
 from proxy.login import Login, relay_password
 from proxy.metrics import Counters
-from proxy.plain import Clock
 from proxy.rewrite import Newer
 from proxy.session import Session
 from proxy.tls import Tls

@@ -15,11 +15,11 @@ from faults.actions import Reset, Shape, Silence
 from faults.base import Connection
 from faults.decision import Hit
 from faults.standing import LinkState
+from proxy.clock import Clock
 from proxy.commands import Side
 from proxy.directory import silence
 from proxy.inflight import ConnectionEvent, Exchange
 from proxy.login import Login, LoginError
-from proxy.plain import Clock
 from proxy.rewrite import Newer
 from proxy.session import Session
 from proxy.shaping import Shaper

@@ -7,18 +7,16 @@ fast: a test holds their conversations side by side. ``NOTLEADER_PURE=1`` in the
 """
 
 import os
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from proxy.plain import pure
+IS_NATIVE = not os.environ.get("NOTLEADER_PURE") and find_spec("proxy.plain.native") is not None
 
-if TYPE_CHECKING or os.environ.get("NOTLEADER_PURE"):
-    from proxy.plain.pure import Clock, Exchange, Plain
+if TYPE_CHECKING or not IS_NATIVE:
+    from proxy.plain.pure import Exchange, Plain
 else:
-    try:
-        from proxy.plain.native import Clock, Exchange, Plain
-    except ImportError:
-        from proxy.plain.pure import Clock, Exchange, Plain
+    native = import_module("proxy.plain.native")
+    Exchange, Plain = native.Exchange, native.Plain
 
-IS_NATIVE = Plain is not pure.Plain
-
-__all__ = ["IS_NATIVE", "Clock", "Exchange", "Plain"]
+__all__ = ["IS_NATIVE", "Exchange", "Plain"]

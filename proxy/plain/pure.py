@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable
 from struct import Struct
@@ -31,17 +30,6 @@ _REQUEST: Final = Struct(">ihhih")  # length, api_key, api_version, correlation_
 _ANSWER: Final = Struct(">ii")  # length, correlation_id
 HIGHEST_API_KEY: Final = 1000
 """Beyond any key in use (Kafka's are below 100): it is no Kafka request."""
-
-
-class Clock:
-    """Microseconds since the epoch that never run backwards: wall time once, monotonic from there."""
-
-    def __init__(self, offset_ns: int | None = None) -> None:
-        self.offset_ns = time.time_ns() - time.monotonic_ns() if offset_ns is None else offset_ns
-
-    def now_us(self) -> int:
-        """The time."""
-        return (time.monotonic_ns() + self.offset_ns) // 1000
 
 
 class _Seen:

@@ -19,11 +19,11 @@ import uvloop
 from faults.base import Connection
 from faults.plan import Plan
 from proxy.announced import AnnouncedServer
+from proxy.clock import Clock
 from proxy.config import Endpoint
 from proxy.lag import sample_loop_lag
 from proxy.logs import log_to
 from proxy.memory import give_back
-from proxy.plain import Clock
 from proxy.server import Proxy
 from proxy.transport import Link
 from proxy.workers.channel import Questions, framed, take_order
