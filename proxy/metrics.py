@@ -7,7 +7,12 @@ families when somebody asks for `/metrics`.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from proxy import plain
+
+if TYPE_CHECKING:
+    from proxy.plain import Exchange
 
 _SLOTS: Final = 64
 
@@ -121,3 +126,18 @@ class Counters:
         for name in ("client_bytes", "broker_bytes", "loop_lag_sum_us", "loop_ticks"):
             setattr(self, name, getattr(self, name) + getattr(others, name) - getattr(before, name))
         self.loop_lag_max_us = max(self.loop_lag_max_us, others.loop_lag_max_us)
+
+
+def count(counters: Counters, exchange: Exchange) -> None:
+    """Count one finished exchange: its bytes, and how long it took if it was answered."""
+    if exchange.forwarded_at_us:
+        counters.broker_bytes += exchange.request_bytes
+    counters.client_bytes += exchange.response_bytes
+    if exchange.response_at_us:
+        counters.answered(exchange.api_key, exchange.response_at_us - exchange.request_at_us)
+    else:
+        counters.unanswered[exchange.api_key] += 1
+
+
+if not TYPE_CHECKING and plain.IS_NATIVE:
+    count = plain.native.count

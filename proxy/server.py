@@ -29,7 +29,7 @@ from proxy.discovery import fetch_brokers
 from proxy.handling import Handling
 from proxy.inflight import ConnectionEvent, Exchange
 from proxy.login import Login, relay_password
-from proxy.metrics import Counters
+from proxy.metrics import Counters, count
 from proxy.rewrite import Newer
 from proxy.session import Session
 from proxy.tls import Tls
@@ -368,15 +368,9 @@ class Proxy:
                 self._struck.add(hit.rule_name)
                 log.info("fault %s (%s) struck for the first time: %s", hit.rule_name, hit.kind, describe(entry))
         if type(entry) is Exchange:
-            if entry.forwarded_at_us:
-                counters.broker_bytes += entry.request_bytes
-            counters.client_bytes += entry.response_bytes
-            if entry.response_at_us:
-                counters.answered(entry.api_key, entry.response_at_us - entry.request_at_us)
-                if entry.error_code and not self._capture_reads:
-                    counters.error(entry.api_key, entry.error_code)
-            else:
-                counters.unanswered[entry.api_key] += 1
+            count(counters, entry)
+            if entry.error_code and entry.response_at_us and not self._capture_reads:
+                counters.error(entry.api_key, entry.error_code)
         capture = self.capture
         if capture is not None:
             take = capture.take

@@ -11,8 +11,9 @@ from collections import defaultdict
 from collections.abc import Callable
 from struct import Struct
 from struct import error as StructError
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from proxy import plain
 from proxy.capture.block import ALL_TOLD, NONE, Block, Tables, Template, What, pack_numbers, pack_part
 from proxy.capture.passing import Passing
 from proxy.capture.redaction import NOTHING, Redaction
@@ -59,59 +60,19 @@ class _Lane:
         self.templates: dict[tuple[int, int, str, int], int] = {}  # producer id, epoch, compression, error code
 
 
-class Quick:
-    """Takes finished exchanges of one run at level ``header`` or ``partition``; `swap` gives what was taken.
+class Taking:
+    """How `Quick` takes what it knows; the compiled form of this is in `proxy.plain`."""
 
-    ``count_error(api_key, error_code)`` is told of every error that an answer took to a client, of those read here.
-    """
-
-    def __init__(
-        self,
-        level: Level,
-        topics: TopicIds,
-        count_error: Callable[[int, int], None] = lambda *_: None,
-        redaction: Redaction = NOTHING,
-    ) -> None:
-        self._reads_bodies = level.reads_bodies
-        self._topics = topics
-        self._redaction = redaction
-        self._count_error = count_error
-        self._start_tables()
-
-    def _start_tables(self) -> None:
-        self._tables = Tables()
-        self._block = Block(self._tables)
-        self._whos: dict[tuple[int, str | None, str | None], int] = {}
-        self._latest: dict[
-            int, tuple[str | None, str | None, int]
-        ] = {}  # of each connection: client id, principal, who
-        self._plain: defaultdict[str, dict[int, int]] = defaultdict(dict)  # outcome → API and version → what
-        self._short: dict[tuple[int, bytes, bytes], What] = {}
-        self._long: dict[tuple[int, bytes], tuple[bytes, What]] = {}
-        self._seen: dict[tuple[Any, ...], int] = {}
-        self._templates: dict[Template, int] = {}
-        self._lanes: dict[int, dict[bytes, _Lane]] = {version: {} for version in _FLEXIBLE_PRODUCE}
-        self._lane_ends: dict[int, list[int]] = {version: [] for version in _FLEXIBLE_PRODUCE}
-
-    def __len__(self) -> int:
-        return len(self._block)
-
-    def swap(self) -> Block:
-        """What was taken since the last time; the caller's from now on."""
-        block = self._block
-        tables = self._tables
-        if (
-            len(tables.whos) > _MOST_WHOS
-            or len(tables.whats) > _MOST_KNOWN
-            or len(tables.templates) > _MOST_TEMPLATES
-            or len(self._short) > _MOST_KNOWN
-        ):
-            self._start_tables()
-        else:
-            self._block = Block(tables)
-        return block
-
-    # ---- on the loop ----------------------------------------------------------------------------
+    _reads_bodies: bool
+    _tables: Tables
+    _block: Block
+    _latest: dict[int, tuple[str | None, str | None, int]]
+    _plain: defaultdict[str, dict[int, int]]
+    _short: dict[tuple[int, bytes, bytes], What]
+    _lanes: dict[int, dict[bytes, _Lane]]
+    _lane_ends: dict[int, list[int]]
+    _count_error: Callable[[int, int], None]
+    _compressions: tuple[str, ...]
 
     def take(self, exchange: Exchange | ConnectionEvent) -> bool:
         """Put an exchange into the block; False when it has to be read in full, or is an event."""
@@ -121,12 +82,9 @@ class Quick:
         count = ALL_TOLD
         if not self._reads_bodies or exchange.request is None:
             api = api_key << 8 | exchange.api_version
-            plain = self._plain[exchange.outcome]
-            what = plain.get(api, -1)
+            what = self._plain[exchange.outcome].get(api, -1)
             if what < 0:
-                # Nothing of it was kept but its header.
-                what = plain[api] = len(self._tables.whats)
-                self._tables.whats.append(What(_values(exchange)))
+                what = self._header_only(exchange)
         elif api_key in _SKIMMED:
             found = self._lane(exchange) if api_key == _PRODUCE else None
             if found is None:
@@ -138,12 +96,11 @@ class Quick:
             known = self.known(exchange)
             if known is None:
                 return False
-            if known.index < 0:
-                known.index = len(self._tables.whats)
-                self._tables.whats.append(known)
+            what = known.index
+            if what < 0:
+                what = self._put(known)
             if known.values[4]:
                 self._count_error(api_key, known.values[4])
-            what = known.index
             self._block.told += known.told
         connection = exchange.connection
         latest = self._latest.get(connection.connection_id)
@@ -168,41 +125,6 @@ class Quick:
             count,
         )
         return True
-
-    def _who(self, exchange: Exchange) -> tuple[str | None, str | None, int]:
-        connection = exchange.connection
-        key = connection.connection_id, exchange.client_id, connection.principal
-        place = self._whos.get(key)
-        if place is None or exchange.api_key == _API_VERSIONS:
-            place = self._whos[key] = len(self._tables.whos)
-            hide = self._redaction.field
-            self._tables.whos.append(
-                (
-                    connection.connection_id,
-                    hide("client_addr", connection.client_addr),
-                    connection.listener,
-                    connection.node_id,
-                    hide("client_id", exchange.client_id or connection.client_id),
-                    hide("client_software_name", connection.client_software_name),
-                    hide("client_software_version", connection.client_software_version),
-                    hide("principal", connection.principal),
-                )
-            )
-        latest = self._latest[connection.connection_id] = exchange.client_id, connection.principal, place
-        return latest
-
-    def known(self, exchange: Exchange) -> What | None:
-        """What an exchange of the same bytes was found to say; of APIs that are not read in passing."""
-        request, response = exchange.request, exchange.response
-        if type(request) is not bytes or type(response) is not bytes or exchange.outcome != "answered":
-            return None
-        api = exchange.api_key << 8 | exchange.api_version
-        if len(request) + len(response) <= _SHORT_BYTES:
-            return self._short.get((api, request[8:], response[4:]))
-        found = self._long.get((api, request[8:]))
-        return found[1] if found is not None and found[0] == response[4:] else None
-
-    # ---- Produce and Fetch ----------------------------------------------------------------------
 
     def _lane(self, exchange: Exchange) -> tuple[int, int] | None:
         """A Produce of one batch to one partition, like one that was seen before."""
@@ -248,6 +170,127 @@ class Quick:
             self._count_error(_PRODUCE, error)
         self._block.parts += pack_part(template, head[11], head[12], size, offset)
         return what, 1
+
+    def _header_only(self, exchange: Exchange) -> int:
+        raise NotImplementedError
+
+    def _put(self, known: What) -> int:
+        raise NotImplementedError
+
+    def _who(self, exchange: Exchange) -> tuple[str | None, str | None, int]:
+        raise NotImplementedError
+
+    def known(self, exchange: Exchange) -> What | None:
+        """What an exchange of the same bytes was found to say; of APIs that are not read in passing."""
+        raise NotImplementedError
+
+    def _skimmed(self, exchange: Exchange) -> tuple[int, int] | None:
+        raise NotImplementedError
+
+
+if not TYPE_CHECKING and plain.IS_NATIVE:
+    Taking = plain.native.Taking
+
+
+class Quick(Taking):
+    """Takes finished exchanges of one run at level ``header`` or ``partition``; `swap` gives what was taken.
+
+    ``count_error(api_key, error_code)`` is told of every error that an answer took to a client, of those read here.
+    """
+
+    def __init__(
+        self,
+        level: Level,
+        topics: TopicIds,
+        count_error: Callable[[int, int], None] = lambda *_: None,
+        redaction: Redaction = NOTHING,
+    ) -> None:
+        self._reads_bodies = level.reads_bodies
+        self._compressions = COMPRESSIONS
+        self._topics = topics
+        self._redaction = redaction
+        self._count_error = count_error
+        self._start_tables()
+
+    def _start_tables(self) -> None:
+        self._tables = Tables()
+        self._block = Block(self._tables)
+        self._whos: dict[tuple[int, str | None, str | None], int] = {}
+        self._latest = {}  # of each connection: client id, principal, who
+        self._plain = defaultdict(dict)  # outcome → API and version → what
+        self._short = {}
+        self._long: dict[tuple[int, bytes], tuple[bytes, What]] = {}
+        self._seen: dict[tuple[Any, ...], int] = {}
+        self._templates: dict[Template, int] = {}
+        self._lanes = {version: {} for version in _FLEXIBLE_PRODUCE}
+        self._lane_ends = {version: [] for version in _FLEXIBLE_PRODUCE}
+
+    def __len__(self) -> int:
+        return len(self._block)
+
+    def swap(self) -> Block:
+        """What was taken since the last time; the caller's from now on."""
+        block = self._block
+        tables = self._tables
+        if (
+            len(tables.whos) > _MOST_WHOS
+            or len(tables.whats) > _MOST_KNOWN
+            or len(tables.templates) > _MOST_TEMPLATES
+            or len(self._short) > _MOST_KNOWN
+        ):
+            self._start_tables()
+        else:
+            self._block = Block(tables)
+        return block
+
+    # ---- on the loop ----------------------------------------------------------------------------
+
+    def _header_only(self, exchange: Exchange) -> int:
+        """Of which nothing was kept but its header: its place in the table."""
+        place = self._plain[exchange.outcome][exchange.api_key << 8 | exchange.api_version] = len(self._tables.whats)
+        self._tables.whats.append(What(_values(exchange)))
+        return place
+
+    def _put(self, known: What) -> int:
+        """Into the table at hand; its place there."""
+        known.index = len(self._tables.whats)
+        self._tables.whats.append(known)
+        return known.index
+
+    def _who(self, exchange: Exchange) -> tuple[str | None, str | None, int]:
+        connection = exchange.connection
+        key = connection.connection_id, exchange.client_id, connection.principal
+        place = self._whos.get(key)
+        if place is None or exchange.api_key == _API_VERSIONS:
+            place = self._whos[key] = len(self._tables.whos)
+            hide = self._redaction.field
+            self._tables.whos.append(
+                (
+                    connection.connection_id,
+                    hide("client_addr", connection.client_addr),
+                    connection.listener,
+                    connection.node_id,
+                    hide("client_id", exchange.client_id or connection.client_id),
+                    hide("client_software_name", connection.client_software_name),
+                    hide("client_software_version", connection.client_software_version),
+                    hide("principal", connection.principal),
+                )
+            )
+        latest = self._latest[connection.connection_id] = exchange.client_id, connection.principal, place
+        return latest
+
+    def known(self, exchange: Exchange) -> What | None:
+        """What an exchange of the same bytes was found to say; of APIs that are not read in passing."""
+        request, response = exchange.request, exchange.response
+        if type(request) is not bytes or type(response) is not bytes or exchange.outcome != "answered":
+            return None
+        api = exchange.api_key << 8 | exchange.api_version
+        if len(request) + len(response) <= _SHORT_BYTES:
+            return self._short.get((api, request[8:], response[4:]))
+        found = self._long.get((api, request[8:]))
+        return found[1] if found is not None and found[0] == response[4:] else None
+
+    # ---- Produce and Fetch ----------------------------------------------------------------------
 
     def _skimmed(self, exchange: Exchange) -> tuple[int, int] | None:
         """Any Produce or Fetch whose bodies are laid out as expected."""

@@ -2,8 +2,9 @@
 """`pure`, compiled: whole chunks of plain frames; see the package."""
 
 cimport cython
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.string cimport memcmp
+from libc.string cimport memcmp, memcpy
 
 from proxy.plain import flags as _flags
 from proxy.wire.endpoints import surely_absent as _surely_absent
@@ -16,6 +17,9 @@ cdef extern from "<time.h>" nogil:
     int clock_gettime(int clock, timespec* at)
     int CLOCK_MONOTONIC
     int CLOCK_REALTIME
+
+cdef extern from *:
+    int __builtin_clzll(unsigned long long)
 
 ctypedef const unsigned char* Bytes
 
@@ -376,3 +380,187 @@ cdef object passing_response(api_key, api_version):
     from proxy.capture.passing import for_response
 
     return for_response(api_key, api_version)
+
+
+# ---- what is counted and recorded of an exchange ---------------------------------------------------
+
+
+def count(counters, Exchange exchange not None):
+    """`proxy.metrics.count`."""
+    cdef long long latency
+    cdef int slot
+    cdef list slots
+    if exchange.forwarded_at_us:
+        counters.broker_bytes += exchange.request_bytes
+    counters.client_bytes += exchange.response_bytes
+    if exchange.response_at_us:
+        latency = max(exchange.response_at_us - exchange.request_at_us, 0)
+        slots = counters.latency_us[exchange.api_key]
+        slot = 64 - __builtin_clzll(latency) if latency else 0
+        slots[slot] += 1
+        counters.latency_sum_us[exchange.api_key] += latency
+    else:
+        counters.unanswered[exchange.api_key] += 1
+
+
+cdef enum:
+    SHORT = 512
+    BATCH = 61  # bytes of a record batch before its records
+
+cdef long long ALL_TOLD = -1
+cdef long long NO_OFFSET = <long long>-0x7FFFFFFFFFFFFFFF - 1
+
+
+cdef class Taking:
+    """`proxy.capture.quick.Taking`."""
+
+    cdef public object _tables, _latest, _plain, _short, _lanes, _lane_ends, _count_error, _compressions
+    cdef public object _block
+    cdef public bint _reads_bodies
+
+    def take(self, entry):
+        cdef Exchange exchange
+        cdef long long numbers[11]
+        cdef object connection, latest, plain, place, known
+        cdef int api_key
+        if type(entry) is not Exchange:
+            return False
+        exchange = entry
+        if exchange.hits:
+            return False
+        api_key = exchange.api_key
+        numbers[10] = ALL_TOLD
+        if not self._reads_bodies or exchange.request is None:
+            plain = self._plain[exchange.outcome]
+            place = plain.get(api_key << 8 | exchange.api_version)
+            numbers[1] = self._header_only(exchange) if place is None else place
+        elif api_key <= 1:
+            if not (api_key == 0 and self._lane(exchange, &numbers[1])):
+                place = self._skimmed(exchange)
+                if place is None:
+                    return False
+                numbers[1], numbers[10] = place
+            else:
+                numbers[10] = 1
+        else:
+            known = self._known_short(exchange)
+            if known is None:
+                known = self.known(exchange)
+                if known is None:
+                    return False
+            numbers[1] = known.index
+            if numbers[1] < 0:
+                numbers[1] = self._put(known)
+            if known.values[4]:
+                self._count_error(api_key, known.values[4])
+            if known.told:
+                self._block.told += known.told
+        connection = exchange.connection
+        latest = self._latest.get(connection.connection_id)
+        if (
+            latest is None
+            or (<tuple>latest)[0] is not exchange.client_id
+            or (<tuple>latest)[1] is not connection.principal
+            or api_key == 18  # ApiVersions, where a client tells its software's name
+        ):
+            latest = self._who(exchange)
+        numbers[0] = (<tuple>latest)[2]
+        numbers[2] = exchange.seq
+        numbers[3] = exchange.correlation_id
+        numbers[4] = exchange.request_at_us
+        numbers[5] = exchange.forwarded_at_us
+        numbers[6] = exchange.broker_responded_at_us
+        numbers[7] = exchange.response_at_us
+        numbers[8] = exchange.request_bytes
+        numbers[9] = exchange.response_bytes
+        extend(self._block.numbers, numbers, 88)
+        return True
+
+    cdef object _known_short(self, Exchange exchange):
+        """What `known` would find of short frames."""
+        cdef bytes request, response
+        if type(exchange.request) is not bytes or type(exchange.response) is not bytes:
+            return None
+        request, response = exchange.request, exchange.response
+        if PyBytes_GET_SIZE(request) + PyBytes_GET_SIZE(response) > SHORT or exchange.outcome != ANSWERED:
+            return None
+        return self._short.get((exchange.api_key << 8 | exchange.api_version, request[8:], response[4:]))
+
+    cdef bint _lane(self, Exchange exchange, long long* what) except -1:
+        """A Produce of one batch to one partition, like one that was seen before."""
+        cdef bytes request, response
+        cdef Bytes p
+        cdef Py_ssize_t end = 0, at, length
+        cdef long long size, error
+        cdef long long part[5]
+        cdef object lane = None, lanes, known, template
+        if type(exchange.request) is not bytes or type(exchange.response) is not bytes:
+            return False
+        if exchange.outcome != ANSWERED:
+            return False
+        request, response = exchange.request, exchange.response
+        length = PyBytes_GET_SIZE(request)
+        p = <Bytes>PyBytes_AS_STRING(request)
+        ends = self._lane_ends.get(exchange.api_version)
+        if not ends:
+            return False
+        lanes = self._lanes[exchange.api_version]
+        for place in ends:
+            end = place
+            if 8 < end < length:
+                lane = lanes.get(request[8:end])
+                if lane is not None:
+                    break
+        if lane is None or end + 4 + BATCH > length:
+            return False
+        size = p[end]
+        if size >= 0x80:
+            size = size & 0x7F | p[end + 1] << 7
+            if size >= 0x4000:
+                size = size & 0x3FFF | <long long>p[end + 2] << 14
+                if size >= 0x200000:
+                    return False
+                end += 1
+            end += 1
+        size -= 1
+        end += 1
+        # Exactly one batch, and behind it nothing but the ends without tagged fields of partition, topic and body.
+        if size < BATCH or end + size + 3 != length or p[length - 1] or p[length - 2] or p[length - 3]:
+            return False
+        p += end
+        if p[16] != 2 or int32_at(p + 8) + 12 != size:
+            return False
+        at = lane.offset_at
+        if at < 4 or at + 8 > PyBytes_GET_SIZE(response):
+            return False
+        known = lane.answers.get((response[4:at], response[at + 8 :]))
+        if known is None:
+            return False
+        what[0], error = known
+        template = lane.templates.get(
+            (int64_at(p + 43), int16_at(p + 51), self._compressions[int16_at(p + 21) & 7], error)
+        )
+        if template is None:
+            return False
+        part[0] = template
+        part[1] = int32_at(p + 53)
+        part[2] = int32_at(p + 57)
+        part[3] = size
+        part[4] = int64_at(<Bytes>PyBytes_AS_STRING(response) + at)
+        if part[4] == NO_OFFSET:
+            return False
+        if error:
+            self._count_error(0, error)
+        extend(self._block.parts, part, 40)
+        return True
+
+
+cdef inline long long int64_at(Bytes p) noexcept nogil:
+    return <long long>((<unsigned long long><unsigned int>int32_at(p) << 32) | <unsigned int>int32_at(p + 4))
+
+
+cdef int extend(bytearray to, const void* more, Py_ssize_t size) except -1:
+    cdef Py_ssize_t at = PyByteArray_GET_SIZE(to)
+    PyByteArray_Resize(to, at + size)
+    memcpy(PyByteArray_AS_STRING(to) + at, more, size)
+    return 0
