@@ -18,13 +18,15 @@ from proxy.capture.skim import (
     NotSkimmedError,
     Part,
     Skimmed,
+    request_begun,
+    response_begun,
 )
 from proxy.wire.names import ApiKey
 
 _I16: Final = Struct(">h")
 _I32: Final = Struct(">i")
 _LOG_OVERHEAD_BYTES: Final = 12
-_HEAD_BYTES: Final = 64 << 10
+_HEAD_BYTES: Final = 1024  # beside the client id: a header's fixed part, and tagged fields that nobody sends
 
 # Yields how many bytes are wanted next, or minus how many may be left out; gets those bytes, or none.
 Steps = Generator[int, bytes, Skimmed]
@@ -48,8 +50,6 @@ class Passing:
 
     def feed(self, part: bytes | memoryview) -> None:
         """Take the next chunk of the frame."""
-        if not self.head:
-            self.head = bytes(part[:_HEAD_BYTES])
         position, end = 0, len(part)
         while self._steps is not None and position < end:
             if self._skip:
@@ -97,14 +97,33 @@ def anything() -> Passing:
     return Passing(None)
 
 
-def for_request(api_key: int, api_version: int) -> Passing:
-    """What takes the place of this API's request."""
-    return produce_request(api_version) if api_key == ApiKey.Produce else anything()
+def for_request(api_key: int, api_version: int, start: bytes | memoryview, total: int) -> Passing:
+    """What takes the place of this API's request of ``total`` bytes, of which ``start`` is here."""
+    client_id = _I16.unpack_from(start, 8)[0] if len(start) >= 10 else 0
+    head = bytes(start[: _HEAD_BYTES + max(client_id, 0)])
+    if api_key != ApiKey.Produce:
+        it = anything()
+    elif (begun := request_begun(api_version, head, total)) is not None:
+        it = anything()
+        it.skimmed = begun
+    else:
+        it = produce_request(api_version)
+        it.feed(start)
+    it.head = head
+    return it
 
 
-def for_response(api_key: int, api_version: int) -> Passing:
-    """What takes the place of this API's answer."""
-    return fetch_response(api_version) if api_key == ApiKey.Fetch else anything()
+def for_response(api_key: int, api_version: int, start: bytes | memoryview, total: int) -> Passing:
+    """What takes the place of this API's answer of ``total`` bytes, of which ``start`` is here."""
+    if api_key != ApiKey.Fetch:
+        return anything()
+    if (begun := response_begun(api_version, bytes(start[:_HEAD_BYTES]), total)) is not None:
+        it = anything()
+        it.skimmed = begun
+        return it
+    it = fetch_response(api_version)
+    it.feed(start)
+    return it
 
 
 def _produce_request(version: int) -> Steps:

@@ -335,6 +335,82 @@ def skim_response(api_key: int, version: int, response: Buffer) -> Skimmed | Non
         return None
 
 
+def request_begun(version: int, start: Buffer, total: int) -> Skimmed | None:
+    """A Produce of ``total`` bytes that has only begun; None where that is not enough.
+
+    It is for one batch to one partition, large ones nearly always: all that is told of it is in front of its records.
+    """
+    if version not in PRODUCE_VERSIONS:
+        return None
+    flexible = version >= 9
+    try:
+        transactional_id = None
+        position = past_request_header(start, flexible)
+        if version >= 3:
+            transactional_id, position = _string(start, position, flexible)
+        (acks,) = _I16.unpack_from(start, position)
+        position = _past_one(start, position + 6, flexible)
+        name, topic_id, position = _topic(start, position, flexible, version >= 13)
+        position = _past_one(start, position, flexible)
+        (index,) = _I32.unpack_from(start, position)
+        records = _one_batch(start, position + 4, flexible, total)
+    except (IndexError, NotSkimmedError, struct.error, WireError):
+        return None
+    return Skimmed([(name, topic_id, index, None, None, None, records)], transactional_id, acks)
+
+
+def response_begun(version: int, start: Buffer, total: int) -> Skimmed | None:
+    """A Fetch answer, likewise."""
+    if version not in FETCH_VERSIONS:
+        return None
+    flexible = version >= 12
+    try:
+        position = past_response_header(start, flexible)
+        throttle, error = None, 0
+        if version >= 1:
+            (throttle,) = _I32.unpack_from(start, position)
+            position += 4
+        if version >= 7:
+            (error,) = _I16.unpack_from(start, position)
+            position += 6
+        position = _past_one(start, position, flexible)
+        name, topic_id, position = _topic(start, position, flexible, version >= 13)
+        position = _past_one(start, position, flexible)
+        (index,) = _I32.unpack_from(start, position)
+        (code,) = _I16.unpack_from(start, position + 4)
+        position += 14 + 8 * (version >= 4) + 8 * (version >= 5)
+        if version >= 4:
+            aborted, position = _count(start, position, flexible)
+            if aborted:
+                return None
+        records = _one_batch(start, position + 4 * (version >= 11), flexible, total)
+    except (IndexError, NotSkimmedError, struct.error, WireError):
+        return None
+    part = (name, topic_id, index, code, None, None, records)
+    return Skimmed([part], error_code=error or code, throttle_time_ms=throttle)
+
+
+def _past_one(data: Buffer, position: int, flexible: bool) -> int:
+    count, position = _count(data, position, flexible)
+    if count != 1:
+        raise NotSkimmedError
+    return position
+
+
+def _one_batch(data: Buffer, position: int, flexible: bool, total: int) -> Batches:
+    """Of records that are one batch and, but for three ends without tagged fields, the rest of the message."""
+    if flexible:
+        length, position = read_uvarint(data, position)
+        length -= 1
+    else:
+        (length,) = _I32.unpack_from(data, position)
+        position += 4
+    head = BATCH.unpack_from(data, position)
+    if head[3] != 2 or head[1] + _LOG_OVERHEAD_BYTES != length or position + length + 3 * flexible != total:
+        raise NotSkimmedError
+    return Batches(head[12], length, head[9], head[10], head[11], COMPRESSIONS[head[5] & 7], head[0])
+
+
 def only_records_at(request: Buffer, version: int) -> int | None:
     """Where the length of the records is in a flexible Produce to one partition; None where it asks for more."""
     _, position = _string(request, past_request_header(request, True), True)

@@ -224,11 +224,10 @@ cdef class Plain:
                 if total <= available and total < SMALL:
                     exchange.request = PyBytes_FromStringAndSize(<const char*>p + 4, size)
                 else:
+                    begun = part(data, position + 4, min(position + total, end), end)
                     if total > self._table.shed_bytes:
-                        exchange.request = passing_request(api_key, api_version)
-                    exchange.request = appended(
-                        exchange.request, part(data, position + 4, min(position + total, end), end)
-                    )
+                        begun = passing_request(api_key, api_version, begun, size)
+                    exchange.request = begun
             elif flags & ASSEMBLE_RESPONSE:
                 # Its header will say how the answer is encoded; the body is not needed.
                 exchange.request = data[position + 4 : position + min(total, 4 + HEADER_ENOUGH)]
@@ -297,11 +296,10 @@ cdef class Plain:
                 if total <= available and total < SMALL:
                     exchange.response = PyBytes_FromStringAndSize(<const char*>p + 4, size)
                 else:
+                    begun = part(data, position + 4, min(position + total, end), end)
                     if total > self._table.shed_bytes:
-                        exchange.response = passing_response(exchange.api_key, exchange.api_version)
-                    exchange.response = appended(
-                        exchange.response, part(data, position + 4, min(position + total, end), end)
-                    )
+                        begun = passing_response(exchange.api_key, exchange.api_version, begun, size)
+                    exchange.response = begun
             position += total
             if position > end:
                 self._response_left = position - end
@@ -370,16 +368,16 @@ cdef object appended(kept, more):
     return appended(kept, more)
 
 
-cdef object passing_request(api_key, api_version):
+cdef object passing_request(api_key, api_version, start, total):
     from proxy.capture.passing import for_request
 
-    return for_request(api_key, api_version)
+    return for_request(api_key, api_version, start, total)
 
 
-cdef object passing_response(api_key, api_version):
+cdef object passing_response(api_key, api_version, start, total):
     from proxy.capture.passing import for_response
 
-    return for_response(api_key, api_version)
+    return for_response(api_key, api_version, start, total)
 
 
 # ---- what is counted and recorded of an exchange ---------------------------------------------------

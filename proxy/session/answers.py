@@ -136,9 +136,11 @@ class Answers(Conversation):
                 if total <= available and total < SMALL:
                     exchange.response = data[position + 4 : position + total]
                 else:
+                    start = pieces.part(data, position + 4, min(end, position + total))
                     if total > self._table.shed_bytes:
-                        exchange.response = passing.for_response(exchange.api_key, exchange.api_version)
-                    _keep(exchange, pieces.part(data, position + 4, min(end, position + total)))
+                        exchange.response = passing.for_response(exchange.api_key, exchange.api_version, start, size)
+                    else:
+                        exchange.response = start
             inflight.popleft()
             if available < total:
                 self._response_left = total - available

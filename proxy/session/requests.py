@@ -139,9 +139,11 @@ class Requests(Answers):
                 if total <= available and total < SMALL:
                     exchange.request = data[position + 4 : position + total]
                 else:
+                    start = pieces.part(data, position + 4, min(end, position + total))
                     if total > self._table.shed_bytes:
-                        exchange.request = passing.for_request(api_key, api_version)
-                    _keep(exchange, pieces.part(data, position + 4, min(end, position + total)))
+                        exchange.request = passing.for_request(api_key, api_version, start, size)
+                    else:
+                        exchange.request = start
             elif flags & ASSEMBLE_RESPONSE:
                 # Its header will say how the answer is encoded; the body is not needed.
                 exchange.request = data[position + 4 : position + min(total, 4 + _HEADER_ENOUGH)]
