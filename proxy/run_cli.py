@@ -19,6 +19,7 @@ from pydantic_core import PydanticUndefined
 from rich.console import Console
 
 from faults.schema import FaultDocumentError
+from proxy import __version__
 from proxy.config import ConfigError, Settings, load
 from proxy.logs import log_to
 from proxy.memory import give_back
@@ -294,7 +295,10 @@ def _say_ready(proxy: Any, admin: Any, as_json: bool) -> None:
             ready["workers"] = proxy.worker_pids()
         print(json.dumps(ready), flush=True)  # noqa: T201
         return
+    from proxy.plain import IS_NATIVE
+
     settings = proxy.settings
+    log.info("notleader %s (%s)", __version__, "compiled" if IS_NATIVE else "pure Python")
     log.info("listening on %s for %s", listen, ", ".join(str(endpoint) for endpoint in settings.kafka))
     for node_id, broker in brokers.items():
         log.info("  broker %s: %s", node_id, broker)

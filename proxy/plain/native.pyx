@@ -127,7 +127,7 @@ cdef class Plain:
         if passed:
             self._to_broker(part(data, 0, passed, end))
         if passed < end:
-            self._other_requests(part(data, passed, end, end), now_us)
+            self._other_requests(data[passed:] if passed else data, now_us)  # bytes: parts of it are kept as such
 
     def broker_bytes(self, bytes data not None, long long now_us):
         cdef Py_ssize_t end = PyBytes_GET_SIZE(data), passed
@@ -143,7 +143,7 @@ cdef class Plain:
                 exchange.response_at_us = now_us
                 self._record(exchange)
         if passed < end:
-            self._other_answers(part(data, passed, end, end), now_us)
+            self._other_answers(data[passed:] if passed else data, now_us)
         elif self._queue and not self._response_left:
             exchange = self._queue[0]
             if exchange.answer is not None or self._client_ended:

@@ -69,85 +69,95 @@ class Answers(Conversation):
             if not self._response_left:
                 self._response_open = None
                 done.append(exchange)
-        while position < end:
-            available = end - position
-            if self._sasl.raw_answers:
-                token_bytes = pieces.frame_length(data, position, self._max_frame_bytes, "broker")
-                if token_bytes is None or available < 4 + token_bytes:
-                    needed = 4 + (token_bytes or 0)
-                    sent = self._stash_response(data, sent, position, needed)
+        try:
+            while position < end:
+                available = end - position
+                if self._sasl.raw_answers:
+                    token_bytes = pieces.frame_length(data, position, self._max_frame_bytes, "broker")
+                    if token_bytes is None or available < 4 + token_bytes:
+                        needed = 4 + (token_bytes or 0)
+                        sent = self._stash_response(data, sent, position, needed)
+                        break
+                    if not self._inflight.is_due(data[position + 4 : position + 8]):
+                        position += 4 + token_bytes
+                        continue
+                    self._sasl.raw_answers = False
+                if available < _HEAD.size:
+                    sent = self._stash_response(data, sent, position, _HEAD.size)
                     break
-                if not self._inflight.is_due(data[position + 4 : position + 8]):
-                    position += 4 + token_bytes
-                    continue
-                self._sasl.raw_answers = False
-            if available < _HEAD.size:
-                sent = self._stash_response(data, sent, position, _HEAD.size)
-                break
-            size, correlation_id = _HEAD.unpack_from(data, position)
-            total = size + 4
-            if not 4 <= size <= self._max_frame_bytes:
-                raise WireError(f"an answer of {size} bytes", side="broker")
-            head = inflight[0] if inflight else None
-            if head is not None and head.correlation_id == correlation_id and head.awaits_broker:
-                exchange = head
-            else:
-                exchange = self._inflight.match(correlation_id)
-            flags = exchange.flags
-            whole_needed = (
-                head is not exchange
-                or self._client_deaf
-                or flags & ASSEMBLE_RESPONSE
-                or (exchange.decision is not None and exchange.decision.on_response)
-            )
-            if flags & ENDPOINTS and not whole_needed:
-                if available >= total:
-                    whole_needed = not surely_absent(
-                        exchange.api_key, exchange.api_version, data, position + 4, position + total
-                    )
-                elif exchange.api_key == ApiKey.Fetch and available > _HEAD.size:
-                    self._walk = FetchWalk()
-                    self._walk.feed(data, position + 8, end)
-                    if self._walk.hide_at >= 0:
-                        data = pieces.hidden(data, self._walk.hide_at)
+                size, correlation_id = _HEAD.unpack_from(data, position)
+                total = size + 4
+                if not 4 <= size <= self._max_frame_bytes:
+                    raise WireError(f"an answer of {size} bytes", side="broker")
+                head = inflight[0] if inflight else None
+                if head is not None and head.correlation_id == correlation_id and head.awaits_broker:
+                    exchange = head
                 else:
-                    whole_needed = True
-                if whole_needed:
-                    exchange.flags = flags | HOLD_RESPONSE
-            if whole_needed:
-                if available < total:
-                    sent = self._stash_response(data, sent, position, total)
-                    break
-                if sent < position:
-                    self._commands.to_client(pieces.part(data, sent, position))
-                self._account(done, now_us)
-                self._response(exchange, data[position : position + total], now_us)
-                position += total
-                sent = position
-                if self._closed:
-                    return
-                continue
-            exchange.awaits_broker = False
-            exchange.broker_responded_at_us = now_us
-            exchange.response_bytes = total
-            if exchange.outcome == "no_response":
-                exchange.outcome = "answered"
-            if flags & KEEP_RESPONSE:
-                if total <= available and total < SMALL:
-                    exchange.response = data[position + 4 : position + total]
-                else:
-                    start = pieces.part(data, position + 4, min(end, position + total))
-                    if total > self._table.shed_bytes:
-                        exchange.response = passing.for_response(exchange.api_key, exchange.api_version, start, size)
+                    exchange = self._inflight.match(correlation_id)
+                flags = exchange.flags
+                whole_needed = (
+                    head is not exchange
+                    or self._client_deaf
+                    or flags & ASSEMBLE_RESPONSE
+                    or (exchange.decision is not None and exchange.decision.on_response)
+                )
+                if flags & ENDPOINTS and not whole_needed:
+                    if available >= total:
+                        whole_needed = not surely_absent(
+                            exchange.api_key, exchange.api_version, data, position + 4, position + total
+                        )
+                    elif exchange.api_key == ApiKey.Fetch and available > _HEAD.size:
+                        self._walk = FetchWalk()
+                        self._walk.feed(data, position + 8, end)
+                        if self._walk.hide_at >= 0:
+                            data = pieces.hidden(data, self._walk.hide_at)
                     else:
-                        exchange.response = start
-            inflight.popleft()
-            if available < total:
-                self._response_left = total - available
-                self._response_open = exchange
-            else:
-                done.append(exchange)
-            position += total
+                        whole_needed = True
+                    if whole_needed:
+                        exchange.flags = flags | HOLD_RESPONSE
+                if whole_needed:
+                    if available < total:
+                        sent = self._stash_response(data, sent, position, total)
+                        break
+                    if sent < position:
+                        self._commands.to_client(pieces.part(data, sent, position))
+                        sent = position
+                    self._account(done, now_us)
+                    self._response(exchange, data[position : position + total], now_us)
+                    position += total
+                    sent = position
+                    if self._closed:
+                        return
+                    continue
+                exchange.awaits_broker = False
+                exchange.broker_responded_at_us = now_us
+                exchange.response_bytes = total
+                if exchange.outcome == "no_response":
+                    exchange.outcome = "answered"
+                if flags & KEEP_RESPONSE:
+                    if total <= available and total < SMALL:
+                        exchange.response = data[position + 4 : position + total]
+                    else:
+                        start = pieces.part(data, position + 4, min(end, position + total))
+                        if total > self._table.shed_bytes:
+                            exchange.response = passing.for_response(
+                                exchange.api_key, exchange.api_version, start, size
+                            )
+                        else:
+                            exchange.response = start
+                inflight.popleft()
+                if available < total:
+                    self._response_left = total - available
+                    self._response_open = exchange
+                else:
+                    done.append(exchange)
+                position += total
+        except WireError:
+            # What came before it is as good as ever, and counts as answered.
+            if sent < position:
+                self._commands.to_client(pieces.part(data, sent, position))
+            self._account(done, now_us)
+            raise
         stop = min(position, end)
         if sent < stop:
             self._commands.to_client(data if sent == 0 and stop == end else pieces.part(data, sent, stop))

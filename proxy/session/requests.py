@@ -66,99 +66,106 @@ class Requests(Answers):
                 _keep(exchange, data if position == end else data[:position])
             if not self._request_left:
                 self._request_open = None
-        while position < end:
-            available = end - position
-            if self._sasl.raw:
-                token_bytes = pieces.frame_length(data, position, self._max_frame_bytes, "client")
-                if token_bytes is None or available < 4 + token_bytes:
-                    needed = 4 + (token_bytes or 0)
+        try:
+            while position < end:
+                available = end - position
+                if self._sasl.raw:
+                    token_bytes = pieces.frame_length(data, position, self._max_frame_bytes, "client")
+                    if token_bytes is None or available < 4 + token_bytes:
+                        needed = 4 + (token_bytes or 0)
+                        sent = self._stash_request(data, sent, position, needed)
+                        break
+                    token = data[position + 4 : position + 4 + token_bytes]
+                    if self._sasl.is_token(token):
+                        self.connection.principal = self._sasl.principal(token) or self.connection.principal
+                        position += 4 + token_bytes
+                        continue
+                if available < _HEAD.size:
+                    if available >= 4:
+                        pieces.frame_length(data, position, self._max_frame_bytes, "client")
+                    sent = self._stash_request(data, sent, position, _HEAD.size)
+                    break
+                size, api_key, api_version, correlation_id, client_id_bytes = _HEAD.unpack_from(data, position)
+                total = size + 4
+                if not _SMALLEST <= size <= self._max_frame_bytes:
+                    raise WireError(pieces.absurd_length(data, position, size), side="client")
+                if not (0 <= api_key <= HIGHEST_API_KEY and 0 <= api_version <= 255):
+                    raise WireError(f"no Kafka request: api key {api_key}, version {api_version}", side="client")
+                flags = self._table[api_key << 8 | api_version] | self._plan.interest(api_key, api_version)
+                needed = min(total, _HEAD.size + max(client_id_bytes, 0))
+                if flags & ASSEMBLE_REQUEST or self._holding:
+                    needed = total
+                elif flags & PRODUCE:
+                    # Enough for transactional_id and acks, or the whole where the frame is shorter.
+                    needed = min(total, needed + 512)
+                if available < needed:
                     sent = self._stash_request(data, sent, position, needed)
                     break
-                token = data[position + 4 : position + 4 + token_bytes]
-                if self._sasl.is_token(token):
-                    self.connection.principal = self._sasl.principal(token) or self.connection.principal
-                    position += 4 + token_bytes
+                if client_id_bytes > 0:
+                    raw = data[position + 14 : position + 14 + client_id_bytes]
+                    if raw != self._client_id_raw and 10 + client_id_bytes <= size:
+                        self._client_id_raw = raw
+                        connection.client_id = raw.decode("utf-8", "replace")
+                self.exchanges += 1
+                exchange = Exchange(
+                    connection,
+                    self.exchanges,
+                    api_key,
+                    api_version,
+                    correlation_id,
+                    connection.client_id,
+                    now_us,
+                    total,
+                    flags,
+                )
+                if flags & ASSEMBLE_REQUEST or self._holding:
+                    if sent < position:
+                        self._commands.to_broker(pieces.part(data, sent, position))
+                        sent = position
+                    self._request(exchange, data[position : position + total], now_us)
+                    position += total
+                    sent = position
+                    if self._closed:
+                        return
                     continue
-            if available < _HEAD.size:
-                if available >= 4:
-                    pieces.frame_length(data, position, self._max_frame_bytes, "client")
-                sent = self._stash_request(data, sent, position, _HEAD.size)
-                break
-            size, api_key, api_version, correlation_id, client_id_bytes = _HEAD.unpack_from(data, position)
-            total = size + 4
-            if not _SMALLEST <= size <= self._max_frame_bytes:
-                raise WireError(pieces.absurd_length(data, position, size), side="client")
-            if not (0 <= api_key <= HIGHEST_API_KEY and 0 <= api_version <= 255):
-                raise WireError(f"no Kafka request: api key {api_key}, version {api_version}", side="client")
-            flags = self._table[api_key << 8 | api_version] | self._plan.interest(api_key, api_version)
-            needed = min(total, _HEAD.size + max(client_id_bytes, 0))
-            if flags & ASSEMBLE_REQUEST or self._holding:
-                needed = total
-            elif flags & PRODUCE:
-                # Enough for transactional_id and acks, or the whole where the frame is shorter.
-                needed = min(total, needed + 512)
-            if available < needed:
-                sent = self._stash_request(data, sent, position, needed)
-                break
-            if client_id_bytes > 0:
-                raw = data[position + 14 : position + 14 + client_id_bytes]
-                if raw != self._client_id_raw and 10 + client_id_bytes <= size:
-                    self._client_id_raw = raw
-                    connection.client_id = raw.decode("utf-8", "replace")
-            self.exchanges += 1
-            exchange = Exchange(
-                connection,
-                self.exchanges,
-                api_key,
-                api_version,
-                correlation_id,
-                connection.client_id,
-                now_us,
-                total,
-                flags,
-            )
-            if flags & ASSEMBLE_REQUEST or self._holding:
-                if sent < position:
-                    self._commands.to_broker(pieces.part(data, sent, position))
-                self._request(exchange, data[position : position + total], now_us)
-                position += total
-                sent = position
-                if self._closed:
-                    return
-                continue
-            exchange.forwarded_at_us = now_us
-            expects = True
-            if flags & PRODUCE:
-                acks_at = position + 16 + client_id_bytes
-                if api_version >= 9 and client_id_bytes >= 0 and data[acks_at - 2 : acks_at] == _NO_TAGS_NO_ID:
-                    expects = data[acks_at : acks_at + 2] != _ACKS_NONE
-                else:
-                    part = pieces.part(data, position + 4, min(end, position + total))
-                    expects = rewrite.produce_acks(part, api_version) != 0
-            if flags & KEEP_REQUEST:
-                if total <= available and total < SMALL:
-                    exchange.request = data[position + 4 : position + total]
-                else:
-                    start = pieces.part(data, position + 4, min(end, position + total))
-                    if total > self._table.shed_bytes:
-                        exchange.request = passing.for_request(api_key, api_version, start, size)
+                exchange.forwarded_at_us = now_us
+                expects = True
+                if flags & PRODUCE:
+                    acks_at = position + 16 + client_id_bytes
+                    if api_version >= 9 and client_id_bytes >= 0 and data[acks_at - 2 : acks_at] == _NO_TAGS_NO_ID:
+                        expects = data[acks_at : acks_at + 2] != _ACKS_NONE
                     else:
-                        exchange.request = start
-            elif flags & ASSEMBLE_RESPONSE:
-                # Its header will say how the answer is encoded; the body is not needed.
-                exchange.request = data[position + 4 : position + min(total, 4 + _HEADER_ENOUGH)]
-            if available < total:
-                self._request_left = total - available
-                self._request_open = exchange
-            if expects:
-                exchange.awaits_broker = True
-                inflight.append(exchange)
+                        part = pieces.part(data, position + 4, min(end, position + total))
+                        expects = rewrite.produce_acks(part, api_version) != 0
+                if flags & KEEP_REQUEST:
+                    if total <= available and total < SMALL:
+                        exchange.request = data[position + 4 : position + total]
+                    else:
+                        start = pieces.part(data, position + 4, min(end, position + total))
+                        if total > self._table.shed_bytes:
+                            exchange.request = passing.for_request(api_key, api_version, start, size)
+                        else:
+                            exchange.request = start
+                elif flags & ASSEMBLE_RESPONSE:
+                    # Its header will say how the answer is encoded; the body is not needed.
+                    exchange.request = data[position + 4 : position + min(total, 4 + _HEADER_ENOUGH)]
+                if available < total:
+                    self._request_left = total - available
+                    self._request_open = exchange
+                if expects:
+                    exchange.awaits_broker = True
+                    inflight.append(exchange)
+                else:
+                    # acks=0: the broker never answers; queueing this would pair every later answer wrongly.
+                    self._commands.record(exchange)
+                position += total
             else:
-                # acks=0: the broker never answers; queueing this would pair every later answer wrongly.
-                self._commands.record(exchange)
-            position += total
-        else:
-            position = end
+                position = end
+        except WireError:
+            # What came before it is as good as ever, and counts as passed on.
+            if sent < position:
+                self._commands.to_broker(pieces.part(data, sent, position))
+            raise
         if sent < min(position, end):
             stop = min(position, end)
             self._commands.to_broker(data if sent == 0 and stop == end else pieces.part(data, sent, stop))

@@ -105,6 +105,8 @@ def test_frames_of_real_clients() -> None:
     ],
 )
 def test_random_bodies(api: ApiKey, version: int) -> None:
+    taken = 0
+
     @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(st.randoms(use_true_random=True))
     def agrees(rng: Random) -> None:
@@ -120,10 +122,12 @@ def test_random_bodies(api: ApiKey, version: int) -> None:
             entries.append(exchange(number, api, version, request, None))
         both.see(entries)
         both.see(entries)
-        assert both.taken
         both.agree()
+        nonlocal taken
+        taken += both.taken
 
     agrees()
+    assert taken  # not of each: long answers to the same request may take each other's place every time
 
 
 @pytest.mark.parametrize("version", range(9, 14))

@@ -1,0 +1,73 @@
+"""Which form of the plain path is in use, how one sees that, and that the other keeps the session's promises too."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from proxy import __version__
+
+PROJECT = Path(__file__).parents[3]
+PURE = {**os.environ, "NOTLEADER_PURE": "1"}
+COMPILED = {name: value for name, value in os.environ.items() if name != "NOTLEADER_PURE"}
+
+
+def test_it_is_compiled_here() -> None:
+    """Else every other test would be one of the slow form, and none of what is shipped."""
+    if find_spec("proxy.plain.native") is None:
+        pytest.fail(
+            "proxy.plain.native is not compiled for this Python: `make` compiles it (apt-get install gcc python3-dev)",
+            pytrace=False,
+        )
+
+
+@pytest.mark.parametrize(("env", "native"), [(PURE, False), (COMPILED, True)], ids=["pure", "compiled"])
+def test_the_environment_chooses(env: dict[str, str], native: bool) -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", "from proxy.plain import *; print(IS_NATIVE, Exchange.__module__, Plain.__module__)"],
+        cwd=PROJECT,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    module = "proxy.plain.native" if native else "proxy.plain.pure"
+    assert told.stdout.split() == [str(native), module, module]
+
+
+@pytest.mark.parametrize(("env", "word"), [(PURE, "pure Python"), (COMPILED, "compiled")], ids=["pure", "compiled"])
+def test_a_proxy_says_so_first(env: dict[str, str], word: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "proxy", "run", "--kafka", "127.0.0.1:1", "--listen", "127.0.0.1:0"],
+        cwd=PROJECT,
+        env=env,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        lines = [process.stderr.readline()]
+        while lines[-1] and "listening on" not in lines[-1]:
+            lines.append(process.stderr.readline())
+        process.send_signal(signal.SIGTERM)
+        rest = process.stderr.read()
+        assert process.wait(120) == 0, "".join(lines) + rest
+    assert any(line.endswith(f"notleader {__version__} ({word})\n") for line in lines), lines
+
+
+def test_the_sessions_promises_hold_without_it() -> None:
+    """The tests of sessions, relays and what is read in passing once more, in pure Python."""
+    files = ["test_session.py", "test_relays.py", "test_counted_errors.py", "test_metrics.py", "capture/test_quick.py"]
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(f"tests/proxy/{name}" for name in files)],
+        cwd=PROJECT,
+        env=PURE,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
