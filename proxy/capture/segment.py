@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -112,10 +112,10 @@ def _salvage(journal: Path, place: Place, spool: Path) -> Salvaged | None:
         torn_bytes = 0
         try:
             with LeftJournal(journal) as left:
-                for _ in left.batches():
+                for _ in left.frames():
                     pass
-                torn_bytes, schema = left.torn_bytes, left.schema
-            said = _gap(schema, torn_bytes)
+                said = _gap(left)
+                torn_bytes = left.torn_bytes
             path, rows = finish(journal, place, spool, [said] if said is not None else [])
         except JournalError as error:
             # Created in the moment its proxy died: there was nothing in it yet.
@@ -129,19 +129,16 @@ def _salvage(journal: Path, place: Place, spool: Path) -> Salvaged | None:
         return Salvaged(journal, path, rows, torn_bytes, None)
 
 
-def _gap(schema: Any, torn_bytes: int) -> pa.RecordBatch | None:
+def _gap(left: LeftJournal) -> pa.RecordBatch | None:
     """The row that says what a kill may have cost; None for a journal of another schema version."""
-    if not schema.equals(EXCHANGE):
+    if not left.schema.equals(EXCHANGE):
         return None
-    known = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
-    torn = f" ({torn_bytes} bytes of a half-written batch were dropped)" if torn_bytes else ""
+    torn = f" ({left.torn_bytes} bytes of a half-written batch were dropped)" if left.torn_bytes else ""
     row = gap_row(
-        known.get("notleader.run_id", ""),
-        known.get("notleader.proxy_id", ""),
-        int(known.get("notleader.seed", "0")),
+        *left.identity,
         "lost an unknown number of rows: the proxy was killed, and what it recorded in its last second "
         f"may be missing{torn}",
         None,
         None,
     )
-    return batch_of([row]).replace_schema_metadata(schema.metadata)
+    return batch_of([row]).replace_schema_metadata(left.schema.metadata)

@@ -194,7 +194,7 @@ def test_a_write_that_fails_leaves_no_half_batch(tmp_path: Path, monkeypatch: py
     bench.at(0.5)
     real = Journal._frame
 
-    def torn(self: Journal, message: Any) -> None:
+    def torn(self: Journal, pieces: Any) -> None:
         self._write(b"half a frame")
         raise OSError(errno.ENOSPC, "No space left on device")
 
