@@ -17,14 +17,24 @@ import fcntl
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from proxy.capture.block import Block, Tables
-from proxy.capture.schema import ENTRIES, EXCHANGE, Identity, Packed, batch_of_packed, entries_of, in_time
+from proxy.capture.schema import (
+    ENTRIES,
+    EXCHANGE,
+    Identity,
+    Packed,
+    batch_of_packed,
+    coded,
+    entries_of,
+    in_time,
+    joined,
+)
 
 MAGIC: Final = b"notleader journal 2\n"
 _OLD_MAGIC: Final = b"notleader journal 1\n"
@@ -133,10 +143,20 @@ class Journal:
 
 
 class Frame(NamedTuple):
-    """What one flush wrote."""
+    """What one flush wrote: rows, and exchanges that are none yet."""
 
     batch: pa.RecordBatch | None
     packed: Packed | None
+
+    @property
+    def rows(self) -> int:
+        return sum(len(part) for part in self if part is not None)
+
+    @property
+    def unpacked_bytes(self) -> int:
+        """About how much memory its rows take as Arrow columns."""
+        of_rows = 0 if self.batch is None else int(self.batch.nbytes)
+        return of_rows if self.packed is None else of_rows + self.packed.unpacked_bytes
 
 
 class LeftJournal:
@@ -175,14 +195,35 @@ class LeftJournal:
         run_id, proxy_id, seed = (known.get(f"notleader.{name}") for name in ("run_id", "proxy_id", "seed"))
         return run_id or "", proxy_id or "", int(seed or 0)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows in the order they were written; once, instead of `frames`."""
+    def tables(self) -> Iterator[pa.Table]:
+        """The rows of each flush in order; once, instead of `frames`."""
         for frame in self.frames():
-            made = [] if frame.batch is None else [frame.batch]
-            if frame.packed is not None:
-                made.append(batch_of_packed(frame.packed, self.identity))
-            if made:
-                yield in_time(made)
+            yield self.table_of([frame])
+
+    def table_of(self, frames: Sequence[Frame]) -> pa.Table:
+        """The rows of these, text as dictionaries: flush by flush, those of one flush by time.
+
+        All their blocks have to point into the same tables.
+        """
+        made = [frame.batch for frame in frames if frame.batch is not None]
+        rows = pa.Table.from_batches(made, self.schema).cast(coded(self.schema))
+        packed = [frame.packed for frame in frames if frame.packed is not None]
+        if not packed:
+            return rows
+        columns = pa.Table.from_batches([batch_of_packed(joined(packed), self.identity)])
+        if not made:
+            return columns
+        both = pa.concat_tables([rows, columns]).unify_dictionaries()
+        rows, columns = both[: len(rows)], both[len(rows) :]
+        ordered = []
+        for batch, block in frames:
+            first, rows = _split(rows, batch)
+            second, columns = _split(columns, block)
+            if batch is None or block is None:
+                ordered += [first, second]
+            else:
+                ordered.append(in_time(pa.concat_tables([first, second])))
+        return pa.concat_tables(ordered).combine_chunks()
 
     def frames(self) -> Iterator[Frame]:
         """What each flush wrote, in order; once."""
@@ -227,6 +268,12 @@ class LeftJournal:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
+
+
+def _split(table: pa.Table, first: pa.RecordBatch | Packed | None) -> tuple[pa.Table, pa.Table]:
+    """As many rows as the first has, and the others."""
+    rows = 0 if first is None else len(first)
+    return table[:rows], table[rows:]
 
 
 def _batch(message: bytes | memoryview, schema: pa.Schema) -> pa.RecordBatch:

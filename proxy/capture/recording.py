@@ -197,7 +197,8 @@ class Recording:
         except (pa.ArrowException, UnicodeError, OverflowError):
             assert block is not None
             odd = self._batch(list(block.rows(*self._identity)))
-            rows = self._journal.append(in_time([odd] if batch is None else [batch, odd]))
+            made = pa.Table.from_batches([odd] if batch is None else [batch, odd])
+            rows = self._journal.append(next(iter(in_time(made).combine_chunks().to_batches()), None))
         try:
             self._journal.sync()
         except OSError as error:

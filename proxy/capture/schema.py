@@ -86,6 +86,23 @@ EXCHANGE = pa.schema(
     ]
 )
 
+
+def coded(schema: pa.Schema) -> pa.Schema:
+    """The same columns with text as places in dictionaries: the writer of Parquet takes these as they are."""
+    return pa.schema([field.with_type(_coded(field.type)) for field in schema], schema.metadata)
+
+
+def _coded(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_string(kind):
+        return pa.dictionary(pa.int32(), kind)
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_coded(field.type)) for field in kind])
+    if pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
+        return pa.list_(kind.value_field.with_type(_coded(kind.value_type)))
+    return kind
+
+
+CODED = coded(EXCHANGE)
 # Numbers hardly repeat, and what repeats among them is compressed well enough: dictionaries are for text alone.
 TEXTS = [
     *(field.name for field in EXCHANGE if pa.types.is_string(field.type)),
@@ -183,6 +200,16 @@ class Packed(NamedTuple):
         return unpacked_bytes(len(self), len(self.parts) // PART_BYTES + self.told)
 
 
+def joined(blocks: Sequence[Packed]) -> Packed:
+    """One of all: they point into the same tables, of which a later one knows more entries."""
+    return Packed(
+        b"".join(block.numbers for block in blocks),
+        b"".join(block.parts for block in blocks),
+        sum(block.told for block in blocks),
+        *blocks[-1][3:],
+    )
+
+
 def entries_of(block: Block, known: Sequence[Set[int]]) -> list[pa.RecordBatch]:
     """The entries of its tables that a block points to, of ENTRIES, without those whose places are known.
 
@@ -223,17 +250,19 @@ def batch_of_block(block: Block, run_id: str, proxy_id: str, seed: int) -> pa.Re
 
 
 def batch_of_packed(packed: Packed, identity: Identity) -> pa.RecordBatch:
-    """The rows of exchanges that are still numbers."""
+    """The rows of exchanges that are still numbers, with the columns of CODED."""
     rows = len(packed)
     counted = flat(packed.numbers)
     numbers = [_column(counted, place, NUMBERS) for place in range(NUMBERS)]
     run_id, proxy_id, seed = identity
-    columns: dict[str, pa.Array] = {
-        name: pa.repeat(pa.scalar(value, EXCHANGE.field(name).type), rows)
-        for name, value in (("run_id", run_id), ("proxy_id", proxy_id), ("event", "exchange"), ("seed", seed))
-    }
     # Repeating an empty list would cost more than all other columns together.
-    none = pa.ListArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), rows + 1), pa.array([], pa.string()))
+    zeros = pa.repeat(pa.scalar(0, pa.int32()), rows + 1)
+    none = pa.ListArray.from_arrays(zeros, pa.array([], pa.string()))
+    columns: dict[str, pa.Array] = {
+        name: pa.DictionaryArray.from_arrays(zeros[:rows], pa.array([value]))
+        for name, value in (("run_id", run_id), ("proxy_id", proxy_id), ("event", "exchange"))
+    }
+    columns["seed"] = pa.repeat(pa.scalar(seed, pa.int64()), rows)
     columns["fault_names"] = columns["fault_kinds"] = none
     whos, whats, templates = packed.entries
     columns |= _spread(_WHO, *_used(numbers[0], whos))
@@ -247,8 +276,8 @@ def batch_of_packed(packed: Packed, identity: Identity) -> pa.RecordBatch:
     columns["request_bytes"], columns["response_bytes"] = numbers[8:10]
     columns["partitions"] = _partitions(_parts(packed.parts, templates), numbers[10], places, used["partitions"])
     return pa.RecordBatch.from_arrays(
-        [columns[field.name] if field.name in columns else pa.nulls(rows, field.type) for field in EXCHANGE],
-        schema=EXCHANGE,
+        [columns[field.name] if field.name in columns else pa.nulls(rows, field.type) for field in CODED],
+        schema=CODED,
     )
 
 
@@ -268,13 +297,16 @@ def _spread(names: Sequence[str], entries: pa.Table, places: pa.Array) -> dict[s
     """The columns of these entries, each repeated where it is pointed to."""
     spread = {}
     for name in names:
-        values = entries[name].combine_chunks()
-        kinds = pc.unique(values)
-        if len(kinds) == 1:
-            value = kinds[0]
-            spread[name] = pa.repeat(value, len(places)) if value.is_valid else pa.nulls(len(places), values.type)
+        values = entries[name].combine_chunks().dictionary_encode()
+        value = values.dictionary
+        if values.null_count == len(values):
+            spread[name] = pa.nulls(len(places), _coded(value.type))
+        elif pa.types.is_string(value.type):
+            spread[name] = pa.DictionaryArray.from_arrays(values.indices.take(places), value)
+        elif len(value) == 1 and not values.null_count:
+            spread[name] = pa.repeat(value[0], len(places))
         else:
-            spread[name] = values.take(places)
+            spread[name] = value.take(values.indices).take(places)
     return spread
 
 
@@ -286,19 +318,18 @@ def _without(column: pa.Array, absent: int) -> pa.Array:
 
 def _partitions(own: pa.Array | None, counts: pa.Array, whats: pa.Array, told: pa.ChunkedArray) -> pa.Array:
     """The partitions of each row: those that its shape tells, or as many of its own as it says."""
-    kind = told.type
+    kind = CODED.field("partitions").type
+    shapes = told.combine_chunks().cast(kind)
     if own is None:
-        if told.null_count == len(told):
-            return pa.nulls(len(counts), kind)
-        return told.combine_chunks().take(whats)
+        return pa.nulls(len(counts), kind) if shapes.null_count == len(shapes) else shapes.take(whats)
     ends = pc.cumulative_sum(pc.max_element_wise(counts, 0)).cast(pa.int32())
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
     lists = pa.ListArray.from_arrays(offsets, own, type=kind, mask=pc.less_equal(counts, 0))
-    if told.null_count == len(told):
+    if shapes.null_count == len(shapes):
         return lists
     # Shapes first, then the rows' own: each row points to one of them.
-    both = pa.concat_arrays([*told.chunks, lists])
-    here = pc.add(pa.array(range(len(counts)), pa.int32()), len(told))
+    both = pa.concat_arrays([shapes, lists])
+    here = pc.add(pa.array(range(len(counts)), pa.int32()), len(shapes))
     return both.take(pc.if_else(pc.equal(counts, ALL_TOLD), whats, here))
 
 
@@ -308,9 +339,10 @@ def _parts(packed: Packing, templates: pa.Table) -> pa.Array | None:
     counted = flat(packed)
     used, places = _used(_column(counted, 0, PART_NUMBERS), templates)
     columns = _spread(_TEMPLATE, used, places) | _varying(counted)
+    kind = _coded(PARTITION)
     return pa.StructArray.from_arrays(
-        [columns[field.name] if field.name in columns else pa.nulls(len(places), field.type) for field in PARTITION],
-        fields=list(PARTITION),
+        [columns[field.name] if field.name in columns else pa.nulls(len(places), field.type) for field in kind],
+        fields=list(kind),
     )
 
 
@@ -322,13 +354,10 @@ def _varying(parts: array[int]) -> dict[str, pa.Array]:
     }
 
 
-def in_time(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch of all; where there are several, in the order in which answers left and events happened."""
-    if len(batches) == 1:
-        return batches[0]
-    table = pa.Table.from_batches(batches, EXCHANGE)
+def in_time(table: pa.Table) -> pa.Table:
+    """The rows in the order in which answers left and events happened."""
     at = pc.coalesce(table["response_at_us"], table["request_at_us"], 0)
-    return table.take(pc.sort_indices(at)).combine_chunks().to_batches()[0]
+    return table.take(pc.sort_indices(at))
 
 
 def batch_of_odd(rows: Sequence[Row]) -> tuple[pa.RecordBatch, int]:

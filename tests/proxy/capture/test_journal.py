@@ -157,12 +157,12 @@ def test_a_frame_that_is_torn_anywhere_is_dropped_alone(tmp_path: Path) -> None:
     for kept in (*range(whole, end, 97), end - 1):
         journal.write_bytes(content[:kept])
         with LeftJournal(journal) as left:
-            assert [batch.num_rows for batch in left.batches()] == [12]
+            assert [len(table) for table in left.tables()] == [12]
             assert left.torn_bytes == kept - whole
     for broken in range(whole, end, 97):
         journal.write_bytes(content[:broken] + bytes((content[broken] ^ 0xFF,)) + content[broken + 1 :])
         with LeftJournal(journal) as left:
-            assert [batch.num_rows for batch in left.batches()] == [12]
+            assert [len(table) for table in left.tables()] == [12]
     journal.write_bytes(content[: end - PART_BYTES])
     (found,) = salvage(open_place(tmp_path), tmp_path)
     assert (found.rows, found.torn_bytes) == (13, end - PART_BYTES - whole)

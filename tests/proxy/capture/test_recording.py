@@ -79,7 +79,7 @@ def test_rows_are_safe_from_a_kill_once_they_are_flushed(bench: Bench) -> None:
     bench.at(0.5)
     (journal,) = bench.folder.rglob(".*.journal")
     with LeftJournal(journal) as left:
-        assert sum(batch.num_rows for batch in left.batches()) == 3
+        assert sum(len(table) for table in left.tables()) == 3
         assert left.torn_bytes == 0
 
 
