@@ -23,6 +23,8 @@ pack_part: Final = Struct(f"{PART_NUMBERS}q").pack
 """template, base sequence, number of records, their bytes, base offset"""
 PART_BYTES: Final = PART_NUMBERS * 8
 NONE: Final = -(1 << 63)
+_ARROW_ROW_BYTES: Final = 240
+_ARROW_PARTITION_BYTES: Final = 100
 
 WHAT: Final = (
     "api_key",
@@ -37,17 +39,24 @@ WHAT: Final = (
     "detail",
 )
 """What the values of a :class:`What` are, in order."""
+Packing = bytes | bytearray | memoryview
+"""Numbers as the packers above make them."""
 Who = tuple[Any, ...]
 """connection_id, client_addr, listener, node_id, client_id, client_software_name, client_software_version, principal"""
 Template = tuple[Any, ...]
 """topic, topic_id, partition_index, producer_id, producer_epoch, compression, error_code, leader_epoch"""
 
 
-def flat(packed: bytearray) -> array[int]:
+def flat(packed: Packing) -> array[int]:
     """The numbers as Python's."""
     numbers = array("q")
     numbers.frombytes(packed)
     return numbers
+
+
+def unpacked_bytes(rows: int, partitions: int) -> int:
+    """About how much memory these take as Arrow columns."""
+    return _ARROW_ROW_BYTES * rows + _ARROW_PARTITION_BYTES * partitions
 
 
 class What:
@@ -97,6 +106,11 @@ class Block:
         self.parts += later.parts
         self.told += later.told
         return True
+
+    @property
+    def unpacked_bytes(self) -> int:
+        """About how much memory it takes as Arrow columns."""
+        return unpacked_bytes(len(self), len(self.parts) // PART_BYTES + self.told)
 
     def first_and_last_us(self) -> tuple[int, int]:
         """When the first and the last of the requests came, µs since the epoch. ValueError when there is none."""

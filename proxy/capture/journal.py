@@ -1,8 +1,14 @@
 """The journal of a segment that is still growing: what a killed proxy or a power cut leaves to be salvaged.
 
-A file of frames: a magic line, then per frame its length and CRC-32 (big-endian unsigned 32 bits each) and
-an encapsulated Arrow IPC message, the schema first, record batches after it. Whoever writes a journal holds
-an exclusive `flock` on it, so nobody mistakes a living one for one that was left behind.
+A file of frames: a magic line, then per frame its length and CRC-32 (big-endian unsigned 32 bits each). The first is
+the schema, an encapsulated Arrow IPC message; every other one is what one flush wrote: eight numbers (big-endian
+unsigned 32 bits: the tables its block points into, the partitions its shapes tell, and the lengths of the six pieces
+that follow), the block's numbers and parts as ``proxy.capture.block`` packs them, and four IPC record batches or
+nothing: the entries of ``schema.ENTRIES`` that this journal has not had yet, and rows that were made one by one.
+
+Rows are made of blocks when the segment is finished, so half a second of traffic reaches the disk almost as it is.
+Whoever writes a journal holds an exclusive `flock` on it, so nobody mistakes a living one for one that was left behind.
+The frames of a journal of version 1 are record batches.
 """
 
 from __future__ import annotations
@@ -11,14 +17,29 @@ import fcntl
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-MAGIC: Final = b"notleader journal 1\n"
+from proxy.capture.block import Block, Tables
+from proxy.capture.schema import (
+    ENTRIES,
+    EXCHANGE,
+    Identity,
+    Packed,
+    batch_of_packed,
+    coded,
+    entries_of,
+    in_time,
+    joined,
+)
+
+MAGIC: Final = b"notleader journal 2\n"
+_OLD_MAGIC: Final = b"notleader journal 1\n"
 _FRAME: Final = struct.Struct(">II")
+_PIECES: Final = struct.Struct(">8I")
 
 
 class JournalError(Exception):
@@ -26,20 +47,27 @@ class JournalError(Exception):
 
 
 class Journal:
-    """A journal that is being written; ``size_bytes`` and ``rows`` are what is safely in it."""
+    """A journal that is being written; ``size_bytes`` and ``rows`` are what is safely in it.
+
+    ``unpacked_bytes`` is about how large its rows are as Arrow columns.
+    """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         """Create ``path`` with its schema frame, locked from the first moment it can be seen. Raises OSError."""
         self.path = path
         self.rows = 0
         self.size_bytes = 0
+        self.unpacked_bytes = 0
+        self._tables: Tables | None = None
+        self._number = 0
+        self._told: list[set[int]] = [set() for _ in ENTRIES]
         path.parent.mkdir(parents=True, exist_ok=True)
         unseen = path.with_name(path.name + ".new")
         self._file = unseen.open("wb", buffering=0)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._write(MAGIC)
-            self._frame(schema.serialize())
+            self._frame([schema.serialize()])
             self.sync()
             unseen.rename(path)
         except BaseException:
@@ -47,17 +75,42 @@ class Journal:
             unseen.unlink(missing_ok=True)
             raise
 
-    def append(self, batch: pa.RecordBatch) -> None:
-        """Write one batch through to the kernel. Raises OSError, and then nothing of it stays."""
+    def append(self, batch: pa.RecordBatch | None, block: Block | None = None) -> int:
+        """Write these through to the kernel; how many rows that were.
+
+        Raises OSError, and what `batch_of` raises for what fits no column; then nothing of it stays.
+        """
+        new: list[pa.RecordBatch] = []
+        head = [0, 0]
+        if block is not None:
+            if block.tables is not self._tables:
+                self._tables = block.tables
+                self._number += 1
+                self._told = [set() for _ in ENTRIES]
+            new = entries_of(block, self._told)
+            head = [self._number, block.told]
+        pieces: list[Any] = [b"", b""] if block is None else [block.numbers, block.parts]
+        columns = (*(new or [None] * len(ENTRIES)), batch)
+        pieces += [b"" if one is None or not one.num_rows else one.serialize() for one in columns]
         good = self.size_bytes
         try:
-            self._frame(batch.serialize())
+            self._frame([_PIECES.pack(*head, *map(_size, pieces)), *pieces])
         except OSError:
             os.ftruncate(self._file.fileno(), good)
             self._file.seek(good)
             self.size_bytes = good
             raise
-        self.rows += batch.num_rows
+        for told, entries in zip(self._told, new, strict=False):
+            told.update(entries["place"].to_pylist())
+        rows = 0
+        if batch is not None:
+            rows += batch.num_rows
+            self.unpacked_bytes += batch.nbytes
+        if block is not None:
+            rows += len(block)
+            self.unpacked_bytes += block.unpacked_bytes
+        self.rows += rows
+        return rows
 
     def sync(self) -> None:
         """Have it on the disk itself, where a power cut can't take it. Raises OSError."""
@@ -72,13 +125,16 @@ class Journal:
         """Let it lie, for the next start to salvage."""
         self._file.close()
 
-    def _frame(self, message: Any) -> None:
-        view = memoryview(message).cast("B")
-        self._write(_FRAME.pack(len(view), zlib.crc32(view)))
-        self._write(view)
+    def _frame(self, pieces: list[Any]) -> None:
+        crc = 0
+        for piece in pieces:
+            crc = zlib.crc32(piece, crc)
+        self._write(_FRAME.pack(sum(map(_size, pieces)), crc))
+        for piece in pieces:
+            self._write(piece)
 
-    def _write(self, data: bytes | memoryview) -> None:
-        view = memoryview(data)
+    def _write(self, data: Any) -> None:
+        view = memoryview(data).cast("B")
         while len(view):
             written = self._file.write(view)
             assert written is not None
@@ -86,10 +142,27 @@ class Journal:
             view = view[written:]
 
 
+class Frame(NamedTuple):
+    """What one flush wrote: rows, and exchanges that are none yet."""
+
+    batch: pa.RecordBatch | None
+    packed: Packed | None
+
+    @property
+    def rows(self) -> int:
+        return sum(len(part) for part in self if part is not None)
+
+    @property
+    def unpacked_bytes(self) -> int:
+        """About how much memory its rows take as Arrow columns."""
+        of_rows = 0 if self.batch is None else int(self.batch.nbytes)
+        return of_rows if self.packed is None else of_rows + self.packed.unpacked_bytes
+
+
 class LeftJournal:
     """A journal that nobody writes any more, read up to the first frame that is not whole.
 
-    Use as a context manager. ``torn_bytes`` is known once the batches were read.
+    Use as a context manager. ``torn_bytes`` is known once the frames were read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -98,47 +171,117 @@ class LeftJournal:
         self.torn_bytes = 0
         self._file = path.open("rb")
         try:
-            frames = self._frames()
-            first = next(frames, None)
+            self._end = os.fstat(self._file.fileno()).st_size
+            if self._end <= len(MAGIC):
+                raise JournalError("it is empty")
+            magic = self._file.read(len(MAGIC))
+            if magic not in (MAGIC, _OLD_MAGIC):
+                raise JournalError("it does not begin as one")
+            self._is_old = magic == _OLD_MAGIC
+            first = self._next()
             if first is None:
                 raise JournalError("its first frame is not whole")
             self.schema = pa.ipc.read_schema(pa.py_buffer(first))
+            if not self._is_old and not self.schema.equals(EXCHANGE):
+                raise OSError("it was written by another version of notleader, which can finish it")
         except BaseException:
             self._file.close()
             raise
-        self._rest = frames
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The record batches in the order they were written; once."""
-        for frame in self._rest:
-            yield pa.ipc.read_record_batch(pa.py_buffer(frame), self.schema)
+    @property
+    def identity(self) -> Identity:
+        """Whose rows they are."""
+        known = {key.decode(): value.decode() for key, value in (self.schema.metadata or {}).items()}
+        run_id, proxy_id, seed = (known.get(f"notleader.{name}") for name in ("run_id", "proxy_id", "seed"))
+        return run_id or "", proxy_id or "", int(seed or 0)
 
-    def _frames(self) -> Iterator[bytes]:
+    def tables(self) -> Iterator[pa.Table]:
+        """The rows of each flush in order; once, instead of `frames`."""
+        for frame in self.frames():
+            yield self.table_of([frame])
+
+    def table_of(self, frames: Sequence[Frame]) -> pa.Table:
+        """The rows of these, text as dictionaries: flush by flush, those of one flush by time.
+
+        All their blocks have to point into the same tables.
+        """
+        made = [frame.batch for frame in frames if frame.batch is not None]
+        rows = pa.Table.from_batches(made, self.schema).cast(coded(self.schema))
+        packed = [frame.packed for frame in frames if frame.packed is not None]
+        if not packed:
+            return rows
+        columns = pa.Table.from_batches([batch_of_packed(joined(packed), self.identity)])
+        if not made:
+            return columns
+        both = pa.concat_tables([rows, columns]).unify_dictionaries()
+        rows, columns = both[: len(rows)], both[len(rows) :]
+        ordered = []
+        for batch, block in frames:
+            first, rows = _split(rows, batch)
+            second, columns = _split(columns, block)
+            if batch is None or block is None:
+                ordered += [first, second]
+            else:
+                ordered.append(in_time(pa.concat_tables([first, second])))
+        return pa.concat_tables(ordered).combine_chunks()
+
+    def frames(self) -> Iterator[Frame]:
+        """What each flush wrote, in order; once."""
+        number, entries = 0, [kind.empty_table() for kind in ENTRIES]
+        while (content := self._next()) is not None:
+            if self._is_old:
+                yield Frame(pa.ipc.read_record_batch(pa.py_buffer(content), self.schema), None)
+                continue
+            tables, told, *sizes = _PIECES.unpack_from(content)
+            pieces, rest = [], memoryview(content)[_PIECES.size :]
+            for size in sizes:
+                pieces.append(rest[:size])
+                rest = rest[size:]
+            numbers, parts, *new, batch = pieces
+            packed = None
+            if numbers:
+                if tables != number:
+                    number, entries = tables, [kind.empty_table() for kind in ENTRIES]
+                entries = [
+                    # A copy, for these outlive the rest of the frame.
+                    pa.concat_tables([known, pa.Table.from_batches([_batch(bytes(piece), kind)])]) if piece else known
+                    for known, piece, kind in zip(entries, new, ENTRIES, strict=True)
+                ]
+                packed = Packed(numbers, parts, told, tables, entries)
+            yield Frame(_batch(batch, self.schema) if batch else None, packed)
+
+    def _next(self) -> bytes | None:
         # Read one at a time: a mapping of the whole would count as this process's memory.
-        file = self._file
-        end = os.fstat(file.fileno()).st_size
-        if end <= len(MAGIC):
-            raise JournalError("it is empty")
-        if file.read(len(MAGIC)) != MAGIC:
-            raise JournalError("it does not begin as one")
-        position = len(MAGIC)
-        while position + _FRAME.size <= end:
-            length, crc = _FRAME.unpack(file.read(_FRAME.size))
-            start = position + _FRAME.size
-            if not length or start + length > end:
-                break
-            frame = file.read(length)
-            if zlib.crc32(frame) != crc:
-                break
-            yield frame
-            position = start + length
-        self.torn_bytes = end - position
+        start = self._file.tell()
+        length, crc = 0, 0
+        if start + _FRAME.size <= self._end:
+            length, crc = _FRAME.unpack(self._file.read(_FRAME.size))
+        if length and start + _FRAME.size + length <= self._end:
+            content = self._file.read(length)
+            if zlib.crc32(content) == crc:
+                return content
+        self.torn_bytes = self._end - start
+        return None
 
     def __enter__(self) -> LeftJournal:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
+
+
+def _split(table: pa.Table, first: pa.RecordBatch | Packed | None) -> tuple[pa.Table, pa.Table]:
+    """As many rows as the first has, and the others."""
+    rows = 0 if first is None else len(first)
+    return table[:rows], table[rows:]
+
+
+def _batch(message: bytes | memoryview, schema: pa.Schema) -> pa.RecordBatch:
+    return pa.ipc.read_record_batch(pa.py_buffer(message), schema)
+
+
+def _size(piece: Any) -> int:
+    return memoryview(piece).nbytes
 
 
 def try_lock(path: Path) -> Any | None:

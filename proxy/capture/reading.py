@@ -138,11 +138,11 @@ class Capture:
     def _of_journal(self, journal: Path, *, frames: bool, skip: int = 0) -> Iterator[RowDict]:
         try:
             with LeftJournal(journal) as left:
-                for batch in left.batches():
-                    if skip >= batch.num_rows:
-                        skip -= batch.num_rows
+                for table in left.tables():
+                    if skip >= len(table):
+                        skip -= len(table)
                         continue
-                    chosen = batch.slice(skip)
+                    chosen = table[skip:]
                     yield from (chosen if frames else chosen.drop_columns(list(FRAMES))).to_pylist()
                     skip = 0
         except FileNotFoundError:

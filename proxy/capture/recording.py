@@ -17,12 +17,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from proxy.capture.block import PART_BYTES, Block
+from proxy.capture.block import Block
 from proxy.capture.journal import Journal, JournalError
 from proxy.capture.limits import UNMADE, CaptureError, Limits, Losses
 from proxy.capture.place import Place
 from proxy.capture.rows import PARTITIONS, Row, Rows
-from proxy.capture.schema import EXCHANGE, batch_of, batch_of_block, batch_of_nothing, batch_of_odd, in_time
+from proxy.capture.schema import EXCHANGE, Identity, batch_of, batch_of_odd, in_time
 from proxy.capture.segment import JOURNAL_SUFFIX, finish, hidden
 from proxy.capture.upload import Uploads
 from proxy.memory import give_back
@@ -32,8 +32,8 @@ log = logging.getLogger("notleader.capture")
 _RETRY_S: Final = 1.0
 _SMALLEST_ROOM: Final = 256 << 10  # beside what is to be written: footers, folders, other people's files
 _BUFFER_BYTES: Final = 32 << 20
-# About what these take while they wait: a row, a partition of a row, and both in a block.
-_ROW_BYTES, _PARTITION_BYTES, _PACKED_BYTES, _PART_BYTES = 500, 600, 150, 120
+# About what these take while they wait: a row, and a partition of a row.
+_ROW_BYTES, _PARTITION_BYTES = 500, 600
 _UPLOAD_GRACE_S: Final = 20.0
 _GIVE_BACK_S: Final = 5.0
 
@@ -64,13 +64,15 @@ class Recording:
         self.error: str | None = None
         self.losses = Losses()
         self._rows = rows
-        self._schema = EXCHANGE.with_metadata(metadata)
+        self._identity: Identity = rows.run_id, rows.proxy_id, rows.seed
+        named = {"notleader.run_id": rows.run_id, "notleader.proxy_id": rows.proxy_id, "notleader.seed": str(rows.seed)}
+        self._schema = EXCHANGE.with_metadata({**metadata, **named})
         self._limits = limits
         self._clock = clock
         self._free_bytes = free_bytes or _free_bytes
         self._number = 0
         self._buffer: list[Row] = []
-        self._blocks: list[Block] = []
+        self._block: Block | None = None
         self._buffer_bytes = 0
         self._journal: Journal | None = None
         self._unfinished: deque[Journal] = deque()
@@ -119,9 +121,15 @@ class Recording:
         if self._stopped is not None:
             self._lose_block(block, self._stopped[2])
             return
-        if not (self._blocks and self._blocks[-1].join(block)):
-            self._blocks.append(block)
-        self._added(_PACKED_BYTES * len(block) + _PART_BYTES * (len(block.parts) // PART_BYTES + block.told))
+        if self._block is None:
+            self._block = block
+        elif not self._block.join(block):
+            self.flush()  # a frame of the journal points into the same tables throughout
+            if self._stopped is not None:
+                self._lose_block(block, self._stopped[2])
+                return
+            self._block = block
+        self._added(block.unpacked_bytes)
 
     def _added(self, size_bytes: int) -> None:
         self._buffer_bytes += size_bytes
@@ -152,39 +160,51 @@ class Recording:
     def flush(self) -> None:
         """Write the rows at hand through to the disk, after a word on what was lost before them."""
         self._flush_due = None
-        if not self._buffer and not self._blocks and not self.losses:
+        if not self._waits:
             return
         gaps = self.losses.take()
         rows = [self._gap(*gap) for gap in gaps] + self._buffer
-        batches = [self._batch(rows)] if rows else []
-        batches += [self._batch_of_block(block) for block in self._blocks]
-        batch = in_time(batches)
         try:
-            self._append(batch)
+            self.written_rows += self._append(self._batch(rows) if rows else None, self._block)
         except OSError as error:
             for gap in gaps:
                 self.losses.add(*gap)
             self._stop(error)
             return
-        self.written_rows += batch.num_rows
         self._buffer = []
-        self._blocks = []
+        self._block = None
         self._buffer_bytes = 0
         assert self._journal is not None
-        if self._journal.size_bytes >= self._limits.rotate_bytes:
+        if self._journal.unpacked_bytes >= self._limits.rotate_bytes:
             self.rotate()
 
-    def _append(self, batch: pa.RecordBatch) -> None:
-        self._make_room(batch.nbytes)
+    @property
+    def _waits(self) -> bool:
+        """Whether there is anything to flush."""
+        return bool(self._buffer or self._block is not None or self.losses)
+
+    def _append(self, batch: pa.RecordBatch | None, block: Block | None) -> int:
+        to_write = unpacked = 0 if batch is None else batch.nbytes
+        if block is not None:
+            to_write += len(block.numbers) + len(block.parts)
+            unpacked += block.unpacked_bytes
+        self._make_room(to_write, unpacked)
         if self._journal is None:
             self._journal = self._open()
             self._segment_due = self._clock() + self._limits.rotate_s
-        self._journal.append(batch)
+        try:
+            rows = self._journal.append(batch, block)
+        except (pa.ArrowException, UnicodeError, OverflowError):
+            assert block is not None
+            odd = self._batch(list(block.rows(*self._identity)))
+            made = pa.Table.from_batches([odd] if batch is None else [batch, odd])
+            rows = self._journal.append(next(iter(in_time(made).combine_chunks().to_batches()), None))
         try:
             self._journal.sync()
         except OSError as error:
             # The kernel may have dropped the pages: what is in this journal can only be read back now.
             log.warning("the disk did not take the capture's journal: %s", error)
+        return rows
 
     def _open(self) -> Journal:
         self._number += 1
@@ -194,16 +214,16 @@ class Recording:
     def _folder(self) -> str:
         return f"date={datetime.now(UTC).date().isoformat()}/run={self._rows.run_id}"
 
-    def _make_room(self, size_bytes: int) -> None:
+    def _make_room(self, to_write_bytes: int, unpacked_bytes: int) -> None:
         """Finish the segment early where the disk runs low: Parquet is much smaller. Raises OSError for no room."""
-        if self._has_room(size_bytes):
+        if self._has_room(to_write_bytes, unpacked_bytes):
             return
         if self._journal is not None:
             self._close_segment()
             if self._uploads is None:
                 self._keep_due = self._clock()
                 self._keep()
-            if self._has_room(size_bytes):
+            if self._has_room(to_write_bytes, unpacked_bytes):
                 return
         if self._is_crowded():
             raise OSError(f"the spool is full of what {self.place.shown} did not take")
@@ -216,16 +236,15 @@ class Recording:
         growing = self._journal.size_bytes if self._journal is not None else 0
         return self._uploads.waiting_bytes + growing > self._limits.spool_bytes
 
-    def _has_room(self, size_bytes: int, spare_bytes: int = _SMALLEST_ROOM) -> bool:
+    def _has_room(self, to_write_bytes: int, unpacked_bytes: int, spare_bytes: int = _SMALLEST_ROOM) -> bool:
         if self._is_crowded():
             return False
-        # Room for the batch, and for the segment that its journal will become: at most half as large.
-        growing = self._journal.size_bytes if self._journal is not None else 0
-        return self._free_bytes(self.spool) >= size_bytes + (growing + size_bytes) // 2 + spare_bytes
+        # Room for the frame, and for the segment that its journal will become: Parquet takes at most half of what
+        # its rows are as columns, which may be more than the journal itself.
+        growing = self._journal.unpacked_bytes if self._journal is not None else 0
+        return self._free_bytes(self.spool) >= to_write_bytes + (growing + unpacked_bytes) // 2 + spare_bytes
 
     def _batch(self, rows: Sequence[Row]) -> pa.RecordBatch:
-        if not rows:
-            return batch_of_nothing()
         try:
             return batch_of(rows)
         except (pa.ArrowException, UnicodeError, OverflowError) as error:
@@ -237,18 +256,11 @@ class Recording:
                 self.losses.add(UNMADE, left_out, now_us, now_us)
             return batch
 
-    def _batch_of_block(self, block: Block) -> pa.RecordBatch:
-        identity = self._rows.run_id, self._rows.proxy_id, self._rows.seed
-        try:
-            return batch_of_block(block, *identity)
-        except (pa.ArrowException, UnicodeError, OverflowError):
-            return self._batch(list(block.rows(*identity)))
-
     # ---- segments -------------------------------------------------------------------------------
 
     def rotate(self) -> None:
         """Flush, and finish the segment at hand."""
-        if self._buffer or self._blocks or self.losses:
+        if self._waits:
             if self._stopped is not None:
                 self._retry()
             else:
@@ -343,7 +355,7 @@ class Recording:
             return
         since, lost_then, _ = self._stopped
         # More room than is needed now, or it would stop and start with every batch.
-        if not self._has_room(2 * self._buffer_bytes, 4 * _SMALLEST_ROOM):
+        if not self._has_room(2 * self._buffer_bytes, 2 * self._buffer_bytes, 4 * _SMALLEST_ROOM):
             self._retry_due = self._clock() + _RETRY_S
             return
         self._stopped = None
@@ -379,9 +391,9 @@ class Recording:
         self.rotate()
         if self._stopped is not None:
             self._lose(self._buffer, self._stopped[2])
-            for block in self._blocks:
-                self._lose_block(block, self._stopped[2])
-            self._buffer, self._blocks = [], []
+            if self._block is not None:
+                self._lose_block(self._block, self._stopped[2])
+            self._buffer, self._block = [], None
         if self._uploads is not None:
             self._uploads.close(_UPLOAD_GRACE_S)
         for journal in self._unfinished:

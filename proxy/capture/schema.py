@@ -5,13 +5,25 @@ from __future__ import annotations
 import contextlib
 import time
 from array import array
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Sequence, Set
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from proxy.capture.block import ALL_TOLD, NONE, NUMBERS, PART_NUMBERS, WHAT, Block, flat
+from proxy.capture.block import (
+    ALL_TOLD,
+    NONE,
+    NUMBERS,
+    PART_BYTES,
+    PART_NUMBERS,
+    ROW_BYTES,
+    WHAT,
+    Block,
+    Packing,
+    flat,
+    unpacked_bytes,
+)
 from proxy.capture.rows import Row
 
 PARTITION = pa.struct(
@@ -74,6 +86,23 @@ EXCHANGE = pa.schema(
     ]
 )
 
+
+def coded(schema: pa.Schema) -> pa.Schema:
+    """The same columns with text as places in dictionaries: the writer of Parquet takes these as they are."""
+    return pa.schema([field.with_type(_coded(field.type)) for field in schema], schema.metadata)
+
+
+def _coded(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_string(kind):
+        return pa.dictionary(pa.int32(), kind)
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_coded(field.type)) for field in kind])
+    if pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
+        return pa.list_(kind.value_field.with_type(_coded(kind.value_type)))
+    return kind
+
+
+CODED = coded(EXCHANGE)
 # Numbers hardly repeat, and what repeats among them is compressed well enough: dictionaries are for text alone.
 TEXTS = [
     *(field.name for field in EXCHANGE if pa.types.is_string(field.type)),
@@ -140,32 +169,115 @@ _VARYING = ("base_sequence", "record_count", "batch_bytes", "base_offset")
 _TIMES = ("forwarded_at_us", "broker_responded_at_us", "response_at_us")
 
 
+_PLACE = ("place", pa.int64())
+WHOS = pa.schema([_PLACE, *(EXCHANGE.field(name) for name in _WHO)])
+WHATS = pa.schema([_PLACE, *(EXCHANGE.field(name) for name in WHAT), EXCHANGE.field("partitions")])
+TEMPLATES = pa.schema([_PLACE, *(PARTITION.field(name) for name in _TEMPLATE)])
+ENTRIES = (WHOS, WHATS, TEMPLATES)
+"""Entries of the tables of blocks as columns, with their places in the tables."""
+Identity = tuple[str, str, int]
+"""run_id, proxy_id, seed"""
+
+
+class Packed(NamedTuple):
+    """A block without its tables: the entries that it points to are columns, as ENTRIES has them.
+
+    ``told`` as in a block. Those with the same number of ``tables`` point into the same ones.
+    """
+
+    numbers: Packing
+    parts: Packing
+    told: int
+    tables: int
+    entries: Sequence[pa.Table]
+
+    def __len__(self) -> int:
+        return len(self.numbers) // ROW_BYTES
+
+    @property
+    def unpacked_bytes(self) -> int:
+        """About how much memory it takes as Arrow columns."""
+        return unpacked_bytes(len(self), len(self.parts) // PART_BYTES + self.told)
+
+
+def joined(blocks: Sequence[Packed]) -> Packed:
+    """One of all: they point into the same tables, of which a later one knows more entries."""
+    return Packed(
+        b"".join(block.numbers for block in blocks),
+        b"".join(block.parts for block in blocks),
+        sum(block.told for block in blocks),
+        *blocks[-1][3:],
+    )
+
+
+def entries_of(block: Block, known: Sequence[Set[int]]) -> list[pa.RecordBatch]:
+    """The entries of its tables that a block points to, of ENTRIES, without those whose places are known.
+
+    Raises what `batch_of` raises where they, or the numbers of the parts, don't fit the columns.
+    """
+    numbers, parts, tables = flat(block.numbers), flat(block.parts), block.tables
+    _varying(parts)
+    new = [
+        [place for place in pc.unique(_column(counted, at, width)).to_pylist() if place not in there]
+        for counted, at, width, there in zip(
+            (numbers, numbers, parts), (0, 1, 0), (NUMBERS, NUMBERS, PART_NUMBERS), known, strict=True
+        )
+    ]
+    whos, whats, templates = new
+    values: tuple[list[tuple[Any, ...]], ...] = (
+        [tables.whos[place] for place in whos],
+        [(*tables.whats[place].values, tables.whats[place].partitions) for place in whats],
+        [tables.templates[place] for place in templates],
+    )
+    return [
+        pa.RecordBatch.from_arrays(
+            [
+                pa.array(column, field.type)
+                for column, field in zip(
+                    (places, *(zip(*rows, strict=True) if rows else [()] * (len(kind) - 1))), kind, strict=True
+                )
+            ],
+            schema=kind,
+        )
+        for kind, places, rows in zip(ENTRIES, new, values, strict=True)
+    ]
+
+
 def batch_of_block(block: Block, run_id: str, proxy_id: str, seed: int) -> pa.RecordBatch:
     """The same as ``batch_of(list(block.rows(…)))``, column by column. Raises what that raises."""
-    rows = len(block)
-    counted = flat(block.numbers)
+    entries = [pa.Table.from_batches([found]) for found in entries_of(block, (set(),) * 3)]
+    return batch_of_packed(Packed(block.numbers, block.parts, block.told, 0, entries), (run_id, proxy_id, seed))
+
+
+def batch_of_packed(packed: Packed, identity: Identity) -> pa.RecordBatch:
+    """The rows of exchanges that are still numbers, with the columns of CODED."""
+    rows = len(packed)
+    counted = flat(packed.numbers)
     numbers = [_column(counted, place, NUMBERS) for place in range(NUMBERS)]
-    columns: dict[str, pa.Array] = {
-        name: pa.repeat(pa.scalar(value, EXCHANGE.field(name).type), rows)
-        for name, value in (("run_id", run_id), ("proxy_id", proxy_id), ("event", "exchange"), ("seed", seed))
-    }
+    run_id, proxy_id, seed = identity
     # Repeating an empty list would cost more than all other columns together.
-    none = pa.ListArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), rows + 1), pa.array([], pa.string()))
+    zeros = pa.repeat(pa.scalar(0, pa.int32()), rows + 1)
+    none = pa.ListArray.from_arrays(zeros, pa.array([], pa.string()))
+    columns: dict[str, pa.Array] = {
+        name: pa.DictionaryArray.from_arrays(zeros[:rows], pa.array([value]))
+        for name, value in (("run_id", run_id), ("proxy_id", proxy_id), ("event", "exchange"))
+    }
+    columns["seed"] = pa.repeat(pa.scalar(seed, pa.int64()), rows)
     columns["fault_names"] = columns["fault_kinds"] = none
-    whos, places = _used(numbers[0], block.tables.whos)
-    columns |= _spread(EXCHANGE, _WHO, whos, places)
-    whats, places = _used(numbers[1], block.tables.whats)
-    columns |= _spread(EXCHANGE, WHAT, [what.values for what in whats], places)
+    whos, whats, templates = packed.entries
+    columns |= _spread(_WHO, *_used(numbers[0], whos))
+    used, places = _used(numbers[1], whats)
+    columns |= _spread(WHAT, used, places)
     columns["exchange_seq"] = numbers[2]
     columns["correlation_id"] = numbers[3].cast(pa.int32())
     columns["request_at_us"] = numbers[4]
     for name, column in zip(_TIMES, numbers[5:8], strict=True):
         columns[name] = _without(column, 0)
     columns["request_bytes"], columns["response_bytes"] = numbers[8:10]
-    columns["partitions"] = _partitions(block, numbers[10], places, [what.partitions for what in whats])
+    columns["partitions"] = _partitions(_parts(packed.parts, templates), numbers[10], places, used["partitions"])
     return pa.RecordBatch.from_arrays(
-        [columns[field.name] if field.name in columns else pa.nulls(rows, field.type) for field in EXCHANGE],
-        schema=EXCHANGE,
+        [columns[field.name] if field.name in columns else pa.nulls(rows, field.type) for field in CODED],
+        schema=CODED,
     )
 
 
@@ -174,25 +286,27 @@ def _column(numbers: array[int], place: int, width: int) -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), len(column), [None, pa.py_buffer(column)])
 
 
-def _used(places: pa.Array, table: Sequence[Any]) -> tuple[list[Any], pa.Array]:
-    """The entries of a table that are pointed to, and the places as places among these."""
+def _used(places: pa.Array, entries: pa.Table) -> tuple[pa.Table, pa.Array]:
+    """The entries that are pointed to, and the places as places among these."""
     encoded = places.dictionary_encode()
-    return [table[place] for place in encoded.dictionary.to_pylist()], encoded.indices
+    used = entries.take(pc.index_in(encoded.dictionary, value_set=entries["place"]))
+    return used.combine_chunks(), encoded.indices
 
 
-def _spread(
-    kinds: Any, names: Sequence[str], entries: Sequence[Sequence[Any]], places: pa.Array
-) -> dict[str, pa.Array]:
+def _spread(names: Sequence[str], entries: pa.Table, places: pa.Array) -> dict[str, pa.Array]:
     """The columns of these entries, each repeated where it is pointed to."""
     spread = {}
-    for name, values in zip(names, zip(*entries, strict=True), strict=True):
-        kind = kinds.field(name).type
-        if values.count(values[0]) == len(values):
-            spread[name] = (
-                pa.nulls(len(places), kind) if values[0] is None else pa.repeat(pa.scalar(values[0], kind), len(places))
-            )
+    for name in names:
+        values = entries[name].combine_chunks().dictionary_encode()
+        value = values.dictionary
+        if values.null_count == len(values):
+            spread[name] = pa.nulls(len(places), _coded(value.type))
+        elif pa.types.is_string(value.type):
+            spread[name] = pa.DictionaryArray.from_arrays(values.indices.take(places), value)
+        elif len(value) == 1 and not values.null_count:
+            spread[name] = pa.repeat(value[0], len(places))
         else:
-            spread[name] = pa.array(values, kind).take(places)
+            spread[name] = value.take(values.indices).take(places)
     return spread
 
 
@@ -202,48 +316,48 @@ def _without(column: pa.Array, absent: int) -> pa.Array:
     return column if there.true_count == len(column) else pc.if_else(there, column, None)
 
 
-def _partitions(block: Block, counts: pa.Array, whats: pa.Array, told: list[Any]) -> pa.Array:
-    """The partitions of each row: those that its shape tells, or as many of the block's parts as it says."""
-    kind = EXCHANGE.field("partitions").type
-    own = _parts(block)
+def _partitions(own: pa.Array | None, counts: pa.Array, whats: pa.Array, told: pa.ChunkedArray) -> pa.Array:
+    """The partitions of each row: those that its shape tells, or as many of its own as it says."""
+    kind = CODED.field("partitions").type
+    shapes = told.combine_chunks().cast(kind)
     if own is None:
-        if all(one is None for one in told):
-            return pa.nulls(len(counts), kind)
-        return pa.array(told, kind).take(whats)
+        return pa.nulls(len(counts), kind) if shapes.null_count == len(shapes) else shapes.take(whats)
     ends = pc.cumulative_sum(pc.max_element_wise(counts, 0)).cast(pa.int32())
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
     lists = pa.ListArray.from_arrays(offsets, own, type=kind, mask=pc.less_equal(counts, 0))
-    if all(one is None for one in told):
+    if shapes.null_count == len(shapes):
         return lists
     # Shapes first, then the rows' own: each row points to one of them.
-    both = pa.concat_arrays([pa.array(told, kind), lists])
-    here = pc.add(pa.array(range(len(counts)), pa.int32()), len(told))
+    both = pa.concat_arrays([shapes, lists])
+    here = pc.add(pa.array(range(len(counts)), pa.int32()), len(shapes))
     return both.take(pc.if_else(pc.equal(counts, ALL_TOLD), whats, here))
 
 
-def _parts(block: Block) -> pa.Array | None:
-    if not block.parts:
+def _parts(packed: Packing, templates: pa.Table) -> pa.Array | None:
+    if not packed:
         return None
-    counted = flat(block.parts)
-    numbers = [_column(counted, place, PART_NUMBERS) for place in range(PART_NUMBERS)]
-    templates, places = _used(numbers[0], block.tables.templates)
-    columns = _spread(PARTITION, _TEMPLATE, templates, places)
-    for name, column in zip(_VARYING, numbers[1:], strict=True):
-        columns[name] = _without(column, NONE).cast(PARTITION.field(name).type)
-    rows = len(places)
+    counted = flat(packed)
+    used, places = _used(_column(counted, 0, PART_NUMBERS), templates)
+    columns = _spread(_TEMPLATE, used, places) | _varying(counted)
+    kind = _coded(PARTITION)
     return pa.StructArray.from_arrays(
-        [columns[field.name] if field.name in columns else pa.nulls(rows, field.type) for field in PARTITION],
-        fields=list(PARTITION),
+        [columns[field.name] if field.name in columns else pa.nulls(len(places), field.type) for field in kind],
+        fields=list(kind),
     )
 
 
-def in_time(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch of all; where there are several, in the order in which answers left and events happened."""
-    if len(batches) == 1:
-        return batches[0]
-    table = pa.Table.from_batches(batches, EXCHANGE)
+def _varying(parts: array[int]) -> dict[str, pa.Array]:
+    """The columns of partitions that are numbers of each. Raises ArrowException where one doesn't fit."""
+    return {
+        name: _without(_column(parts, place, PART_NUMBERS), NONE).cast(PARTITION.field(name).type)
+        for place, name in enumerate(_VARYING, 1)
+    }
+
+
+def in_time(table: pa.Table) -> pa.Table:
+    """The rows in the order in which answers left and events happened."""
     at = pc.coalesce(table["response_at_us"], table["request_at_us"], 0)
-    return table.take(pc.sort_indices(at)).combine_chunks().to_batches()[0]
+    return table.take(pc.sort_indices(at))
 
 
 def batch_of_odd(rows: Sequence[Row]) -> tuple[pa.RecordBatch, int]:

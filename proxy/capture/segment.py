@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+from base64 import b64encode
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from proxy.capture.journal import JournalError, LeftJournal, try_lock
+from proxy.capture.journal import Frame, JournalError, LeftJournal, try_lock
 from proxy.capture.place import Place
 from proxy.capture.rows import gap_row
-from proxy.capture.schema import ASKED_FOR, EXCHANGE, GROWING, TEXTS, batch_of
+from proxy.capture.schema import ASKED_FOR, EXCHANGE, GROWING, TEXTS, batch_of, coded
 
 log = logging.getLogger("notleader.capture")
 
@@ -29,7 +30,7 @@ def hidden(segment: Path, suffix: str) -> Path:
     return segment.with_name(f".{segment.name}{suffix}")
 
 
-def finish(journal: Path, place: Place, spool: Path, extra: Iterable[pa.RecordBatch] = ()) -> tuple[str, int]:
+def finish(journal: Path, place: Place, spool: Path, extra: Iterable[Frame] = ()) -> tuple[str, int]:
     """Make the segment of a journal appear at its place; its path there, and its rows. Raises OSError, JournalError.
 
     The journal itself stays: it may go once this has returned.
@@ -39,7 +40,7 @@ def finish(journal: Path, place: Place, spool: Path, extra: Iterable[pa.RecordBa
     unfinished = hidden(segment, ".tmp")
     with LeftJournal(journal) as left:
         try:
-            rows = _write(unfinished, left.schema, _chain(left.batches(), extra))
+            rows = _write(unfinished, left, chain(left.frames(), extra))
             path = segment.relative_to(spool).as_posix()
             place.put(unfinished, path)
         except BaseException:
@@ -48,43 +49,48 @@ def finish(journal: Path, place: Place, spool: Path, extra: Iterable[pa.RecordBa
     return path, rows
 
 
-def _write(file: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+def _write(file: Path, left: LeftJournal, frames: Iterable[Frame]) -> int:
     rows = 0
     with file.open("wb") as sink:
         with pq.ParquetWriter(
             sink,
-            schema,
+            coded(left.schema),
             compression="zstd",
             use_dictionary=TEXTS,
             column_encoding=dict.fromkeys(GROWING, "DELTA_BINARY_PACKED"),
             write_statistics=ASKED_FOR,
+            store_schema=False,
         ) as writer:
-            for group in _row_groups(batches):
-                writer.write_table(pa.Table.from_batches(group))
-                rows += sum(batch.num_rows for batch in group)
+            # Dictionaries are our way to write: who reads the file finds text.
+            kept = {b"ARROW:schema": b64encode(left.schema.serialize()), **(left.schema.metadata or {})}
+            writer.add_key_value_metadata(kept)
+            for group in _row_groups(frames):
+                table = left.table_of(group)
+                writer.write_table(table)
+                rows += len(table)
         sink.flush()
         # The journal goes after this: the segment must be on the disk by then, not on its way there.
         os.fsync(sink.fileno())
     return rows
 
 
-def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    group: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        group.append(batch)
-        rows += batch.num_rows
-        size += batch.nbytes
+def _row_groups(frames: Iterable[Frame]) -> Iterator[list[Frame]]:
+    group: list[Frame] = []
+    rows = size = tables = 0
+    for frame in frames:
+        pointed_to = frame.packed.tables if frame.packed is not None else tables
+        if tables and pointed_to != tables:
+            yield group
+            group, rows, size = [], 0, 0
+        tables = pointed_to
+        group.append(frame)
+        rows += frame.rows
+        size += frame.unpacked_bytes
         if rows >= _ROW_GROUP_ROWS or size >= _ROW_GROUP_BYTES:
             yield group
             group, rows, size = [], 0, 0
     if group:
         yield group
-
-
-def _chain(first: Iterable[pa.RecordBatch], second: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield from first
-    yield from second
 
 
 class Salvaged(NamedTuple):
@@ -112,10 +118,10 @@ def _salvage(journal: Path, place: Place, spool: Path) -> Salvaged | None:
         torn_bytes = 0
         try:
             with LeftJournal(journal) as left:
-                for _ in left.batches():
+                for _ in left.frames():
                     pass
-                torn_bytes, schema = left.torn_bytes, left.schema
-            said = _gap(schema, torn_bytes)
+                said = _gap(left)
+                torn_bytes = left.torn_bytes
             path, rows = finish(journal, place, spool, [said] if said is not None else [])
         except JournalError as error:
             # Created in the moment its proxy died: there was nothing in it yet.
@@ -129,19 +135,16 @@ def _salvage(journal: Path, place: Place, spool: Path) -> Salvaged | None:
         return Salvaged(journal, path, rows, torn_bytes, None)
 
 
-def _gap(schema: Any, torn_bytes: int) -> pa.RecordBatch | None:
+def _gap(left: LeftJournal) -> Frame | None:
     """The row that says what a kill may have cost; None for a journal of another schema version."""
-    if not schema.equals(EXCHANGE):
+    if not left.schema.equals(EXCHANGE):
         return None
-    known = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
-    torn = f" ({torn_bytes} bytes of a half-written batch were dropped)" if torn_bytes else ""
+    torn = f" ({left.torn_bytes} bytes of a half-written batch were dropped)" if left.torn_bytes else ""
     row = gap_row(
-        known.get("notleader.run_id", ""),
-        known.get("notleader.proxy_id", ""),
-        int(known.get("notleader.seed", "0")),
+        *left.identity,
         "lost an unknown number of rows: the proxy was killed, and what it recorded in its last second "
         f"may be missing{torn}",
         None,
         None,
     )
-    return batch_of([row]).replace_schema_metadata(schema.metadata)
+    return Frame(batch_of([row]).replace_schema_metadata(left.schema.metadata), None)

@@ -79,7 +79,7 @@ def test_rows_are_safe_from_a_kill_once_they_are_flushed(bench: Bench) -> None:
     bench.at(0.5)
     (journal,) = bench.folder.rglob(".*.journal")
     with LeftJournal(journal) as left:
-        assert sum(batch.num_rows for batch in left.batches()) == 3
+        assert sum(len(table) for table in left.tables()) == 3
         assert left.torn_bytes == 0
 
 
@@ -194,7 +194,7 @@ def test_a_write_that_fails_leaves_no_half_batch(tmp_path: Path, monkeypatch: py
     bench.at(0.5)
     real = Journal._frame
 
-    def torn(self: Journal, message: Any) -> None:
+    def torn(self: Journal, pieces: Any) -> None:
         self._write(b"half a frame")
         raise OSError(errno.ENOSPC, "No space left on device")
 
