@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.proxy.bars import Bar, bars
 from benchmarks.proxy.notleader import RULES
 from benchmarks.proxy.report import Results, cpu_cell
 from benchmarks.proxy.workloads import WORKLOADS
@@ -21,7 +22,8 @@ _TARGETS = f"""
 `notleader` is the bare proxy; `+rules` has {RULES} fault rules on APIs the load does not use; `+capture` records
 every exchange at partition level; `+all` is both, and the HTTP API; `+own-api-rules` has {RULES} rules on the very
 APIs the load uses, for topics and groups that do not exist. nginx and HAProxy run one worker. None of the peers but
-Kroxylicious and kafka-proxy reads Kafka's protocol; none records anything.
+Kroxylicious and kafka-proxy reads Kafka's protocol; none records anything. Each "wanted" below compares figures of
+`+all` with a peer's in the same round, and takes the median of that.
 """
 
 
@@ -37,11 +39,30 @@ def page(results: Results, plots: str) -> str:
         *(f"Not measured: {reason}.\n" for reason in results.skipped),
         _TARGETS,
         f"![Throughput over direct]({plots}/ratio.svg)\n\n![CPU]({plots}/cpu.svg)\n",
+        *_bars(results),
         *_workloads(results),
         *_memory(results),
         *_real(results),
     ]
     return "\n".join(parts)
+
+
+def _bars(results: Results) -> list[str]:
+    found = bars(results)
+    parts = []
+    for title, some in (
+        ("Where it wants to be, with everything on", [bar for bar in found if not bar.summit]),
+        ("And beyond that", [bar for bar in found if bar.summit]),
+    ):
+        if some:
+            table = _table(["", "wanted", "found", ""], [_bar(bar) for bar in some])
+            parts.append(f"## {title}\n\n{table}")
+    return parts
+
+
+def _bar(bar: Bar) -> list[str]:
+    found = f"{bar.found:.3g}" if bar.found < 1000 else f"{bar.found:.0f}"
+    return [bar.title, bar.wanted, found, "" if bar.is_met else "missed"]
 
 
 def _workloads(results: Results) -> list[str]:

@@ -8,11 +8,12 @@ import pytest
 from rich.console import Console
 
 from benchmarks.proxy import page, report
+from benchmarks.proxy.bars import bars
 from benchmarks.proxy.cache import command
 from benchmarks.proxy.errors import UnavailableError
 from benchmarks.proxy.notleader import OTHER_APIS, RULES, SAME_APIS, rules
 from benchmarks.proxy.report import Results
-from benchmarks.proxy.rounds import Figures, Holding
+from benchmarks.proxy.rounds import Figures, Holding, Sample
 from benchmarks.proxy.workloads import WORKLOADS, chosen
 from faults.plan import Plan
 from faults.schema import parse_faults
@@ -42,6 +43,28 @@ def test_the_page_names_machine_versions_date_and_what_was_left_out() -> None:
     assert text.count("| notleader+all | 0.50 | 11 | 30 | ") == len(WORKLOADS)
     assert "0.300 s/GB" in text
     assert "9.5 µs" in text
+
+
+def sample(number: int, target: str, *, cpu_s: float, seconds: float = 1.0, p50_us: float = 50.0) -> Sample:
+    return Sample(number, "one", target, 1000, 1 << 20, seconds, p50_us, 90.0, 1000, 1 << 20, cpu_s, 40 << 20)
+
+
+def test_a_bar_compares_within_a_round() -> None:
+    told = results()
+    # The second round ran on a machine of half the speed: the ratio is the same there.
+    for number, slow in enumerate((1, 2)):
+        told.samples.append(sample(number, "notleader+all", cpu_s=0.03 * slow, seconds=0.5 * slow, p50_us=60.0 * slow))
+        told.samples.append(sample(number, "Toxiproxy", cpu_s=0.04 * slow, seconds=1.0 * slow))
+        told.samples.append(sample(number, "HAProxy", cpu_s=0.01, p50_us=35.0 * slow))
+    found = {bar.title: bar for bar in bars(told)}
+    faster = found["throughput over Toxiproxy's, 1 connection, one small request at a time"]
+    assert (faster.found, faster.is_met) == (2.0, True)
+    cheaper = [bar for title, bar in found.items() if title.startswith("CPU per small request over Toxiproxy's")]
+    assert {(round(bar.found, 9), bar.is_met, bar.summit) for bar in cheaper} == {(0.75, True, True)}
+    later = found["p50 of a single small request beyond HAProxy's"]
+    assert (later.found, later.is_met) == (37.5, False)
+    text = page.page(told, "plots")
+    assert "| p50 of a single small request beyond HAProxy's | ≤ 15 µs | 37.5 | missed |" in text
 
 
 def test_what_is_written_can_be_read(tmp_path: Path) -> None:

@@ -1,0 +1,135 @@
+"""How far notleader with everything on is from where it wants to be, beside its peers in the same rounds."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from benchmarks.proxy.notleader import ALL_ON, PLAIN
+from benchmarks.proxy.report import Results
+from benchmarks.proxy.rounds import Sample
+from benchmarks.proxy.workloads import WORKLOADS, Workload
+
+_MIB = 1 << 20
+_MOST_RSS_MIB = 60
+_MOST_IDLE_KIB = 10
+_BULK = ("produce", "fetch")
+_SMALL = ("one", "hundred", "thousand")
+
+Of = Callable[[Sample], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """``found`` has to be at least (or at most) ``limit``; the second is for the bars beyond the first."""
+
+    title: str
+    at_least: bool
+    limit: float
+    found: float
+    unit: str = "times"
+    summit: bool = False
+
+    @property
+    def is_met(self) -> bool:
+        """Whether it is."""
+        return self.found >= self.limit if self.at_least else self.found <= self.limit
+
+    @property
+    def wanted(self) -> str:
+        """The limit, in words."""
+        return f"{'≥' if self.at_least else '≤'} {self.limit:g} {self.unit}"
+
+
+def bars(results: Results) -> list[Bar]:
+    """Those that can be told from what was measured, in the order in which they matter."""
+    return [*_beside_peers(results), *_alone(results), *_summit(results)]
+
+
+def _beside_peers(results: Results) -> Iterator[Bar]:
+    for peer in ("Toxiproxy", "kafka-proxy"):
+        for workload in WORKLOADS:
+            if (found := _paired(results, workload.name, peer, _rate)) is not None:
+                yield Bar(f"throughput over {peer}'s, {workload.title}", True, 1.0, found)
+    for name in _BULK:
+        for peer, limit in (("Toxiproxy", 0.4), ("nginx stream", 1.3)):
+            if (found := _paired(results, name, peer, _cpu_per_byte)) is not None:
+                yield Bar(f"CPU per GB over {peer}'s, {_title(name)}", False, limit, found)
+    for name in _SMALL:
+        if (found := _paired(results, name, "Toxiproxy", _cpu_per_request)) is not None:
+            yield Bar(f"CPU per small request over Toxiproxy's, {_title(name)}", False, 1.0, found)
+        if (found := _paired(results, name, "kafka-proxy", _cpu_per_request)) is not None:
+            yield Bar(f"CPU per small request over kafka-proxy's, {_title(name)}", False, 1.0, found)
+    if (found := _paired(results, "one", "HAProxy", _p50, minus=True)) is not None:
+        yield Bar("p50 of a single small request beyond HAProxy's", False, 15, found, "µs")
+    if (found := _paired(results, "metadata", "kafka-proxy", _cpu_per_request)) is not None:
+        yield Bar("CPU of Metadata of 1000 topics over kafka-proxy's", False, 0.1, found)
+    real = {(one.workload, one.target): one for one in results.real}
+    for workload_name in dict.fromkeys(one.workload for one in results.real):
+        mine, peer = real.get((workload_name, ALL_ON.name)), real.get((workload_name, "HAProxy"))
+        if mine is not None and peer is not None and mine.added_us is None:
+            found = mine.ratio / peer.ratio
+            yield Bar(f"throughput over HAProxy's on real Kafka, {workload_name}", True, 0.9, found)
+
+
+def _alone(results: Results) -> Iterator[Bar]:
+    rules = f"{PLAIN.name}+rules"
+    for name in _SMALL:
+        if (found := _paired(results, name, PLAIN.name, _cpu_per_request, mine=rules)) is not None:
+            yield Bar(f"CPU with 1000 rules that don't match over without, {_title(name)}", False, 1.05, found)
+    for held in results.holdings:
+        if held.target == ALL_ON.name:
+            yield Bar("RSS at 100 connections", False, _MOST_RSS_MIB, held.rss_at_100 / _MIB, "MiB")
+            yield Bar("for each idle connection", False, _MOST_IDLE_KIB, held.bytes_per_idle_connection / 1024, "KiB")
+            alive = float(held.idle_connections if held.all_alive else 0)
+            yield Bar("idle connections held, and all answer", True, held.idle_connections, alive, "")
+
+
+def _summit(results: Results) -> Iterator[Bar]:
+    for name in _SMALL:
+        if (found := _paired(results, name, "Kroxylicious", _rate)) is not None:
+            yield Bar(f"throughput over Kroxylicious', {_title(name)}", True, 1.15, found, summit=True)
+        for peer, limit in (("Toxiproxy", 0.8), ("nginx stream", 1.3)):
+            if (found := _paired(results, name, peer, _cpu_per_request)) is not None:
+                title = f"CPU per small request over {peer}'s, {_title(name)}"
+                yield Bar(title, False, limit, found, summit=True)
+    for name in _BULK:
+        if (found := _paired(results, name, "nginx stream", _cpu_per_byte)) is not None:
+            yield Bar(f"CPU per GB over nginx stream's, {_title(name)}", False, 1.15, found, summit=True)
+
+
+def _paired(
+    results: Results, workload: str, peer: str, of: Of, *, mine: str = ALL_ON.name, minus: bool = False
+) -> float | None:
+    """The median over the rounds of notleader's value over (or minus) the peer's in the same round."""
+    theirs = {one.round: one for one in results.samples if one.workload == workload and one.target == peer}
+    pairs = [
+        (of(one), of(theirs[one.round]))
+        for one in results.samples
+        if one.workload == workload and one.target == mine and one.round in theirs
+    ]
+    if not pairs:
+        return None
+    return statistics.median(own - other if minus else own / other for own, other in pairs)
+
+
+def _title(name: str) -> str:
+    found: Workload = next(one for one in WORKLOADS if one.name == name)
+    return found.title
+
+
+def _rate(sample: Sample) -> float:
+    return sample.rate
+
+
+def _cpu_per_request(sample: Sample) -> float:
+    return sample.cpu_s / sample.requests_in_all
+
+
+def _cpu_per_byte(sample: Sample) -> float:
+    return sample.cpu_s / sample.bytes_in_all
+
+
+def _p50(sample: Sample) -> float:
+    return sample.p50_us
