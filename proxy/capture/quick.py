@@ -129,7 +129,12 @@ class Taking:
     def _lane(self, exchange: Exchange) -> tuple[int, int] | None:
         """A Produce of one batch to one partition, like one that was seen before."""
         request, response = exchange.request, exchange.response
-        if type(request) is not bytes or type(response) is not bytes or exchange.outcome != "answered":
+        total = exchange.request_bytes - 4
+        if type(request) is Passing:
+            request = request.head
+        elif type(request) is not bytes or not request.endswith(_END_OF_PRODUCE):
+            return None
+        if type(response) is not bytes or exchange.outcome != "answered":
             return None
         for end in self._lane_ends.get(exchange.api_version, ()):
             lane = self._lanes[exchange.api_version].get(request[8:end])
@@ -150,7 +155,7 @@ class Taking:
             size -= 1
             end += 1
             # Exactly one batch, and behind it nothing but the ends without tagged fields of partition, topic and body.
-            if request[end + size :] != _END_OF_PRODUCE or size < BATCH.size:
+            if end + size + len(_END_OF_PRODUCE) != total or size < BATCH.size:
                 return None
             head = BATCH.unpack_from(request, end)
             if head[3] != 2 or head[1] + 12 != size:
@@ -348,6 +353,8 @@ class Quick(Taking):
         """Let exchanges that begin like this one be read by `_lane` from now on."""
         request, response = exchange.request, exchange.response
         lanes = self._lanes[exchange.api_version]
+        if type(request) is Passing:
+            request = request.head
         if type(request) is not bytes or type(response) is not bytes or len(lanes) >= _MOST_KNOWN:
             return
         if tuple(part[:8]) not in self._templates:

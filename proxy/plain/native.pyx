@@ -492,13 +492,21 @@ cdef class Taking:
         cdef long long size, error
         cdef long long part[5]
         cdef object lane = None, lanes, known, template
-        if type(exchange.request) is not bytes or type(exchange.response) is not bytes:
+        if type(exchange.response) is not bytes or exchange.outcome != ANSWERED:
             return False
-        if exchange.outcome != ANSWERED:
-            return False
-        request, response = exchange.request, exchange.response
-        length = PyBytes_GET_SIZE(request)
-        p = <Bytes>PyBytes_AS_STRING(request)
+        response = exchange.response
+        if type(exchange.request) is bytes:
+            request = exchange.request
+            p = <Bytes>PyBytes_AS_STRING(request)
+            length = PyBytes_GET_SIZE(request)
+            if length < 4 or p[length - 1] or p[length - 2] or p[length - 3]:
+                return False
+        else:
+            request = getattr(exchange.request, "head", None)  # of a Passing
+            if request is None:
+                return False
+            p = <Bytes>PyBytes_AS_STRING(request)
+            length = PyBytes_GET_SIZE(request)
         ends = self._lane_ends.get(exchange.api_version)
         if not ends:
             return False
@@ -523,7 +531,7 @@ cdef class Taking:
         size -= 1
         end += 1
         # Exactly one batch, and behind it nothing but the ends without tagged fields of partition, topic and body.
-        if size < BATCH or end + size + 3 != length or p[length - 1] or p[length - 2] or p[length - 3]:
+        if size < BATCH or end + size + 3 != exchange.request_bytes - 4 or end + BATCH > length:
             return False
         p += end
         if p[16] != 2 or int32_at(p + 8) + 12 != size:

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from faults.base import Connection
+from proxy.capture import passing
 from proxy.capture.quick import Quick
 from proxy.capture.rows import COLUMNS, Level, Row, Rows
 from proxy.capture.schema import batch_of, batch_of_block
@@ -30,7 +31,7 @@ def exchange(
     number: int, api: int, version: int, request: bytes | None, response: bytes | None, **changed: Any
 ) -> Exchange:
     connection = Connection(number % 3, 1, f"broker-{number % 3}", number % 3, f"127.0.0.1:{number % 3}")
-    made = Exchange(connection, number, api, version, number, "c", 1000 + number, len(request or b""), 0)
+    made = Exchange(connection, number, api, version, number, "c", 1000 + number, 4 + len(request or b""), 0)
     made.request, made.response = request, response
     made.outcome = "answered" if response is not None else "no_response"
     made.forwarded_at_us = 1001 + number
@@ -165,6 +166,9 @@ def test_produces_of_one_batch_one_after_the_other(version: int) -> None:
         told = {"responses": [{**topic, "partition_responses": [part]}], "throttle_time_ms": rng.choice((0, 0, 9))}
         request, response = frames(ApiKey.Produce, version, number, asked, told)
         entries.append(exchange(number, ApiKey.Produce, version, request, response))
+        if size > 100_000:
+            entries[-1].request = passing.for_request(ApiKey.Produce, version, request[:5000], len(request))
+            entries[-1].request.feed(request[5000:])
     both.see(entries)
     assert both.taken == len(entries)
     both.agree()
