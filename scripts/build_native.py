@@ -18,12 +18,16 @@ class NativeBuildHook(BuildHookInterface[Any]):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Put the compiled module beside its source; ``NOTLEADER_PURE=1`` leaves it out, a failure does too."""
-        if self.target_name != "wheel" or os.environ.get("NOTLEADER_PURE"):
+        if self.target_name != "wheel":
+            return
+        if os.environ.get("NOTLEADER_PURE"):
+            self.app.display_warning("notleader: without its compiled part, as NOTLEADER_PURE asks")
             return
         try:
             library = _compiled(Path(self.root))
         except (Exception, SystemExit) as error:
-            self.app.display_warning(f"notleader: without its compiled part ({error}); it works the same, slower")
+            why = " ".join(str(error).split())[:200]
+            self.app.display_warning(f"notleader: without its compiled part; it works the same, slower ({why})")
             return
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
@@ -39,7 +43,7 @@ def _compiled(root: Path) -> Path:
     before = os.getcwd()
     os.chdir(root)
     try:
-        extension = Extension("proxy.plain.native", [_SOURCE], extra_compile_args=["-O2"])
+        extension = Extension("proxy.plain.native", [_SOURCE], extra_compile_args=["-O2", "-g0"])
         modules = cythonize([extension], build_dir="build", quiet=True)
         command = build_ext(Distribution({"name": "notleader", "ext_modules": modules}))
         command.inplace = True

@@ -112,7 +112,7 @@ class Image:
         for name in names:
             here, there = source / name.lstrip("/"), root / os.path.join(folder, target).lstrip("/")
             if here.is_dir():
-                ignored = shutil.ignore_patterns("__pycache__") if source == PROJECT else None
+                ignored = shutil.ignore_patterns("__pycache__", "*.so") if source == PROJECT else None
                 shutil.copytree(here, there, symlinks=True, dirs_exist_ok=True, ignore=ignored)
             else:
                 if target.endswith("/"):

@@ -10,6 +10,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from struct import pack
 from typing import Any
@@ -310,6 +311,23 @@ def test_acks_are_found_wherever_it_is_cut(
 def joined(told: Told, way: str) -> bytes:
     """All that went one way."""
     return b"".join(command[1] for step in told[:-3] for command in step[1] if command[0] == way)
+
+
+@pytest.mark.parametrize("version", range(8, 14))
+def test_a_brokers_address_leaves_no_answer_unseen(pure: Callable[[Play], Told], version: int) -> None:
+    """Nor is an answer without one taken apart: the flags tell which way it went."""
+    odds: list[Any] = [{}, LEADER, {"error_message": "no"}, {"error_message": ""}, {"record_errors": [{}]}]
+    script = Play(b"")
+    for topics, partitions, odd, endpoints in product((0, 1, 2, 130), (0, 1, 2, 130), odds, ([], [BROKER])):
+        number = len(script.answers) + 1
+        script.sent += asked(ApiKey.Produce, version, number, produce(version, -1, None, b""))
+        many = {"topics": topics, "partitions": partitions if topics < 130 else 1}
+        script.answers[key(number)] = produced(version, number, **many, partition=odd, endpoints=endpoints)
+    script.steps = [("client", 1 << 20, 0), *(("broker", len(answer), 0) for answer in script.answers.values())]
+    told = compiled(script)
+    assert told == pure(script)
+    assert len(told[-3]) == len(script.answers)
+    assert (b"real" in joined(told, "to_client")) is False
 
 
 @pytest.mark.parametrize("api_key", [ApiKey.Produce, ApiKey.Fetch, ApiKey.Heartbeat, ApiKey.ApiVersions])

@@ -1,0 +1,83 @@
+"""What is compiled: in the wheel where a compiler works, left out, with one line that says so, where none does."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.release.conftest import PROJECT, Release
+
+
+def libraries(wheel: Path) -> list[str]:
+    with zipfile.ZipFile(wheel) as opened:
+        return [name for name in opened.namelist() if name.endswith((".so", ".pyd", ".c"))]
+
+
+def test_the_wheel_is_for_this_python_and_compiled(release: Release, installed: Path, tmp_path: Path) -> None:
+    tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    assert f"-{tag}-{tag}-linux_" in release.wheel.name
+    (library,) = libraries(release.wheel)
+    assert library.startswith("proxy/plain/native.")
+    told = subprocess.run(
+        [str(installed / "python"), "-c", "import proxy.plain as p; print(p.IS_NATIVE, p.Plain.__module__)"],
+        cwd=tmp_path,
+        env={},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout == "True proxy.plain.native\n"
+
+
+def test_the_sdist_has_what_it_is_compiled_from(release: Release) -> None:
+    with tarfile.open(release.sdist) as sdist:
+        names = [name.partition("/")[2] for name in sdist.getnames()]
+    assert {"proxy/plain/native.pyx", "scripts/build_native.py"} <= set(names)
+    assert not [name for name in names if name.endswith((".so", ".c", ".o")) or name.startswith("build/")]
+
+
+@pytest.fixture(scope="module")
+def build_tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python that has what pyproject.toml says a build takes."""
+    folder = tmp_path_factory.mktemp("tools") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    wanted = tomllib.loads((PROJECT / "pyproject.toml").read_text())["build-system"]["requires"]
+    pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin/python"), "install", "-q"]
+    subprocess.run([*pip, *wanted], check=True, timeout=300)
+    return folder / "bin/python"
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [({"CC": "/bin/false"}, "/bin/false"), ({"NOTLEADER_PURE": "1"}, "as NOTLEADER_PURE asks")],
+    ids=["no compiler", "not wanted"],
+)
+def test_without_it_the_wheel_is_for_any_python(
+    release: Release, build_tools: Path, tmp_path: Path, setting: dict[str, str], reason: str
+) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(release.source, source)
+    (source / "proxy/plain/native.cpython-39-of-another-day.so").touch()
+    built = subprocess.run(
+        [str(build_tools), "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist")],
+        cwd=source,
+        env={**os.environ, **setting},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert built.returncode == 0, built.stderr
+    (wheel,) = (tmp_path / "dist").iterdir()
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert libraries(wheel) == []
+    (line,) = [line for line in built.stderr.splitlines() if line.startswith("notleader: ")]
+    assert "without its compiled part" in line
+    assert reason in line
