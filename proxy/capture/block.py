@@ -47,10 +47,11 @@ Template = tuple[Any, ...]
 """topic, topic_id, partition_index, producer_id, producer_epoch, compression, error_code, leader_epoch"""
 
 
-def flat(packed: Packing) -> array[int]:
-    """The numbers as Python's."""
+def flat(*packed: Packing) -> array[int]:
+    """The numbers as Python's, one packing after the other."""
     numbers = array("q")
-    numbers.frombytes(packed)
+    for one in packed:
+        numbers.frombytes(one)
     return numbers
 
 

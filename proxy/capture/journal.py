@@ -33,7 +33,6 @@ from proxy.capture.schema import (
     coded,
     entries_of,
     in_time,
-    joined,
 )
 
 MAGIC: Final = b"notleader journal 2\n"
@@ -80,18 +79,17 @@ class Journal:
 
         Raises OSError, and what `batch_of` raises for what fits no column; then nothing of it stays.
         """
-        new: list[pa.RecordBatch] = []
+        new: list[pa.RecordBatch | None] = [None] * len(ENTRIES)
         head = [0, 0]
+        pieces: list[Any] = [b"", b""]
         if block is not None:
             if block.tables is not self._tables:
                 self._tables = block.tables
                 self._number += 1
                 self._told = [set() for _ in ENTRIES]
             new = entries_of(block, self._told)
-            head = [self._number, block.told]
-        pieces: list[Any] = [b"", b""] if block is None else [block.numbers, block.parts]
-        columns = (*(new or [None] * len(ENTRIES)), batch)
-        pieces += [b"" if one is None or not one.num_rows else one.serialize() for one in columns]
+            head, pieces = [self._number, block.told], [block.numbers, block.parts]
+        pieces += [b"" if one is None else one.serialize() for one in (*new, batch)]
         good = self.size_bytes
         try:
             self._frame([_PIECES.pack(*head, *map(_size, pieces)), *pieces])
@@ -100,8 +98,9 @@ class Journal:
             self._file.seek(good)
             self.size_bytes = good
             raise
-        for told, entries in zip(self._told, new, strict=False):
-            told.update(entries["place"].to_pylist())
+        for told, entries in zip(self._told, new, strict=True):
+            if entries is not None:
+                told.update(entries["place"].to_pylist())
         rows = 0
         if batch is not None:
             rows += batch.num_rows
@@ -210,7 +209,7 @@ class LeftJournal:
         packed = [frame.packed for frame in frames if frame.packed is not None]
         if not packed:
             return rows
-        columns = pa.Table.from_batches([batch_of_packed(joined(packed), self.identity)])
+        columns = pa.Table.from_batches([batch_of_packed(packed, self.identity)])
         if not made:
             return columns
         both = pa.concat_tables([rows, columns]).unify_dictionaries()

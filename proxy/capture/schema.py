@@ -166,6 +166,7 @@ _TEMPLATE = (
     "leader_epoch",
 )
 _VARYING = ("base_sequence", "record_count", "batch_bytes", "base_offset")
+_LONG_LIST = 300
 _TIMES = ("forwarded_at_us", "broker_responded_at_us", "response_at_us")
 
 
@@ -200,71 +201,65 @@ class Packed(NamedTuple):
         return unpacked_bytes(len(self), len(self.parts) // PART_BYTES + self.told)
 
 
-def joined(blocks: Sequence[Packed]) -> Packed:
-    """One of all: they point into the same tables, of which a later one knows more entries."""
-    return Packed(
-        b"".join(block.numbers for block in blocks),
-        b"".join(block.parts for block in blocks),
-        sum(block.told for block in blocks),
-        *blocks[-1][3:],
-    )
-
-
-def entries_of(block: Block, known: Sequence[Set[int]]) -> list[pa.RecordBatch]:
+def entries_of(block: Block, known: Sequence[Set[int]]) -> list[pa.RecordBatch | None]:
     """The entries of its tables that a block points to, of ENTRIES, without those whose places are known.
 
     Raises what `batch_of` raises where they, or the numbers of the parts, don't fit the columns.
     """
     numbers, parts, tables = flat(block.numbers), flat(block.parts), block.tables
-    _varying(parts)
-    new = [
-        [place for place in pc.unique(_column(counted, at, width)).to_pylist() if place not in there]
-        for counted, at, width, there in zip(
-            (numbers, numbers, parts), (0, 1, 0), (NUMBERS, NUMBERS, PART_NUMBERS), known, strict=True
+    _varying(parts, "record_count")  # the one number that is not from the wire but a sum
+    whos, whats, templates = (
+        [place for place in pc.unique(column).to_pylist() if place not in there]
+        for column, there in zip(
+            (_column(numbers, 0, NUMBERS), _column(numbers, 1, NUMBERS), _column(parts, 0, PART_NUMBERS)),
+            known,
+            strict=True,
         )
-    ]
-    whos, whats, templates = new
-    values: tuple[list[tuple[Any, ...]], ...] = (
-        [tables.whos[place] for place in whos],
-        [(*tables.whats[place].values, tables.whats[place].partitions) for place in whats],
-        [tables.templates[place] for place in templates],
     )
     return [
-        pa.RecordBatch.from_arrays(
-            [
-                pa.array(column, field.type)
-                for column, field in zip(
-                    (places, *(zip(*rows, strict=True) if rows else [()] * (len(kind) - 1))), kind, strict=True
-                )
-            ],
-            schema=kind,
-        )
-        for kind, places, rows in zip(ENTRIES, new, values, strict=True)
+        _entries(WHOS, whos, [tables.whos[place] for place in whos]),
+        _entries(WHATS, whats, [(*tables.whats[place].values, tables.whats[place].partitions) for place in whats]),
+        _entries(TEMPLATES, templates, [tables.templates[place] for place in templates]),
     ]
+
+
+def _entries(kind: pa.Schema, places: list[int], rows: list[tuple[Any, ...]]) -> pa.RecordBatch | None:
+    if not rows:
+        return None
+    columns = (places, *zip(*rows, strict=True))
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, kind, strict=True)], schema=kind
+    )
 
 
 def batch_of_block(block: Block, run_id: str, proxy_id: str, seed: int) -> pa.RecordBatch:
     """The same as ``batch_of(list(block.rows(…)))``, column by column. Raises what that raises."""
-    entries = [pa.Table.from_batches([found]) for found in entries_of(block, (set(),) * 3)]
-    return batch_of_packed(Packed(block.numbers, block.parts, block.told, 0, entries), (run_id, proxy_id, seed))
+    entries = [
+        pa.Table.from_batches([] if found is None else [found], kind)
+        for found, kind in zip(entries_of(block, (set(),) * 3), ENTRIES, strict=True)
+    ]
+    return batch_of_packed([Packed(block.numbers, block.parts, block.told, 0, entries)], (run_id, proxy_id, seed))
 
 
-def batch_of_packed(packed: Packed, identity: Identity) -> pa.RecordBatch:
-    """The rows of exchanges that are still numbers, with the columns of CODED."""
-    rows = len(packed)
-    counted = flat(packed.numbers)
+def batch_of_packed(blocks: Sequence[Packed], identity: Identity) -> pa.RecordBatch:
+    """The rows of exchanges that are still numbers, with the columns of CODED.
+
+    They point into the same tables, of which a later one knows more entries.
+    """
+    rows = sum(map(len, blocks))
+    counted = flat(*(block.numbers for block in blocks))
     numbers = [_column(counted, place, NUMBERS) for place in range(NUMBERS)]
     run_id, proxy_id, seed = identity
     # Repeating an empty list would cost more than all other columns together.
     zeros = pa.repeat(pa.scalar(0, pa.int32()), rows + 1)
     none = pa.ListArray.from_arrays(zeros, pa.array([], pa.string()))
     columns: dict[str, pa.Array] = {
-        name: pa.DictionaryArray.from_arrays(zeros[:rows], pa.array([value]))
+        name: pa.DictionaryArray.from_arrays(zeros[:rows], pa.array([value]), safe=False)
         for name, value in (("run_id", run_id), ("proxy_id", proxy_id), ("event", "exchange"))
     }
     columns["seed"] = pa.repeat(pa.scalar(seed, pa.int64()), rows)
     columns["fault_names"] = columns["fault_kinds"] = none
-    whos, whats, templates = packed.entries
+    whos, whats, templates = blocks[-1].entries
     columns |= _spread(_WHO, *_used(numbers[0], whos))
     used, places = _used(numbers[1], whats)
     columns |= _spread(WHAT, used, places)
@@ -274,7 +269,8 @@ def batch_of_packed(packed: Packed, identity: Identity) -> pa.RecordBatch:
     for name, column in zip(_TIMES, numbers[5:8], strict=True):
         columns[name] = _without(column, 0)
     columns["request_bytes"], columns["response_bytes"] = numbers[8:10]
-    columns["partitions"] = _partitions(_parts(packed.parts, templates), numbers[10], places, used["partitions"])
+    parts = _parts(flat(*(block.parts for block in blocks)), templates)
+    columns["partitions"] = _partitions(parts, numbers[10], places, used["partitions"])
     return pa.RecordBatch.from_arrays(
         [columns[field.name] if field.name in columns else pa.nulls(rows, field.type) for field in CODED],
         schema=CODED,
@@ -302,7 +298,7 @@ def _spread(names: Sequence[str], entries: pa.Table, places: pa.Array) -> dict[s
         if values.null_count == len(values):
             spread[name] = pa.nulls(len(places), _coded(value.type))
         elif pa.types.is_string(value.type):
-            spread[name] = pa.DictionaryArray.from_arrays(values.indices.take(places), value)
+            spread[name] = pa.DictionaryArray.from_arrays(values.indices.take(places), value, safe=False)
         elif len(value) == 1 and not values.null_count:
             spread[name] = pa.repeat(value[0], len(places))
         else:
@@ -321,7 +317,7 @@ def _partitions(own: pa.Array | None, counts: pa.Array, whats: pa.Array, told: p
     kind = CODED.field("partitions").type
     shapes = told.combine_chunks().cast(kind)
     if own is None:
-        return pa.nulls(len(counts), kind) if shapes.null_count == len(shapes) else shapes.take(whats)
+        return pa.nulls(len(counts), kind) if shapes.null_count == len(shapes) else _repeated(shapes, whats)
     ends = pc.cumulative_sum(pc.max_element_wise(counts, 0)).cast(pa.int32())
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
     lists = pa.ListArray.from_arrays(offsets, own, type=kind, mask=pc.less_equal(counts, 0))
@@ -330,15 +326,22 @@ def _partitions(own: pa.Array | None, counts: pa.Array, whats: pa.Array, told: p
     # Shapes first, then the rows' own: each row points to one of them.
     both = pa.concat_arrays([shapes, lists])
     here = pc.add(pa.array(range(len(counts)), pa.int32()), len(shapes))
-    return both.take(pc.if_else(pc.equal(counts, ALL_TOLD), whats, here))
+    return _repeated(both, pc.if_else(pc.equal(counts, ALL_TOLD), whats, here))
 
 
-def _parts(packed: Packing, templates: pa.Table) -> pa.Array | None:
-    if not packed:
+def _repeated(lists: pa.Array, places: pa.Array) -> pa.Array:
+    """``lists.take(places)``; long ones are copied as wholes, at a third of the price."""
+    told = pc.sum(lists.value_lengths().take(places)).as_py() or 0
+    if told < _LONG_LIST * len(places):
+        return lists.take(places)
+    return pa.concat_arrays([lists[place : place + 1] for place in places.to_pylist()])
+
+
+def _parts(counted: array[int], templates: pa.Table) -> pa.Array | None:
+    if not counted:
         return None
-    counted = flat(packed)
     used, places = _used(_column(counted, 0, PART_NUMBERS), templates)
-    columns = _spread(_TEMPLATE, used, places) | _varying(counted)
+    columns = _spread(_TEMPLATE, used, places) | {name: _varying(counted, name) for name in _VARYING}
     kind = _coded(PARTITION)
     return pa.StructArray.from_arrays(
         [columns[field.name] if field.name in columns else pa.nulls(len(places), field.type) for field in kind],
@@ -346,12 +349,10 @@ def _parts(packed: Packing, templates: pa.Table) -> pa.Array | None:
     )
 
 
-def _varying(parts: array[int]) -> dict[str, pa.Array]:
-    """The columns of partitions that are numbers of each. Raises ArrowException where one doesn't fit."""
-    return {
-        name: _without(_column(parts, place, PART_NUMBERS), NONE).cast(PARTITION.field(name).type)
-        for place, name in enumerate(_VARYING, 1)
-    }
+def _varying(parts: array[int], name: str) -> pa.Array:
+    """A column of partitions that is a number of each. Raises ArrowException where one doesn't fit."""
+    column = _column(parts, 1 + _VARYING.index(name), PART_NUMBERS)
+    return _without(column, NONE).cast(PARTITION.field(name).type)
 
 
 def in_time(table: pa.Table) -> pa.Table:
