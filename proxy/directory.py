@@ -128,7 +128,11 @@ class Directory:
         broker_ports: list[int] | None,
         accept: Callable[[Listener], None],
         opened: Callable[[int | None, str, int, Callable[[Listener], None]], Listener] = Listener,
+        *,
+        spared_port: int | None = None,
     ) -> None:
+        """``spared_port`` is somebody else's, who will want it later: no broker gets it unless it is asked for."""
+        self._spared_port = spared_port
         self._host = listen.host
         self._accept = accept
         self._opened = opened
@@ -188,6 +192,8 @@ class Directory:
             return port
         assert self._next_port is not None
         port = self._next_port
+        if port and port == self._spared_port:
+            port += 1
         if port:
             self._next_port = port + 1 if port < 65535 else 0
         return port

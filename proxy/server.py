@@ -85,7 +85,10 @@ class Proxy:
         return Plan(seed=self.settings.seed, faults=self.settings.parsed_faults())
 
     def _make_directory(self) -> Directory:
-        return Directory(self.settings.listen, self.settings.broker_ports, self._serve)
+        admin = self.settings.admin
+        return Directory(
+            self.settings.listen, self.settings.broker_ports, self._serve, spared_port=admin and admin.port
+        )
 
     # ---- embedded in a program or a test --------------------------------------------------------
 

@@ -182,7 +182,14 @@ class ControlPlane(Proxy):
 
     def _make_directory(self) -> Directory:
         opened = partial(SharedListener, workers=self.settings.workers)
-        return Directory(self.settings.listen, self.settings.broker_ports, self._serve, opened)
+        admin = self.settings.admin
+        return Directory(
+            self.settings.listen,
+            self.settings.broker_ports,
+            self._serve,
+            opened,
+            spared_port=admin and admin.port,
+        )
 
     # ---- start and stop -------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import pytest
 
 from proxy.config import Endpoint
 from proxy.directory import Directory, Fate, Listener
+from proxy.lab.ports import free_ports
 
 
 @pytest.fixture
@@ -87,3 +88,14 @@ async def test_a_taken_port_is_an_error_at_start_and_passed_over_later(directory
     other = Directory(Endpoint("127.0.0.1", 0), [taken], lambda listener: None)
     assert other.endpoint(1, "real", 9092).listen_port != taken
     other.close()
+
+
+async def test_no_broker_gets_the_port_of_the_http_api_unless_it_is_asked_for() -> None:
+    bootstrap, admin, after = free_ports(3)
+    for ports, wanted in ((None, after), ([admin], admin)):
+        directory = Directory(Endpoint("127.0.0.1", bootstrap), ports, lambda listener: None, spared_port=admin)
+        directory.open_bootstrap(bootstrap)
+        try:
+            assert directory.endpoint(1, "real", 9092).listen_port == wanted
+        finally:
+            directory.close()
