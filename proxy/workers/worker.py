@@ -85,7 +85,7 @@ class Worker(Proxy):
         loop = asyncio.get_running_loop()
         transport, _ = await loop.create_unix_connection(asyncio.Protocol, sock=news)
         self._news = transport
-        logging.basicConfig(level=self._log_level, handlers=[_LogOfAll(self._tell)], force=True)
+        logging.basicConfig(level=self._log_level, format="%(message)s", handlers=[_LogOfAll(self._tell)], force=True)
         self._orders.setblocking(False)
         loop.add_reader(self._orders.fileno(), self._take_orders)
         self._spawn(sample_loop_lag(self.counters))

@@ -93,6 +93,7 @@ async def until_open(proxy: Proxy, dial: Dial) -> None:
 async def test_refuse_lets_open_connections_live(kafka: KafkaCluster, proxy_for: ProxyFor, dial: Dial) -> None:
     async with proxy_for(kafka.bootstrap) as proxy:
         client = await dial(proxy)
+        assert await client.ask()  # before that it may still lie in the kernel's queue, which goes with the listener
         await add(proxy, name="shut", kind="refuse", match={"listener": "bootstrap"})
         with pytest.raises(ConnectionRefusedError):
             await dial(proxy)
