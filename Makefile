@@ -68,4 +68,5 @@ $(INSTALLED): pyproject.toml scripts/setup.sh scripts/build_native.py proxy/plai
 
 clean:
 	rm -rf $(VENV) build dist notleader-demo out capture .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -f proxy/plain/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

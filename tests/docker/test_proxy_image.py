@@ -137,6 +137,15 @@ def test_nothing_can_be_written_or_installed(proxy_image: Image) -> None:
     assert len(json.loads(out)) > 20
 
 
+def test_the_image_has_the_compiled_path_and_no_compiler(proxy_image: Image) -> None:
+    asked = "import proxy.plain as p; print(p.IS_NATIVE, p.native.__file__)"
+    code, out, err = proxy_image.run(["python", "-c", asked])
+    assert code == 0, err
+    assert out.startswith("True /opt/notleader/")
+    packages = [rest for _, rest in proxy_image.stage.steps if "apt-get" in rest]
+    assert not packages, "what is installed there is what runs"
+
+
 def test_the_image_lists_what_is_in_it(proxy_image: Image) -> None:
     bill = json.loads(proxy_image.path("/opt/notleader/sbom.cdx.json").read_text())
     assert bill["bomFormat"] == "CycloneDX"

@@ -22,7 +22,8 @@ def test_it_is_compiled_here() -> None:
     """Else every other test would be one of the slow form, and none of what is shipped."""
     if find_spec("proxy.plain.native") is None:
         pytest.fail(
-            "proxy.plain.native is not compiled for this Python: `make` compiles it (apt-get install gcc python3-dev)",
+            "proxy.plain.native is not compiled for this Python: .venv/bin/pip install --no-deps -e . "
+            "does it, given a compiler (apt-get install gcc python3-dev)",
             pytrace=False,
         )
 
@@ -42,7 +43,7 @@ def test_the_environment_chooses(env: dict[str, str], native: bool) -> None:
 
 
 @pytest.mark.parametrize(("env", "word"), [(PURE, "pure Python"), (COMPILED, "compiled")], ids=["pure", "compiled"])
-def test_a_proxy_says_so_first(env: dict[str, str], word: str) -> None:
+def test_a_proxy_says_so(env: dict[str, str], word: str) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "proxy", "run", "--kafka", "127.0.0.1:1", "--listen", "127.0.0.1:0"],
         cwd=PROJECT,
