@@ -101,6 +101,7 @@ class Journal:
         for told, entries in zip(self._told, new, strict=True):
             if entries is not None:
                 told.update(entries["place"].to_pylist())
+                self.unpacked_bytes += entries.nbytes
         rows = 0
         if batch is not None:
             rows += batch.num_rows

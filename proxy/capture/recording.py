@@ -192,6 +192,7 @@ class Recording:
         if self._journal is None:
             self._journal = self._open()
             self._segment_due = self._clock() + self._limits.rotate_s
+            self._tidy_due = self._give_back_due  # what opening it touched, those that follow don't need
         try:
             rows = self._journal.append(batch, block)
         except (pa.ArrowException, UnicodeError, OverflowError):

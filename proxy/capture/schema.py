@@ -166,6 +166,8 @@ _TEMPLATE = (
     "leader_epoch",
 )
 _VARYING = ("base_sequence", "record_count", "batch_bytes", "base_offset")
+_RECORD_COUNT = 1 + _VARYING.index("record_count")
+_MOST_RECORDS = (1 << 31) - 1
 _LONG_LIST = 300
 _TIMES = ("forwarded_at_us", "broker_responded_at_us", "response_at_us")
 
@@ -207,14 +209,14 @@ def entries_of(block: Block, known: Sequence[Set[int]]) -> list[pa.RecordBatch |
     Raises what `batch_of` raises where they, or the numbers of the parts, don't fit the columns.
     """
     numbers, parts, tables = flat(block.numbers), flat(block.parts), block.tables
-    _varying(parts, "record_count")  # the one number that is not from the wire but a sum
+    # Without Arrow, whose code would come into memory with every flush: most have nothing new.
+    counts = set(parts[_RECORD_COUNT::PART_NUMBERS]) - {NONE}
+    if counts and (max(counts) > _MOST_RECORDS or min(counts) < -_MOST_RECORDS):
+        # Alone among the numbers it is not from the wire but a sum.
+        raise OverflowError("more records than the column can hold")
     whos, whats, templates = (
-        [place for place in pc.unique(column).to_pylist() if place not in there]
-        for column, there in zip(
-            (_column(numbers, 0, NUMBERS), _column(numbers, 1, NUMBERS), _column(parts, 0, PART_NUMBERS)),
-            known,
-            strict=True,
-        )
+        [place for place in set(places) if place not in there]
+        for places, there in zip((numbers[0::NUMBERS], numbers[1::NUMBERS], parts[0::PART_NUMBERS]), known, strict=True)
     )
     return [
         _entries(WHOS, whos, [tables.whos[place] for place in whos]),
@@ -341,18 +343,15 @@ def _parts(counted: array[int], templates: pa.Table) -> pa.Array | None:
     if not counted:
         return None
     used, places = _used(_column(counted, 0, PART_NUMBERS), templates)
-    columns = _spread(_TEMPLATE, used, places) | {name: _varying(counted, name) for name in _VARYING}
+    columns = _spread(_TEMPLATE, used, places)
+    for place, name in enumerate(_VARYING, 1):
+        column = _column(counted, place, PART_NUMBERS)
+        columns[name] = _without(column, NONE).cast(PARTITION.field(name).type)
     kind = _coded(PARTITION)
     return pa.StructArray.from_arrays(
         [columns[field.name] if field.name in columns else pa.nulls(len(places), field.type) for field in kind],
         fields=list(kind),
     )
-
-
-def _varying(parts: array[int], name: str) -> pa.Array:
-    """A column of partitions that is a number of each. Raises ArrowException where one doesn't fit."""
-    column = _column(parts, 1 + _VARYING.index(name), PART_NUMBERS)
-    return _without(column, NONE).cast(PARTITION.field(name).type)
 
 
 def in_time(table: pa.Table) -> pa.Table:

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from spark_analysis.io import InputError, check_paths, read_captures, size_bytes
 from spark_analysis.schemas import EXCHANGE, SchemaError
+from tests.proxy.capture.test_segment import recorded
 
 from .synthetic import EXCHANGE as WRITTEN
 from .synthetic import Story
@@ -66,3 +67,14 @@ def test_another_type_or_a_missing_column_is_one_clear_line(spark: SparkSession,
         read_captures(spark, [str(tmp_path)])
     pq.write_table(table.drop_columns(["seed", "detail"]), tmp_path / "a.parquet")
     assert read_captures(spark, [str(tmp_path)]).first().seed is None
+
+
+@pytest.mark.spark
+def test_a_segment_of_the_recorder_reads_as_its_rows_written_plainly(spark: SparkSession, tmp_path: Path) -> None:
+    segment = recorded(tmp_path / "capture")
+    table = pq.ParquetFile(segment).read()
+    pq.write_table(table, tmp_path / "plain.parquet")
+    ours, theirs = (spark.read.parquet(str(path)) for path in (segment, tmp_path / "plain.parquet"))
+    assert ours.schema == theirs.schema
+    assert ours.collect() == theirs.collect()
+    assert read_captures(spark, [str(tmp_path / "capture")]).count() == table.num_rows
