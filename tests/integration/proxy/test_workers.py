@@ -119,7 +119,8 @@ def error(**more: Any) -> dict[str, Any]:
 REFUSED = int(ErrorCode.BROKER_NOT_AVAILABLE)
 
 
-async def test_counters_hold_across_workers(kafka: KafkaCluster, topic: str) -> None:
+async def test_counters_hold_across_workers(kafka: KafkaCluster, topic: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "notleader")
     async with two_workers(kafka) as proxy, crowd_of(proxy) as crowd:
         assert await crowd.errors(topic) == {0: 40}
         await proxy.gather(connections=True)
@@ -130,6 +131,7 @@ async def test_counters_hold_across_workers(kafka: KafkaCluster, topic: str) -> 
         assert await crowd.errors(topic) == {0: 33, REFUSED: 7}
         assert proxy.plan.get("e").hits == 7
         assert await crowd.errors(topic) == {0: 40}, "exhausted for everybody"
+        assert any(said.startswith("fault e (error) struck for the first time") for said in caplog.messages)
         proxy.remove_fault("e")
 
         crowd.add(**error(trigger={"every": 3, "skip": 2, "times": "forever"}))
