@@ -167,6 +167,10 @@ cdef class Plain:
                 if exchange.flags & KEEP_REQUEST:
                     exchange.request = appended(exchange.request, part(data, 0, position, end))
             if not self._request_left:
+                if self._request_open is not None:
+                    exchange = self._request_open
+                    if not exchange.awaits_broker and exchange.outcome == NO_RESPONSE:
+                        self._record(exchange)
                 self._request_open = None
         while end - position >= HEAD:
             available = end - position
@@ -234,7 +238,7 @@ cdef class Plain:
             if acks:
                 exchange.awaits_broker = True
                 self._queue.append(exchange)
-            else:
+            elif total <= available:
                 # The broker never answers; queueing this would pair every later answer wrongly.
                 self._record(exchange)
             position += total

@@ -127,6 +127,8 @@ class Conversation(Plain):
         self._closed = True
         if self._response_open is not None:
             self._commands.record(self._response_open)
+        if self._request_open is not None and wants_no_answer(self._request_open):
+            self._commands.record(self._request_open)
         for exchange in self._inflight:
             if exchange.is_copy:
                 continue
@@ -138,6 +140,11 @@ class Conversation(Plain):
             self._commands.reset(reason)
         else:
             self._commands.close(reason)
+
+
+def wants_no_answer(exchange: Exchange) -> bool:
+    """Whether this request, passed on at least in part, is one with acks=0."""
+    return not exchange.awaits_broker and exchange.outcome == "no_response"
 
 
 def names_of(exchange: Exchange) -> str:

@@ -31,6 +31,7 @@ from proxy.plain.flags import (
 )
 from proxy.plain.pure import HIGHEST_API_KEY, SMALL
 from proxy.session.answers import Answers
+from proxy.session.conversation import wants_no_answer
 from proxy.wire.errors import WireError
 from proxy.wire.names import ApiKey
 from proxy.wire.view import Request
@@ -65,6 +66,8 @@ class Requests(Answers):
             if exchange is not None and exchange.flags & KEEP_REQUEST:
                 _keep(exchange, data if position == end else data[:position])
             if not self._request_left:
+                if exchange is not None and wants_no_answer(exchange):
+                    self._commands.record(exchange)
                 self._request_open = None
         try:
             while position < end:
@@ -155,7 +158,7 @@ class Requests(Answers):
                 if expects:
                     exchange.awaits_broker = True
                     inflight.append(exchange)
-                else:
+                elif total <= available:
                     # acks=0: the broker never answers; queueing this would pair every later answer wrongly.
                     self._commands.record(exchange)
                 position += total

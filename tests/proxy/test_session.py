@@ -97,6 +97,23 @@ def test_acks_0_never_waits_for_an_answer() -> None:
     ]
 
 
+def test_acks_0_is_recorded_once_and_as_a_whole() -> None:
+    talk = Conversation(level=Level.RECORD)
+    whole = produce(1, acks=0, size=50_000)
+    talk.client(whole[:20_000])
+    assert not talk.exchanges
+    talk.client(whole[20_000:] + heartbeat(2))
+    (exchange,) = talk.exchanges
+    assert isinstance(exchange.request, list)
+    assert b"".join(exchange.request) == whole[4:]
+
+    talk = Conversation(level=Level.RECORD)
+    talk.client(whole[:20_000])
+    talk.session.gone(talk.now_us, "gone")
+    assert talk.commands() == [("close", "gone")]
+    assert [(exchange.correlation_id, exchange.outcome) for exchange in talk.exchanges] == [(1, "no_response")]
+
+
 def test_broker_addresses_are_rewritten_and_nothing_else() -> None:
     talk = Conversation()
     talk.client(request(ApiKey.Metadata, 4, 1))
