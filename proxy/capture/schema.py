@@ -208,21 +208,27 @@ def entries_of(block: Block, known: Sequence[Set[int]]) -> list[pa.RecordBatch |
 
     Raises what `batch_of` raises where they, or the numbers of the parts, don't fit the columns.
     """
-    numbers, parts, tables = flat(block.numbers), flat(block.parts), block.tables
     # Without Arrow, whose code would come into memory with every flush: most have nothing new.
-    counts = set(parts[_RECORD_COUNT::PART_NUMBERS]) - {NONE}
+    counts = set(flat(block.parts)[_RECORD_COUNT::PART_NUMBERS]) - {NONE}
     if counts and (max(counts) > _MOST_RECORDS or min(counts) < -_MOST_RECORDS):
         # Alone among the numbers it is not from the wire but a sum.
         raise OverflowError("more records than the column can hold")
-    whos, whats, templates = (
-        [place for place in set(places) if place not in there]
-        for places, there in zip((numbers[0::NUMBERS], numbers[1::NUMBERS], parts[0::PART_NUMBERS]), known, strict=True)
-    )
+    tables = block.tables
+    whos = _new(block.numbers, 0, NUMBERS, tables.whos, known[0])
+    whats = _new(block.numbers, 1, NUMBERS, tables.whats, known[1])
+    templates = _new(block.parts, 0, PART_NUMBERS, tables.templates, known[2])
     return [
         _entries(WHOS, whos, [tables.whos[place] for place in whos]),
         _entries(WHATS, whats, [(*tables.whats[place].values, tables.whats[place].partitions) for place in whats]),
         _entries(TEMPLATES, templates, [tables.templates[place] for place in templates]),
     ]
+
+
+def _new(packed: Packing, at: int, width: int, table: Sequence[Any], known: Set[int]) -> list[int]:
+    """The places in a table that these numbers point to and that are not known."""
+    if len(known) == len(table):
+        return []
+    return [place for place in set(flat(packed)[at::width]) if place not in known]
 
 
 def _entries(kind: pa.Schema, places: list[int], rows: list[tuple[Any, ...]]) -> pa.RecordBatch | None:
