@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from array import array
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -255,8 +255,7 @@ def batch_of_packed(blocks: Sequence[Packed], identity: Identity) -> pa.RecordBa
     They point into the same tables, of which a later one knows more entries.
     """
     rows = sum(map(len, blocks))
-    counted = flat(*(block.numbers for block in blocks))
-    numbers = [_column(counted, place, NUMBERS) for place in range(NUMBERS)]
+    numbers = _columns((block.numbers for block in blocks), NUMBERS)
     run_id, proxy_id, seed = identity
     # Repeating an empty list would cost more than all other columns together.
     zeros = pa.repeat(pa.scalar(0, pa.int32()), rows + 1)
@@ -277,7 +276,7 @@ def batch_of_packed(blocks: Sequence[Packed], identity: Identity) -> pa.RecordBa
     for name, column in zip(_TIMES, numbers[5:8], strict=True):
         columns[name] = _without(column, 0)
     columns["request_bytes"], columns["response_bytes"] = numbers[8:10]
-    parts = _parts(flat(*(block.parts for block in blocks)), templates)
+    parts = _parts(_columns((block.parts for block in blocks), PART_NUMBERS), templates)
     columns["partitions"] = _partitions(parts, numbers[10], places, used["partitions"])
     return pa.RecordBatch.from_arrays(
         [columns[field.name] if field.name in columns else pa.nulls(rows, field.type) for field in CODED],
@@ -285,9 +284,14 @@ def batch_of_packed(blocks: Sequence[Packed], identity: Identity) -> pa.RecordBa
     )
 
 
-def _column(numbers: array[int], place: int, width: int) -> pa.Array:
-    column = numbers[place::width]
-    return pa.Array.from_buffers(pa.int64(), len(column), [None, pa.py_buffer(column)])
+def _columns(packings: Iterable[Packing], width: int) -> list[pa.Array]:
+    columns = [array("q") for _ in range(width)]
+    for packed in packings:
+        counted = flat(packed)
+        for place, column in enumerate(columns):
+            column.extend(counted[place::width])
+        time.sleep(0)  # as in batch_of
+    return [pa.Array.from_buffers(pa.int64(), len(column), [None, pa.py_buffer(column)]) for column in columns]
 
 
 def _used(places: pa.Array, entries: pa.Table) -> tuple[pa.Table, pa.Array]:
@@ -345,13 +349,12 @@ def _repeated(lists: pa.Array, places: pa.Array) -> pa.Array:
     return pa.concat_arrays([lists[place : place + 1] for place in places.to_pylist()])
 
 
-def _parts(counted: array[int], templates: pa.Table) -> pa.Array | None:
-    if not counted:
+def _parts(numbers: list[pa.Array], templates: pa.Table) -> pa.Array | None:
+    if not len(numbers[0]):
         return None
-    used, places = _used(_column(counted, 0, PART_NUMBERS), templates)
+    used, places = _used(numbers[0], templates)
     columns = _spread(_TEMPLATE, used, places)
-    for place, name in enumerate(_VARYING, 1):
-        column = _column(counted, place, PART_NUMBERS)
+    for name, column in zip(_VARYING, numbers[1:], strict=True):
         columns[name] = _without(column, NONE).cast(PARTITION.field(name).type)
     kind = _coded(PARTITION)
     return pa.StructArray.from_arrays(
