@@ -47,11 +47,10 @@ Template = tuple[Any, ...]
 """topic, topic_id, partition_index, producer_id, producer_epoch, compression, error_code, leader_epoch"""
 
 
-def flat(*packed: Packing) -> array[int]:
-    """The numbers as Python's, one packing after the other."""
+def flat(packed: Packing) -> array[int]:
+    """The numbers as Python's."""
     numbers = array("q")
-    for one in packed:
-        numbers.frombytes(one)
+    numbers.frombytes(packed)
     return numbers
 
 

@@ -213,8 +213,6 @@ class LeftJournal:
         columns = pa.Table.from_batches([batch_of_packed(packed, self.identity)])
         if not made:
             return columns
-        both = pa.concat_tables([rows, columns]).unify_dictionaries()
-        rows, columns = both[: len(rows)], both[len(rows) :]
         ordered = []
         for batch, block in frames:
             first, rows = _split(rows, batch)

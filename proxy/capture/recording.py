@@ -192,7 +192,8 @@ class Recording:
         if self._journal is None:
             self._journal = self._open()
             self._segment_due = self._clock() + self._limits.rotate_s
-            self._tidy_due = self._give_back_due  # what opening it touched, those that follow don't need
+            # What opening it touched, the flushes that follow don't need.
+            self._tidy_due = max(self._give_back_due, self._clock() + self._limits.flush_s)
         try:
             rows = self._journal.append(batch, block)
         except (pa.ArrowException, UnicodeError, OverflowError):
@@ -299,6 +300,7 @@ class Recording:
     def _is_there(self) -> None:
         self.segments += 1
         if self._clock() >= self._give_back_due:
+            self._give_back_due = self._clock() + _GIVE_BACK_S
             self._tidy()
         else:
             self._tidy_due = self._give_back_due
@@ -306,7 +308,6 @@ class Recording:
     def _tidy(self) -> None:
         """Writing Parquet touches tens of MiB of Arrow, now and then; who rests must not keep them."""
         self._tidy_due = None
-        self._give_back_due = self._clock() + _GIVE_BACK_S
         pa.default_memory_pool().release_unused()
         give_back()
 

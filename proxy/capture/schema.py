@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from array import array
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -208,21 +208,27 @@ def entries_of(block: Block, known: Sequence[Set[int]]) -> list[pa.RecordBatch |
 
     Raises what `batch_of` raises where they, or the numbers of the parts, don't fit the columns.
     """
-    numbers, parts, tables = flat(block.numbers), flat(block.parts), block.tables
     # Without Arrow, whose code would come into memory with every flush: most have nothing new.
-    counts = set(parts[_RECORD_COUNT::PART_NUMBERS]) - {NONE}
+    counts = set(flat(block.parts)[_RECORD_COUNT::PART_NUMBERS]) - {NONE}
     if counts and (max(counts) > _MOST_RECORDS or min(counts) < -_MOST_RECORDS):
         # Alone among the numbers it is not from the wire but a sum.
         raise OverflowError("more records than the column can hold")
-    whos, whats, templates = (
-        [place for place in set(places) if place not in there]
-        for places, there in zip((numbers[0::NUMBERS], numbers[1::NUMBERS], parts[0::PART_NUMBERS]), known, strict=True)
-    )
+    tables = block.tables
+    whos = _new(block.numbers, 0, NUMBERS, tables.whos, known[0])
+    whats = _new(block.numbers, 1, NUMBERS, tables.whats, known[1])
+    templates = _new(block.parts, 0, PART_NUMBERS, tables.templates, known[2])
     return [
         _entries(WHOS, whos, [tables.whos[place] for place in whos]),
         _entries(WHATS, whats, [(*tables.whats[place].values, tables.whats[place].partitions) for place in whats]),
         _entries(TEMPLATES, templates, [tables.templates[place] for place in templates]),
     ]
+
+
+def _new(packed: Packing, at: int, width: int, table: Sequence[Any], known: Set[int]) -> list[int]:
+    """The places in a table that these numbers point to and that are not known."""
+    if len(known) == len(table):
+        return []
+    return [place for place in set(flat(packed)[at::width]) if place not in known]
 
 
 def _entries(kind: pa.Schema, places: list[int], rows: list[tuple[Any, ...]]) -> pa.RecordBatch | None:
@@ -249,8 +255,7 @@ def batch_of_packed(blocks: Sequence[Packed], identity: Identity) -> pa.RecordBa
     They point into the same tables, of which a later one knows more entries.
     """
     rows = sum(map(len, blocks))
-    counted = flat(*(block.numbers for block in blocks))
-    numbers = [_column(counted, place, NUMBERS) for place in range(NUMBERS)]
+    numbers = _columns((block.numbers for block in blocks), NUMBERS)
     run_id, proxy_id, seed = identity
     # Repeating an empty list would cost more than all other columns together.
     zeros = pa.repeat(pa.scalar(0, pa.int32()), rows + 1)
@@ -271,7 +276,7 @@ def batch_of_packed(blocks: Sequence[Packed], identity: Identity) -> pa.RecordBa
     for name, column in zip(_TIMES, numbers[5:8], strict=True):
         columns[name] = _without(column, 0)
     columns["request_bytes"], columns["response_bytes"] = numbers[8:10]
-    parts = _parts(flat(*(block.parts for block in blocks)), templates)
+    parts = _parts(_columns((block.parts for block in blocks), PART_NUMBERS), templates)
     columns["partitions"] = _partitions(parts, numbers[10], places, used["partitions"])
     return pa.RecordBatch.from_arrays(
         [columns[field.name] if field.name in columns else pa.nulls(rows, field.type) for field in CODED],
@@ -279,9 +284,14 @@ def batch_of_packed(blocks: Sequence[Packed], identity: Identity) -> pa.RecordBa
     )
 
 
-def _column(numbers: array[int], place: int, width: int) -> pa.Array:
-    column = numbers[place::width]
-    return pa.Array.from_buffers(pa.int64(), len(column), [None, pa.py_buffer(column)])
+def _columns(packings: Iterable[Packing], width: int) -> list[pa.Array]:
+    columns = [array("q") for _ in range(width)]
+    for packed in packings:
+        counted = flat(packed)
+        for place, column in enumerate(columns):
+            column.extend(counted[place::width])
+        time.sleep(0)  # as in batch_of
+    return [pa.Array.from_buffers(pa.int64(), len(column), [None, pa.py_buffer(column)]) for column in columns]
 
 
 def _used(places: pa.Array, entries: pa.Table) -> tuple[pa.Table, pa.Array]:
@@ -339,13 +349,12 @@ def _repeated(lists: pa.Array, places: pa.Array) -> pa.Array:
     return pa.concat_arrays([lists[place : place + 1] for place in places.to_pylist()])
 
 
-def _parts(counted: array[int], templates: pa.Table) -> pa.Array | None:
-    if not counted:
+def _parts(numbers: list[pa.Array], templates: pa.Table) -> pa.Array | None:
+    if not len(numbers[0]):
         return None
-    used, places = _used(_column(counted, 0, PART_NUMBERS), templates)
+    used, places = _used(numbers[0], templates)
     columns = _spread(_TEMPLATE, used, places)
-    for place, name in enumerate(_VARYING, 1):
-        column = _column(counted, place, PART_NUMBERS)
+    for name, column in zip(_VARYING, numbers[1:], strict=True):
         columns[name] = _without(column, NONE).cast(PARTITION.field(name).type)
     kind = _coded(PARTITION)
     return pa.StructArray.from_arrays(
@@ -356,8 +365,9 @@ def _parts(counted: array[int], templates: pa.Table) -> pa.Array | None:
 
 def in_time(table: pa.Table) -> pa.Table:
     """The rows in the order in which answers left and events happened."""
-    at = pc.coalesce(table["response_at_us"], table["request_at_us"], 0)
-    return table.take(pc.sort_indices(at))
+    whole = table.combine_chunks()  # taking from several chunks costs many times as much
+    at = pc.coalesce(whole["response_at_us"], whole["request_at_us"], 0)
+    return whole.take(pc.sort_indices(at))
 
 
 def batch_of_odd(rows: Sequence[Row]) -> tuple[pa.RecordBatch, int]:

@@ -132,6 +132,17 @@ def test_who_rests_gives_back_what_writing_took(bench: Bench, monkeypatch: pytes
     assert bench.recording.due() is None
 
 
+def test_what_opening_a_journal_took_is_given_back_while_it_grows(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_back: list[float] = []
+    monkeypatch.setattr("proxy.capture.recording.give_back", lambda: given_back.append(bench.now_s))
+    for now_s in (0.5, 1.0, 6.0):
+        bench.recording.add(rows_of([1]))
+        bench.at(now_s)
+    assert given_back == [1.0]
+
+
 def test_numbering_goes_on_where_an_earlier_recording_of_the_run_ended(tmp_path: Path) -> None:
     for start in (0, 10):
         bench = Bench(tmp_path)
