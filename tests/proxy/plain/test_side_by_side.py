@@ -128,7 +128,7 @@ def exchanges(draw: st.DrawFn, number: int) -> tuple[bytes, bytes, int]:
     endpoints = draw(st.sampled_from([[], [], [BROKER]]))
     together = 0
     if api_key == ApiKey.Produce:
-        version, acks = draw(st.sampled_from([3, 7, 8, 9, 10, 11, 12, 13])), draw(st.sampled_from([-1, -1, 1, 0]))
+        version, acks = draw(st.sampled_from([2, 3, 7, 8, 9, 10, 11, 12, 13])), draw(st.sampled_from([-1, -1, 1, 0]))
         transactional_id = draw(st.sampled_from([None, None, "", "tx", "t" * 130]))
         many = {"topics": draw(st.sampled_from([0, 1, 1, 2])), "partitions": draw(st.sampled_from([0, 1, 1, 3, 130]))}
         size = draw(SIZES) if many["partitions"] == 1 else 10
@@ -283,7 +283,7 @@ def test_they_say_the_same(pure: Callable[[Play], Told], script: Play) -> None:
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])
-@pytest.mark.parametrize("version", [3, 8, 9, 12, 13])
+@pytest.mark.parametrize("version", [2, 3, 8, 9, 12, 13])
 @pytest.mark.parametrize("client_id", [None, b"", b"app"])
 def test_acks_are_found_wherever_it_is_cut(
     pure: Callable[[Play], Told], client_id: bytes | None, version: int, acks: int
