@@ -126,7 +126,7 @@ cdef class Plain:
         passed = self._pass_requests(data, end, now_us)
         if passed:
             self._to_broker(part(data, 0, passed, end))
-        if passed < end:
+        if passed < end and not self._closed:
             self._other_requests(data[passed:] if passed else data, now_us)  # bytes: parts of it are kept as such
 
     def broker_bytes(self, bytes data not None, long long now_us):
@@ -142,7 +142,7 @@ cdef class Plain:
             for exchange in done:
                 exchange.response_at_us = now_us
                 self._record(exchange)
-        if passed < end:
+        if passed < end and not self._closed:
             self._other_answers(data[passed:] if passed else data, now_us)
         elif self._queue and not self._response_left:
             exchange = self._queue[0]
