@@ -3,6 +3,7 @@
 #   make test                          lint, types, import rules and all tests
 #   make test-outages                 real outages against their replays (wants a quiet machine)
 #   make test-live                    a live analysis, killed and started again
+#   make test-compose                 compose.yaml played through, in its images
 #   make test-workers                  every fault once more, with two worker processes
 #   make test-incidents               the five incidents at full length and ten times each, and real outages beside
 #                                      them (root, for network namespaces; some 40 minutes)
@@ -16,7 +17,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-clients test-outages test-incidents test-live test-workers lint format clean
+.PHONY: demo test test-clients test-outages test-incidents test-live test-compose test-workers lint format clean
 .DELETE_ON_ERROR:
 
 demo: $(INSTALLED)
@@ -38,6 +39,11 @@ test-outages: $(INSTALLED)
 # Spark judges the recording several times over.
 test-live: $(INSTALLED)
 	@$(BIN)/python -m pytest -q -o faulthandler_timeout=0 -m live
+
+# The analysis in its image takes minutes.
+test-compose: $(INSTALLED)
+	@sh scripts/test-tools.sh
+	@$(BIN)/python -m pytest -q -o faulthandler_timeout=0 -m rehearsal
 
 # Every script of a fault, and every fault before a real broker, with two processes that carry the traffic.
 test-workers: $(INSTALLED)

@@ -18,7 +18,7 @@ from proxy.lab.ports import free_ports
 from tests.docker.dockerfile import parse
 from tests.docker.image import PROJECT, Image, process_one
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.rehearsal]
 COMPOSE: dict[str, Any] = yaml.safe_load((PROJECT / "docker/compose.yaml").read_text())["services"]
 HERE = Path(sysconfig.get_path("purelib"))
 THERE = "/opt/notleader/lib/python" + sysconfig.get_python_version() + "/site-packages"
