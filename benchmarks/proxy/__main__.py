@@ -30,8 +30,8 @@ def main(
     tree: Annotated[
         list[str] | None, typer.Option(help="LABEL=FOLDER: also measure the sources in another checkout.")
     ] = None,
-    number: Annotated[int, typer.Option("--rounds", min=1, help="Interleaved rounds.")] = 5,
-    duration: Annotated[float, typer.Option(min=0.05, help="Seconds per run.")] = 1.5,
+    number: Annotated[int, typer.Option("--rounds", min=1, help="Interleaved rounds.")] = 3,
+    duration: Annotated[float, typer.Option(min=0.05, help="Seconds per run.")] = 4.0,
     quick: Annotated[bool, typer.Option("--quick", help="One round of 0.4 s: does it all work?")] = False,
     memory: Annotated[bool, typer.Option(help="Measure memory at 100 busy and 10 000 idle connections.")] = True,
     real: Annotated[bool, typer.Option("--real/--no-real", help="Then the same in front of a real Kafka.")] = True,

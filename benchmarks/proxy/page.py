@@ -15,7 +15,8 @@ _INTRODUCTION = """# How fast it is, beside its peers
 rounds, to a broker that answers at once, and then through each to a real Kafka broker. All of it shares one
 machine: load, proxy and broker compete for its cores, so read **ratios and CPU**, not absolute throughput. Every
 figure is the median over the rounds; a ratio compares with the run without a proxy in the same round. CPU is the
-user and system time of all of a proxy's processes, work put off until after the run (a capture's files) included.
+user and system time of all of a proxy's processes, work put off until after the run included: a capture's files take
+some tens of milliseconds each, however little is in them, so that short runs make it look dearer than it is.
 """
 
 _TARGETS = f"""
