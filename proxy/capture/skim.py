@@ -241,13 +241,16 @@ def _topic(data: Buffer, position: int, flexible: bool, by_id: bool) -> tuple[st
     return name, None, position
 
 
-def _records(data: Buffer, position: int, flexible: bool) -> tuple[Batches | None, int]:
+def _records_length(data: Buffer, position: int, flexible: bool) -> tuple[int, int]:
+    """The length of records, -1 for null, and where they begin."""
     if flexible:
         length, position = read_uvarint(data, position)
-        length -= 1
-    else:
-        (length,) = _I32.unpack_from(data, position)
-        position += 4
+        return length - 1, position
+    return _I32.unpack_from(data, position)[0], position + 4
+
+
+def _records(data: Buffer, position: int, flexible: bool) -> tuple[Batches | None, int]:
+    length, position = _records_length(data, position, flexible)
     if length < 0:
         return None, position
     end = position + length
@@ -257,10 +260,8 @@ def _records(data: Buffer, position: int, flexible: bool) -> tuple[Batches | Non
 
 def batches(data: Buffer, start: int, end: int) -> Batches:
     """What the batches in ``data[start:end]`` say. Raises WireError."""
-    if end - start >= BATCH.size:
-        head = BATCH.unpack_from(data, start)
-        if head[3] == 2 and head[1] + _LOG_OVERHEAD_BYTES == end - start:
-            return Batches(head[12], end - start, head[9], head[10], head[11], COMPRESSIONS[head[5] & 7], head[0])
+    if end - start >= BATCH.size and (whole := _whole_batch(data, start, end - start)) is not None:
+        return whole
     count = 0
     first = None
     for batch in iter_batches(memoryview(data)[start:end]):
@@ -272,6 +273,14 @@ def batches(data: Buffer, start: int, end: int) -> Batches:
         return Batches(count, end - start, None, None, None, first.compression, first.base_offset)
     who = first.producer_id, first.producer_epoch, first.base_sequence
     return Batches(count, end - start, *who, first.compression, first.base_offset)
+
+
+def _whole_batch(data: Buffer, start: int, size: int) -> Batches | None:
+    """What records of this size say that are one batch, of which the header at least is here; None for others."""
+    head = BATCH.unpack_from(data, start)
+    if head[3] != 2 or head[1] + _LOG_OVERHEAD_BYTES != size:
+        return None
+    return Batches(head[12], size, head[9], head[10], head[11], COMPRESSIONS[head[5] & 7], head[0])
 
 
 def _past_tags(data: Buffer, position: int) -> int:
@@ -399,16 +408,11 @@ def _past_one(data: Buffer, position: int, flexible: bool) -> int:
 
 def _one_batch(data: Buffer, position: int, flexible: bool, total: int) -> Batches:
     """Of records that are one batch and, but for three ends without tagged fields, the rest of the message."""
-    if flexible:
-        length, position = read_uvarint(data, position)
-        length -= 1
-    else:
-        (length,) = _I32.unpack_from(data, position)
-        position += 4
-    head = BATCH.unpack_from(data, position)
-    if head[3] != 2 or head[1] + _LOG_OVERHEAD_BYTES != length or position + length + 3 * flexible != total:
+    length, position = _records_length(data, position, flexible)
+    whole = _whole_batch(data, position, length)
+    if whole is None or position + length + 3 * flexible != total:
         raise NotSkimmedError
-    return Batches(head[12], length, head[9], head[10], head[11], COMPRESSIONS[head[5] & 7], head[0])
+    return whole
 
 
 def only_records_at(request: Buffer, version: int) -> int | None:
