@@ -119,6 +119,10 @@ class Listener:
         self.socket.close()
 
 
+# Opens the listener of a broker (None: of who bootstraps) on a host and port, and says who takes its connections.
+Opened = Callable[[int | None, str, int, Callable[[Listener], None]], Listener]
+
+
 class Directory:
     """The listeners of one proxy, each made by ``opened``; ``accept`` is called with each that begins to listen."""
 
@@ -127,7 +131,7 @@ class Directory:
         listen: Endpoint,
         broker_ports: list[int] | None,
         accept: Callable[[Listener], None],
-        opened: Callable[[int | None, str, int, Callable[[Listener], None]], Listener] = Listener,
+        opened: Opened = Listener,
         *,
         spared_port: int | None = None,
     ) -> None:
@@ -144,7 +148,7 @@ class Directory:
     def open_bootstrap(self, port: int) -> Listener:
         """Listen for bootstrapping clients. Raises OSError when that can't be."""
         listener = self.listeners[None] = self._opened(None, self._host, port, self._accept)
-        self._next_port = port + 1 if port else 0
+        self._next_port = self._after(port)
         return listener
 
     def endpoint(self, node_id: int, host: str, port: int, *, strict: bool = False) -> BrokerEndpoint:
@@ -188,15 +192,18 @@ class Directory:
     def _take_port(self) -> int:
         if self._ports:
             port = self._ports.pop(0)
-            self._next_port = port + 1 if port else 0
-            return port
-        assert self._next_port is not None
-        port = self._next_port
-        if port and port == self._spared_port:
-            port += 1
-        if port:
-            self._next_port = port + 1 if port < 65535 else 0
+        else:
+            assert self._next_port is not None
+            port = self._next_port
+        self._next_port = self._after(port)
         return port
+
+    def _after(self, port: int) -> int:
+        """The port to try after this one; 0, which is any free one, after itself and where there is none."""
+        following = port + 1 if port else 0
+        if following and following == self._spared_port:
+            following += 1
+        return following if following <= 65535 else 0
 
     def close(self) -> None:
         """Stop listening everywhere; connections that are open stay."""

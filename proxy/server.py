@@ -24,7 +24,7 @@ from proxy.capture.rows import Level, Rows
 from proxy.capture.writer import Accepts, CaptureWriter
 from proxy.clock import Clock
 from proxy.config import ConfigError, Endpoint, Settings, load
-from proxy.directory import WILDCARDS, BrokerEndpoint, Directory, Listener
+from proxy.directory import WILDCARDS, BrokerEndpoint, Directory, Listener, Opened
 from proxy.discovery import fetch_brokers
 from proxy.handling import Handling
 from proxy.inflight import ConnectionEvent, Exchange
@@ -66,7 +66,13 @@ class Proxy:
         self._relay_password = relay_password(settings)
         self.plan.can_log_in = self._relay_password is not None
         self._table = Handling(None)
-        self.directory = self._make_directory()
+        self.directory = Directory(
+            settings.listen,
+            settings.broker_ports,
+            self._serve,
+            self._opener(),
+            spared_port=settings.admin and settings.admin.port,
+        )
         self._links: dict[int, Link] = {}
         self.transports: set[asyncio.BaseTransport] = set()
         self._accepted = 0
@@ -84,11 +90,9 @@ class Proxy:
             raise ConfigError([Problem("workers", problem)])
         return Plan(seed=self.settings.seed, faults=self.settings.parsed_faults())
 
-    def _make_directory(self) -> Directory:
-        admin = self.settings.admin
-        return Directory(
-            self.settings.listen, self.settings.broker_ports, self._serve, spared_port=admin and admin.port
-        )
+    def _opener(self) -> Opened:
+        """What opens the listeners."""
+        return Listener
 
     # ---- embedded in a program or a test --------------------------------------------------------
 

@@ -17,7 +17,7 @@ from faults.plan import Plan
 from faults.schema import Problem
 from proxy.capture.writer import Accepts
 from proxy.config import ConfigError, Settings
-from proxy.directory import Directory, Listener
+from proxy.directory import Listener, Opened
 from proxy.server import Proxy
 from proxy.workers.asked import Asked
 from proxy.workers.channel import Answering, News, Orders
@@ -180,16 +180,8 @@ class ControlPlane(Proxy):
     def _make_plan(self) -> Plan:
         return CountedPlan(self.changes.counts, self.settings)
 
-    def _make_directory(self) -> Directory:
-        opened = partial(SharedListener, workers=self.settings.workers)
-        admin = self.settings.admin
-        return Directory(
-            self.settings.listen,
-            self.settings.broker_ports,
-            self._serve,
-            opened,
-            spared_port=admin and admin.port,
-        )
+    def _opener(self) -> Opened:
+        return partial(SharedListener, workers=self.settings.workers)
 
     # ---- start and stop -------------------------------------------------------------------------
 
