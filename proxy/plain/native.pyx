@@ -142,8 +142,9 @@ cdef class Plain:
             for exchange in done:
                 exchange.response_at_us = now_us
                 self._record(exchange)
-        if passed < end and not self._closed:
-            self._other_answers(data[passed:] if passed else data, now_us)
+        if passed < end:
+            if not self._closed:
+                self._other_answers(data[passed:] if passed else data, now_us)
         elif self._queue and not self._response_left:
             exchange = self._queue[0]
             if exchange.answer is not None or self._client_ended:
