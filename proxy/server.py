@@ -30,6 +30,7 @@ from proxy.handling import Handling
 from proxy.inflight import ConnectionEvent, Exchange
 from proxy.login import Login, relay_password
 from proxy.metrics import Counters, count
+from proxy.plain import Noting
 from proxy.rewrite import Newer
 from proxy.session import Session
 from proxy.tls import Tls
@@ -43,7 +44,7 @@ log = logging.getLogger("notleader")
 _DRAIN_S = 2.0
 
 
-class Proxy:
+class Proxy(Noting):
     """A fault-injecting proxy in front of one cluster.
 
     ``await start()`` listens, ``await stop()`` closes everything and finishes the capture. Raises OSError
@@ -366,8 +367,7 @@ class Proxy:
             error.reason,
         )
 
-    def record(self, entry: Exchange | ConnectionEvent) -> None:
-        """Count a finished exchange or event, and keep it for the capture."""
+    def _note(self, entry: Exchange | ConnectionEvent) -> None:
         counters = self.counters
         for hit in entry.hits:
             counters.hit(hit.rule_name, hit.kind, hit.phase)

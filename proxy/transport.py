@@ -9,7 +9,7 @@ import logging
 import socket
 import struct
 from collections.abc import Callable
-from typing import Literal, Protocol, cast
+from typing import Protocol, cast
 
 from faults.actions import Reset, Shape, Silence
 from faults.base import Connection
@@ -20,6 +20,8 @@ from proxy.commands import Side
 from proxy.directory import silence
 from proxy.inflight import ConnectionEvent, Exchange
 from proxy.login import Login, LoginError
+from proxy.plain import BrokerEnd, Ends
+from proxy.plain.pure import Direction
 from proxy.rewrite import Newer
 from proxy.session import Session
 from proxy.shaping import Shaper
@@ -27,8 +29,6 @@ from proxy.tls import subject
 from proxy.wire.errors import WireError
 
 log = logging.getLogger("notleader")
-
-Direction = Literal["request", "response"]
 
 _RESET = struct.pack("ii", 1, 0)
 _CROWDED_BYTES = 64 << 10
@@ -56,15 +56,13 @@ class Hub(Protocol):
     async def dial_node(self, node_id: int, protocol: asyncio.Protocol) -> None: ...
 
 
-class Link(asyncio.Protocol):
+class Link(Ends, asyncio.Protocol):
     """The client's side of one conversation, and the executor of its session's commands."""
 
     def __init__(self, hub: Hub, connection: Connection) -> None:
         self.hub = hub
         self.connection = connection
         self.opened_at_us = hub.clock.now_us()
-        self.client: asyncio.Transport | None = None
-        self.broker: asyncio.Transport | None = None
         self.record = hub.record
         self.session = hub.new_session(connection, self)
         self.now_us = hub.clock.now_us
@@ -125,14 +123,11 @@ class Link(asyncio.Protocol):
         client.pause_reading()
         self._dialing = asyncio.get_running_loop().create_task(self._dial())
 
-    def data_received(self, data: bytes) -> None:
-        if self.broker is None:
-            # uvloop starts reading after connection_made, whatever was paused there.
-            self._early.append(data)
-            if self.client is not None and self.client.is_reading():
-                self.client.pause_reading()
-            return
-        self.session.client_bytes(data, self.now_us())
+    def _too_early(self, data: bytes) -> None:
+        # uvloop starts reading after connection_made, whatever was paused there.
+        self._early.append(data)
+        if self.client is not None and self.client.is_reading():
+            self.client.pause_reading()
 
     def eof_received(self) -> bool:
         self.session.client_eof(self.now_us())
@@ -173,12 +168,6 @@ class Link(asyncio.Protocol):
 
     # ---- commands -------------------------------------------------------------------------------
 
-    def to_broker(self, data: bytes | memoryview) -> None:
-        if self._shapers:
-            self._shape("request", data)
-        elif self.broker is not None:
-            self.broker.write(data)
-
     def to_node(self, node_id: int, data: bytes) -> None:
         side = self._sides.get(node_id)
         if side is None:
@@ -189,12 +178,6 @@ class Link(asyncio.Protocol):
         """The connection to another broker ended; the next part that is sent there opens another."""
         self._sides.pop(node_id, None)
         self.session.node_gone(node_id, reason, self.now_us())
-
-    def to_client(self, data: bytes | memoryview) -> None:
-        if self._shapers:
-            self._shape("response", data)
-        elif self.client is not None:
-            self.client.write(data)
 
     def pause(self, side: Side, paused: bool) -> None:
         self._hold_reading(side, 1 if paused else -1)
@@ -402,8 +385,10 @@ class Link(asyncio.Protocol):
             self.hub.closed(self)
 
 
-class BrokerSide(asyncio.Protocol):
+class BrokerSide(BrokerEnd, asyncio.Protocol):
     """The broker's side; all it does is tell its link."""
+
+    _link: Link
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -412,9 +397,6 @@ class BrokerSide(asyncio.Protocol):
         self._link.broker = cast(asyncio.Transport, transport)
         _tune(self._link.broker)
         self._link.hub.transports.add(self._link.broker)
-
-    def data_received(self, data: bytes) -> None:
-        self._link.session.broker_bytes(data, self._link.now_us())
 
     def eof_received(self) -> bool:
         link = self._link

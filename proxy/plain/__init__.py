@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 IS_NATIVE = not os.environ.get("NOTLEADER_PURE") and find_spec("proxy.plain.native") is not None
 
 if TYPE_CHECKING or not IS_NATIVE:
-    from proxy.plain.pure import Exchange, Plain
+    from proxy.plain.pure import BrokerEnd, Ends, Exchange, Noting, Plain
 else:
     native = import_module("proxy.plain.native")
     Exchange, Plain = native.Exchange, native.Plain
+    Ends, BrokerEnd, Noting = native.Ends, native.BrokerEnd, native.Noting
 
-__all__ = ["IS_NATIVE", "Exchange", "Plain"]
+__all__ = ["IS_NATIVE", "BrokerEnd", "Ends", "Exchange", "Noting", "Plain"]

@@ -314,6 +314,41 @@ cdef class Plain:
         return position
 
 
+cdef class Ends:
+    """`pure.Ends`."""
+
+    cdef public object client, broker, session, now_us
+    cdef public dict _shapers
+
+    def data_received(self, bytes data not None):
+        if self.broker is None:
+            self._too_early(data)
+        else:
+            self.session.client_bytes(data, self.now_us())
+
+    def to_broker(self, data):
+        if self._shapers:
+            self._shape("request", data)
+        elif self.broker is not None:
+            self.broker.write(data)
+
+    def to_client(self, data):
+        if self._shapers:
+            self._shape("response", data)
+        elif self.client is not None:
+            self.client.write(data)
+
+
+cdef class BrokerEnd:
+    """`pure.BrokerEnd`."""
+
+    cdef public Ends _link
+
+    def data_received(self, bytes data not None):
+        cdef Ends link = self._link
+        link.session.broker_bytes(data, link.now_us())
+
+
 cdef object part(bytes data, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t end):
     """A slice, without copying where that is worth it (`pieces.part`); the whole as it is."""
     if start == 0 and stop == end:
@@ -388,7 +423,31 @@ cdef object passing_response(api_key, api_version, start, total):
 # ---- what is counted and recorded of an exchange ---------------------------------------------------
 
 
-def count(counters, Exchange exchange not None):
+cdef class Noting:
+    """`pure.Noting`."""
+
+    cdef public object counters, capture
+    cdef public bint _hands_over
+
+    def record(self, entry):
+        cdef object take, capture = self.capture
+        if (
+            type(entry) is not Exchange
+            or (<Exchange>entry).hits
+            or (<Exchange>entry).error_code
+            or capture is not None
+            and not self._hands_over
+        ):
+            self._note(entry)
+            return
+        count(self.counters, entry)
+        if capture is not None:
+            take = capture.take
+            if take is None or not take(entry):
+                capture.record(entry)
+
+
+cpdef count(counters, Exchange exchange):
     """`proxy.metrics.count`."""
     cdef long long latency
     cdef int slot

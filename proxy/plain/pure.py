@@ -11,17 +11,24 @@ from faults.base import Connection
 from proxy.plain.flags import KEEP_REQUEST, KEEP_RESPONSE, NOT_PLAIN
 
 if TYPE_CHECKING:
+    import asyncio
+
     from faults.actions import Action
     from faults.decision import Decision, Hit
     from faults.plan import Plan
+    from proxy.capture.writer import CaptureWriter
     from proxy.commands import Commands
     from proxy.handling import Handling
-    from proxy.inflight import Kept
+    from proxy.inflight import ConnectionEvent, Kept
+    from proxy.metrics import Counters
     from proxy.relays import Relayed
     from proxy.sasl import Handshake
+    from proxy.session import Session
+    from proxy.shaping import Shaper
     from proxy.wire.endpoints import FetchWalk
 
 Outcome = Literal["answered", "injected", "altered", "dropped", "closed", "no_response"]
+Direction = Literal["request", "response"]
 Body = dict[str, Any]
 
 SMALL: Final = 4096
@@ -105,6 +112,72 @@ class Exchange(_Seen):
         self.request: Kept = None
         self.response: Kept = None
         self.awaits_broker = False
+
+
+class Ends:
+    """The two ends of a conversation's bytes: a part of `proxy.transport.Link`."""
+
+    client: asyncio.Transport | None = None
+    broker: asyncio.Transport | None = None
+    session: Session
+    now_us: Callable[[], int]
+    _shapers: dict[Direction, Shaper]
+
+    def _too_early(self, data: bytes) -> None:
+        raise NotImplementedError
+
+    def _shape(self, direction: Direction, data: bytes | memoryview) -> None:
+        raise NotImplementedError
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the client sent."""
+        if self.broker is None:
+            self._too_early(data)
+        else:
+            self.session.client_bytes(data, self.now_us())
+
+    def to_broker(self, data: bytes | memoryview) -> None:
+        """Send these bytes to the broker, after all that was sent before."""
+        if self._shapers:
+            self._shape("request", data)
+        elif self.broker is not None:
+            self.broker.write(data)
+
+    def to_client(self, data: bytes | memoryview) -> None:
+        """Send these bytes to the client, after all that was sent before."""
+        if self._shapers:
+            self._shape("response", data)
+        elif self.client is not None:
+            self.client.write(data)
+
+
+class BrokerEnd:
+    """Where a conversation's broker is heard: a part of `proxy.transport.BrokerSide`."""
+
+    _link: Ends
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the broker sent."""
+        link = self._link
+        link.session.broker_bytes(data, link.now_us())
+
+
+class Noting:
+    """Where every finished exchange and every event comes by: a part of `proxy.server.Proxy`.
+
+    What needs no more than to be counted and taken for the capture has a shorter way in `native`.
+    """
+
+    counters: Counters
+    capture: CaptureWriter | None
+    _hands_over: bool  # soon, what the capture took
+
+    def record(self, entry: Exchange | ConnectionEvent) -> None:
+        """Count a finished exchange or event, and keep it for the capture."""
+        self._note(entry)
+
+    def _note(self, entry: Exchange | ConnectionEvent) -> None:
+        raise NotImplementedError
 
 
 class Plain:
