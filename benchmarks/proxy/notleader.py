@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.proxy.targets import HOST, Start, Target
+from proxy.capture.limits import Limits
 
 RULES = 1000
 # APIs that no workload speaks: the index by api_key has to make these rules free.
@@ -18,7 +19,6 @@ OTHER_APIS = ("OffsetCommit", "JoinGroup", "AddPartitionsToTxn", "ListOffsets")
 # The workloads' own APIs, for topics and groups that don't exist: each request is looked at.
 SAME_APIS = ("Produce", "Fetch", "Heartbeat", "Metadata")
 _GROUP_APIS = {"Heartbeat", "JoinGroup"}
-_ROTATE_S = 2.0
 _THIS_TREE = Path(__file__).resolve().parents[2]
 _LAUNCH = "import sys; sys.path.insert(0, sys.argv.pop(1)); from proxy.__main__ import main; main()"
 
@@ -58,18 +58,14 @@ def target(state: State, tree: Path = _THIS_TREE, label: str = "") -> Target:
             argv.append(f"--workers={state.workers}")
         files = {}
         if state.captures:
-            # Short segments, so that all the work for a run is done soon after it.
-            argv += [
-                f"--capture={folder / 'capture'}",
-                f"--capture-level={state.captures}",
-                f"--capture-rotate-s={_ROTATE_S}",
-            ]
+            argv += [f"--capture={folder / 'capture'}", f"--capture-level={state.captures}"]
         if state.rules:
             files["config.yaml"] = json.dumps({"faults": rules(state.rules)})
             argv.append("--config=config.yaml")
         return Start(argv, env={**os.environ, "PYTHONPATH": str(tree)}, files=files)
 
-    settle_s = 2 * _ROTATE_S if state.captures else 0.0
+    # All the work for a run is done once the segment is finished that its rows are in.
+    settle_s = Limits().rotate_s + 1 if state.captures else 0.0
     return Target(state.name + label, _version(), start, settle_s=settle_s, rewrites=True)
 
 

@@ -7,6 +7,7 @@ import json
 import statistics
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,10 +151,11 @@ def sample(program: Path, running: Running, workload: Workload, number: int, dur
     if running.pid is not None:
         settle(running.pid)  # what is left of an earlier run is not this one's
         before = cpu_seconds(running.pid)
+    started = time.monotonic()
     told = load(program, workload.command(running.address, duration_s, duration_s / 5), running.target.name)
     cpu_s = 0.0
     if running.pid is not None:
-        settle(running.pid, at_least_s=running.target.settle_s)
+        settle(running.pid, at_least_s=started + running.target.settle_s - time.monotonic())
         cpu_s = cpu_seconds(running.pid) - before
     return Sample(
         round=number,

@@ -39,8 +39,8 @@ class Start:
 class Target:
     """A proxy to measure. ``start(broker_port, listen_port, folder)`` says how; None is the broker itself.
 
-    ``settle_s`` is how long after a run the target may still be at work on it. ``rewrites``: it puts its own
-    address into what the broker says; for the others the broker itself has to advertise the proxy's.
+    ``settle_s`` is how long after the beginning of a run the target may still be at work on it. ``rewrites``: it puts
+    its own address into what the broker says; for the others the broker itself has to advertise the proxy's.
     """
 
     name: str

@@ -6,10 +6,13 @@ packed integers here; who asked, what it was, and which partition, are places in
 
 from __future__ import annotations
 
+import time
 from array import array
 from collections.abc import Iterator
 from struct import Struct
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from proxy import plain
 
 NUMBERS: Final = 11
 pack_numbers: Final = Struct(f"{NUMBERS}q").pack
@@ -59,6 +62,21 @@ def unpacked_bytes(rows: int, partitions: int) -> int:
     return _ARROW_ROW_BYTES * rows + _ARROW_PARTITION_BYTES * partitions
 
 
+def by_column(packings: list[Packing], width: int) -> list[array[int]] | list[bytearray]:
+    """The numbers of rows of ``width`` column by column, as 64-bit integers of this machine."""
+    made = [array("q") for _ in range(width)]
+    for packed in packings:
+        numbers = flat(packed)
+        for place, column in enumerate(made):
+            column.extend(numbers[place::width])
+        time.sleep(0)  # whoever waits for the interpreter may have it
+    return made
+
+
+if not TYPE_CHECKING and plain.IS_NATIVE:
+    by_column = plain.native.by_column
+
+
 class What:
     """What many exchanges have in common: the columns from api_key to detail that are no numbers of each."""
 
@@ -98,14 +116,16 @@ class Block:
     def __len__(self) -> int:
         return len(self.numbers) // ROW_BYTES
 
-    def join(self, later: Block) -> bool:
-        """Take over the exchanges of another block; False when it points into other tables."""
-        if later.tables is not self.tables:
-            return False
-        self.numbers += later.numbers
-        self.parts += later.parts
-        self.told += later.told
-        return True
+    @classmethod
+    def joined(cls, blocks: list[Block]) -> Block:
+        """The exchanges of all these, which point into the same tables, one after the other."""
+        if len(blocks) == 1:
+            return blocks[0]
+        made = cls(blocks[0].tables)
+        made.numbers = bytearray().join([block.numbers for block in blocks])
+        made.parts = bytearray().join([block.parts for block in blocks])
+        made.told = sum(block.told for block in blocks)
+        return made
 
     @property
     def unpacked_bytes(self) -> int:

@@ -7,11 +7,10 @@ fault, is left to the recorder's thread, which reads it in full (``rows``) and t
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
 from struct import Struct
 from struct import error as StructError
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from proxy import plain
 from proxy.capture.block import ALL_TOLD, NONE, Block, Tables, Template, What, pack_numbers, pack_part
@@ -30,6 +29,7 @@ from proxy.capture.skim import (
     told,
 )
 from proxy.inflight import ConnectionEvent, Exchange
+from proxy.plain.pure import Outcome
 from proxy.wire.names import ApiKey
 
 _PRODUCE: Final = int(ApiKey.Produce)
@@ -60,6 +60,12 @@ class _Lane:
         self.templates: dict[tuple[int, int, str, int], int] = {}  # producer id, epoch, compression, error code
 
 
+def short_key(api: int, request: bytes, response: bytes) -> bytes:
+    """What an exchange of short frames (without their lengths) asked and answered, whatever its correlation id."""
+    asked = request[8:]
+    return api.to_bytes(3) + len(asked).to_bytes(2) + asked + response[4:]
+
+
 class Taking:
     """How `Quick` takes what it knows; the compiled form of this is in `proxy.plain`."""
 
@@ -67,8 +73,8 @@ class Taking:
     _tables: Tables
     _block: Block
     _latest: dict[int, tuple[str | None, str | None, int]]
-    _plain: defaultdict[str, dict[int, int]]
-    _short: dict[tuple[int, bytes, bytes], What]
+    _plain: dict[str, dict[int, int]]
+    _short: dict[bytes, What]
     _lanes: dict[int, dict[bytes, _Lane]]
     _lane_ends: dict[int, list[int]]
     _count_error: Callable[[int, int], None]
@@ -195,6 +201,7 @@ class Taking:
 
 if not TYPE_CHECKING and plain.IS_NATIVE:
     Taking = plain.native.Taking
+    short_key = plain.native.short_key
 
 
 class Quick(Taking):
@@ -222,7 +229,7 @@ class Quick(Taking):
         self._block = Block(self._tables)
         self._whos: dict[tuple[int, str | None, str | None], int] = {}
         self._latest = {}  # of each connection: client id, principal, who
-        self._plain = defaultdict(dict)  # outcome → API and version → what
+        self._plain = {outcome: {} for outcome in get_args(Outcome)}  # → API and version → what
         self._short = {}
         self._long: dict[tuple[int, bytes], tuple[bytes, What]] = {}
         self._seen: dict[tuple[Any, ...], int] = {}
@@ -291,7 +298,7 @@ class Quick(Taking):
             return None
         api = exchange.api_key << 8 | exchange.api_version
         if len(request) + len(response) <= _SHORT_BYTES:
-            return self._short.get((api, request[8:], response[4:]))
+            return self._short.get(short_key(api, request, response))
         found = self._long.get((api, request[8:]))
         return found[1] if found is not None and found[0] == response[4:] else None
 
@@ -397,7 +404,7 @@ class Quick(Taking):
         what = What(tuple(row[place] for place in WHAT_PLACES), partitions)
         api = exchange.api_key << 8 | exchange.api_version
         if len(request) + len(response) <= _SHORT_BYTES:
-            self._short[api, request[8:], response[4:]] = what
+            self._short[short_key(api, request, response)] = what
         elif len(response) <= _LONG_BYTES:
             if len(self._long) >= _MOST_LONG:
                 self._long = {}

@@ -72,7 +72,7 @@ class Recording:
         self._free_bytes = free_bytes or _free_bytes
         self._number = 0
         self._buffer: list[Row] = []
-        self._block: Block | None = None
+        self._blocks: list[Block] = []  # all of the same tables
         self._buffer_bytes = 0
         self._journal: Journal | None = None
         self._unfinished: deque[Journal] = deque()
@@ -121,14 +121,12 @@ class Recording:
         if self._stopped is not None:
             self._lose_block(block, self._stopped[2])
             return
-        if self._block is None:
-            self._block = block
-        elif not self._block.join(block):
+        if self._blocks and self._blocks[0].tables is not block.tables:
             self.flush()  # a frame of the journal points into the same tables throughout
             if self._stopped is not None:
                 self._lose_block(block, self._stopped[2])
                 return
-            self._block = block
+        self._blocks.append(block)
         self._added(block.unpacked_bytes)
 
     def _added(self, size_bytes: int) -> None:
@@ -165,14 +163,15 @@ class Recording:
         gaps = self.losses.take()
         rows = [self._gap(*gap) for gap in gaps] + self._buffer
         try:
-            self.written_rows += self._append(self._batch(rows) if rows else None, self._block)
+            block = Block.joined(self._blocks) if self._blocks else None
+            self.written_rows += self._append(self._batch(rows) if rows else None, block)
         except OSError as error:
             for gap in gaps:
                 self.losses.add(*gap)
             self._stop(error)
             return
         self._buffer = []
-        self._block = None
+        self._blocks = []
         self._buffer_bytes = 0
         assert self._journal is not None
         if self._journal.unpacked_bytes >= self._limits.rotate_bytes:
@@ -181,7 +180,7 @@ class Recording:
     @property
     def _waits(self) -> bool:
         """Whether there is anything to flush."""
-        return bool(self._buffer or self._block is not None or self.losses)
+        return bool(self._buffer or self._blocks or self.losses)
 
     def _append(self, batch: pa.RecordBatch | None, block: Block | None) -> int:
         to_write = unpacked = 0 if batch is None else batch.nbytes
@@ -393,9 +392,9 @@ class Recording:
         self.rotate()
         if self._stopped is not None:
             self._lose(self._buffer, self._stopped[2])
-            if self._block is not None:
-                self._lose_block(self._block, self._stopped[2])
-            self._buffer, self._block = [], None
+            for block in self._blocks:
+                self._lose_block(block, self._stopped[2])
+            self._buffer, self._blocks = [], []
         if self._uploads is not None:
             self._uploads.close(_UPLOAD_GRACE_S)
         for journal in self._unfinished:

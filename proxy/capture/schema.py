@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-from array import array
 from collections.abc import Iterable, Sequence, Set
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ from proxy.capture.block import (
     WHAT,
     Block,
     Packing,
+    by_column,
     flat,
     unpacked_bytes,
 )
@@ -285,13 +285,10 @@ def batch_of_packed(blocks: Sequence[Packed], identity: Identity) -> pa.RecordBa
 
 
 def _columns(packings: Iterable[Packing], width: int) -> list[pa.Array]:
-    columns = [array("q") for _ in range(width)]
-    for packed in packings:
-        counted = flat(packed)
-        for place, column in enumerate(columns):
-            column.extend(counted[place::width])
-        time.sleep(0)  # as in batch_of
-    return [pa.Array.from_buffers(pa.int64(), len(column), [None, pa.py_buffer(column)]) for column in columns]
+    return [
+        pa.Array.from_buffers(pa.int64(), memoryview(column).nbytes // 8, [None, pa.py_buffer(column)])
+        for column in by_column(list(packings), width)
+    ]
 
 
 def _used(places: pa.Array, entries: pa.Table) -> tuple[pa.Table, pa.Array]:

@@ -2,8 +2,14 @@
 """`pure`, compiled: whole chunks of plain frames; see the package."""
 
 cimport cython
-from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
+from cpython.bytearray cimport (
+    PyByteArray_AS_STRING,
+    PyByteArray_FromStringAndSize,
+    PyByteArray_GET_SIZE,
+    PyByteArray_Resize,
+)
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy
 
 from proxy.plain import flags as _flags
@@ -473,17 +479,57 @@ cdef long long ALL_TOLD = -1
 cdef long long NO_OFFSET = <long long>-0x7FFFFFFFFFFFFFFF - 1
 
 
+cpdef bytes short_key(int api, bytes request, bytes response):
+    """`proxy.capture.quick.short_key`."""
+    cdef Py_ssize_t asked = max(PyBytes_GET_SIZE(request) - 8, 0), answered = max(PyBytes_GET_SIZE(response) - 4, 0)
+    cdef bytes key = PyBytes_FromStringAndSize(NULL, 5 + asked + answered)
+    cdef unsigned char* p = <unsigned char*>PyBytes_AS_STRING(key)
+    p[0], p[1], p[2] = api >> 16 & 0xFF, api >> 8 & 0xFF, api & 0xFF
+    p[3], p[4] = asked >> 8 & 0xFF, asked & 0xFF
+    memcpy(p + 5, PyBytes_AS_STRING(request) + 8, asked)
+    memcpy(p + 5 + asked, PyBytes_AS_STRING(response) + 4, answered)
+    return key
+
+
+def by_column(list packings, int width):
+    """`proxy.capture.block.by_column`."""
+    cdef Py_ssize_t rows = 0, row = 0, at
+    cdef int place
+    cdef const unsigned char[::1] packed
+    cdef list columns = []
+    cdef char** to = <char**>malloc(width * sizeof(char*))
+    if to == NULL:
+        raise MemoryError
+    try:
+        for one in packings:
+            rows += len(one) // (8 * width)
+        for place in range(width):
+            column = PyByteArray_FromStringAndSize(NULL, 8 * rows)
+            columns.append(column)
+            to[place] = PyByteArray_AS_STRING(column)
+        for one in packings:
+            packed = one
+            for at in range(0, packed.shape[0], 8 * width):
+                for place in range(width):
+                    memcpy(to[place] + 8 * row, &packed[at + 8 * place], 8)
+                row += 1
+    finally:
+        free(to)
+    return columns
+
+
 cdef class Taking:
     """`proxy.capture.quick.Taking`."""
 
-    cdef public object _tables, _latest, _plain, _short, _lanes, _lane_ends, _count_error, _compressions
-    cdef public object _block
+    cdef public object _tables, _block, _count_error, _compressions
+    cdef public dict _latest, _plain, _short, _lanes, _lane_ends
     cdef public bint _reads_bodies
 
     def take(self, entry):
         cdef Exchange exchange
         cdef long long numbers[11]
-        cdef object connection, latest, plain, place, known
+        cdef object connection, latest, place, known
+        cdef dict plain
         cdef int api_key
         if type(entry) is not Exchange:
             return False
@@ -546,7 +592,7 @@ cdef class Taking:
         request, response = exchange.request, exchange.response
         if PyBytes_GET_SIZE(request) + PyBytes_GET_SIZE(response) > SHORT or exchange.outcome != ANSWERED:
             return None
-        return self._short.get((exchange.api_key << 8 | exchange.api_version, request[8:], response[4:]))
+        return self._short.get(short_key(exchange.api_key << 8 | exchange.api_version, request, response))
 
     cdef bint _lane(self, Exchange exchange, long long* what) except -1:
         """A Produce of one batch to one partition, like one that was seen before."""
