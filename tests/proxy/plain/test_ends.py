@@ -1,0 +1,208 @@
+"""What a plain exchange passes on its way: to the other transport, to the counters, into the capture's columns.
+
+The short ways of the compiled form do what the long ones do, here both beside each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from array import array
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faults.base import Connection
+from faults.decision import Hit
+from proxy import Proxy
+from proxy.capture.block import by_column
+from proxy.capture.quick import short_key
+from proxy.inflight import ConnectionEvent, Exchange
+from proxy.metrics import Counters
+from proxy.plain import native, pure
+
+FORMS = pytest.mark.parametrize("form", [pure, native], ids=["pure", "compiled"])
+
+
+class Transport:
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.written.append(bytes(data))
+
+
+class Said:
+    """A session that only notes what it is given."""
+
+    def __init__(self) -> None:
+        self.log: list[tuple[str, bytes, int]] = []
+
+    def client_bytes(self, data: bytes, now_us: int) -> None:
+        self.log.append(("client", data, now_us))
+
+    def broker_bytes(self, data: bytes, now_us: int) -> None:
+        self.log.append(("broker", data, now_us))
+
+
+def ends(form: Any) -> Any:
+    class Ends(form.Ends):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.session = Said()
+            self.now_us = lambda: 7
+            self._shapers: dict[str, object] = {}
+            self.log: list[tuple[str, bytes]] = []
+
+        def _too_early(self, data: bytes) -> None:
+            self.log.append(("early", data))
+
+        def _shape(self, direction: str, data: bytes) -> None:
+            self.log.append((direction, bytes(data)))
+
+    return Ends()
+
+
+@FORMS
+def test_what_a_client_sends_before_the_broker_is_there_waits(form: Any) -> None:
+    link = ends(form)
+    link.data_received(b"early")
+    assert (link.log, link.session.log) == ([("early", b"early")], [])
+    link.broker = Transport()
+    link.data_received(b"request")
+    assert (link.log, link.session.log) == ([("early", b"early")], [("client", b"request", 7)])
+
+
+@FORMS
+def test_what_a_broker_sends_goes_to_the_session(form: Any) -> None:
+    link = ends(form)
+    broker = type("Broker", (form.BrokerEnd,), {})()
+    broker._link = link
+    broker.data_received(b"answer")
+    assert link.session.log == [("broker", b"answer", 7)]
+
+
+@FORMS
+def test_bytes_go_to_their_transport_unless_they_are_shaped_or_it_is_gone(form: Any) -> None:
+    link = ends(form)
+    link.to_broker(b"to nobody")
+    link.to_client(b"to nobody")
+    link.client, link.broker = client, broker = Transport(), Transport()
+    link.to_broker(b"one")
+    link.to_client(memoryview(b"two"))
+    assert (client.written, broker.written) == ([b"two"], [b"one"])
+    link._shapers["request"] = object()
+    link.to_broker(b"three")
+    link.to_client(b"four")  # whoever shapes decides which direction it is for
+    assert link.log == [("request", b"three"), ("response", b"four")]
+    link._shapers.clear()
+    link.client = None
+    link.to_client(b"to nobody")
+    assert (client.written, broker.written) == ([b"two"], [b"one"])
+
+
+# ---- what is counted and recorded -----------------------------------------------------------------------------------
+
+
+def entries() -> list[Exchange | ConnectionEvent]:
+    """Of all kinds: plain, without an answer, altered by a fault, with an error, not a request at all."""
+    connection = Connection(1, 1, "broker-1", 1, "127.0.0.1:5")
+    made: list[Exchange | ConnectionEvent] = [ConnectionEvent("connect", connection, 1_000, "broker-1")]
+    for number in range(40):
+        exchange = Exchange(connection, number, 12 if number % 4 else 3, 4, number, "c", 2_000 + number, 100, 0)
+        exchange.forwarded_at_us = 2_001 + number if number % 9 else 0
+        if number % 5:
+            exchange.outcome = "answered"
+            exchange.response_bytes = 50
+            exchange.broker_responded_at_us = 2_100 + number
+            exchange.response_at_us = 2_100 + number * number
+        if number % 7 == 0:
+            exchange.hits = (Hit("rule", "error", "instead"),)
+            exchange.outcome = "injected"
+        if number % 6 == 0:
+            exchange.error_code = 27
+        made.append(exchange)
+    return [*made, ConnectionEvent("disconnect", connection, 9_000, "gone")]
+
+
+def counted(counters: Counters) -> dict[str, Any]:
+    values = {name: getattr(counters, name) for name in Counters.__slots__}
+    return {name: dict(value) if isinstance(value, dict) else value for name, value in values.items()}
+
+
+async def told(note: Callable[[Proxy], Callable[[Any], None]], folder: Path | None, level: str, watched: bool) -> Any:
+    proxy = Proxy.in_front_of("127.0.0.1:9092", seed=7)
+    if folder is not None:
+        await proxy.start_capture(str(folder), level)
+    for most in (1, 2, 3):  # what comes first has to see to it that all is handed over
+        with proxy.subscribe(lambda row: True) if watched else contextlib.nullcontext():
+            for entry in sorted(entries(), key=lambda entry: type(entry) is not Exchange):
+                note(proxy)(entry)
+            await asyncio.sleep(0)
+        async with asyncio.timeout(60):
+            while proxy.capture is not None and proxy.capture.written_rows < most * len(entries()):
+                await asyncio.sleep(0.02)
+    await proxy.stop_capture()
+    rows = []
+    if folder is not None:
+        table = pyarrow.dataset.dataset(folder, format="parquet").to_table()
+        # What is flushed together depends on the moment, and with it the order.
+        rows = sorted(map(repr, table.drop_columns(["run_id", "proxy_id"]).to_pylist()))
+    return counted(proxy.counters), rows
+
+
+@pytest.mark.parametrize(
+    ("level", "watched"),
+    [(None, False), ("header", False), ("partition", False), ("header", True), ("partition", True)],
+)
+async def test_the_short_way_into_the_capture_is_the_long_one(level: str | None, watched: bool, tmp_path: Path) -> None:
+    folders = [None if level is None else tmp_path / name for name in ("short", "long")]
+    short = await told(lambda proxy: proxy.record, folders[0], level or "", watched)
+    long = await told(lambda proxy: proxy._note, folders[1], level or "", watched)
+    assert short == long
+    assert sum(short[0]["unanswered"].values())
+    assert len(short[1]) == (0 if level is None else 3 * len(entries()))
+
+
+async def test_a_single_plain_exchange_is_handed_over(tmp_path: Path) -> None:
+    proxy = Proxy.in_front_of("127.0.0.1:9092")
+    await proxy.start_capture(str(tmp_path), "header")
+    connection = Connection(1, 1, "broker-1", 1, "127.0.0.1:5")
+    proxy.record(Exchange(connection, 1, 12, 4, 1, "c", 2_000, 100, 0))
+    async with asyncio.timeout(60):
+        while proxy.capture is not None and not proxy.capture.written_rows:
+            await asyncio.sleep(0.02)
+    await proxy.stop_capture()
+
+
+# ---- as columns -----------------------------------------------------------------------------------------------------
+
+NUMBER = st.integers(-(1 << 63), (1 << 63) - 1)
+
+
+@given(st.integers(1, 12).flatmap(lambda width: st.lists(st.lists(st.lists(NUMBER, min_size=width, max_size=width)))))
+def test_rows_become_columns(blocks: list[list[list[int]]]) -> None:
+    rows = [row for block in blocks for row in block]
+    width = len(rows[0]) if rows else 3
+    packed = [array("q", [number for row in block for number in row]).tobytes() for block in blocks]
+    # Not all lie where a number may lie: some are parts of a file's frame.
+    packed = [memoryview(b"x" + one)[1:] if place % 2 else one for place, one in enumerate(packed)]
+    columns = [list(memoryview(column).cast("B").cast("q")) for column in by_column(packed, width)]
+    assert columns == [[row[place] for row in rows] for place in range(width)]
+
+
+TAIL = st.lists(st.sampled_from([0, 1]), max_size=2).map(bytes)
+REQUEST = st.binary(max_size=8) | st.binary(min_size=8, max_size=8).flatmap(lambda head: TAIL.map(lambda b: head + b))
+RESPONSE = st.binary(max_size=4) | st.binary(min_size=4, max_size=4).flatmap(lambda head: TAIL.map(lambda b: head + b))
+
+
+@given(st.lists(st.tuples(st.sampled_from([0, 1, 0xFFFFFF]), REQUEST, RESPONSE), max_size=20))
+def test_frames_with_one_key_say_the_same(frames: list[tuple[int, bytes, bytes]]) -> None:
+    keys = [short_key(*frame) for frame in frames]
+    said = [(api, request[8:], response[4:]) for api, request, response in frames]
+    for key, what in zip(keys, said, strict=True):
+        assert [other == key for other in keys] == [other == what for other in said]
