@@ -72,14 +72,19 @@ def receiver() -> Iterator[Receiver]:
 
 
 @pytest.mark.kafka
-async def test_each_exchange_is_a_span_with_its_faults(kafka: KafkaCluster, receiver: Receiver, tmp_path: Path) -> None:
-    kafka.create_topic("traced")
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_each_exchange_is_a_span_with_its_faults(
+    workers: int, kafka: KafkaCluster, receiver: Receiver, tmp_path: Path
+) -> None:
+    topic = f"traced-{workers}"
+    kafka.create_topic(topic)
     command = ["run", "--json", "--kafka", kafka.bootstrap, "--listen", "127.0.0.1:0", "--admin", "none"]
     (tmp_path / "faults.yaml").write_text(
         "faults: [{name: refused, kind: error, error_code: NOT_LEADER_OR_FOLLOWER, match: {api_key: Produce}}]"
     )
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "proxy", *command, "--traces", receiver.url, "--proxy-id", "here"),
+        *("--workers", str(workers)),
         *("--config", str(tmp_path / "faults.yaml")),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -89,7 +94,7 @@ async def test_each_exchange_is_a_span_with_its_faults(kafka: KafkaCluster, rece
         listen = json.loads(await process.stdout.readline())["listen"]
         producer = AIOKafkaProducer(bootstrap_servers=listen, client_id="shop")
         await producer.start()
-        await producer.send_and_wait("traced", b"1", partition=0)
+        await producer.send_and_wait(topic, b"1", partition=0)
         await producer.stop()
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -103,7 +108,7 @@ async def test_each_exchange_is_a_span_with_its_faults(kafka: KafkaCluster, rece
     said = attributes(produce)
     assert said["messaging.system"] == "kafka"
     assert said["messaging.client.id"] == "shop"
-    assert said["messaging.destination.name"] == "traced"
+    assert said["messaging.destination.name"] == topic
     assert said["notleader.outcome"] == "answered"
     assert not produce.get("status")
     (broker,) = receiver.named("Produce broker")

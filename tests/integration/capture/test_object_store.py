@@ -76,6 +76,26 @@ async def test_record_to_a_bucket_and_read_it_back(
     assert traffic["count"] > 100
 
 
+async def test_several_processes_record_to_one_bucket(
+    kafka: KafkaCluster, run_proxy: RunProxy, s3: str, tmp_path: Path
+) -> None:
+    env = {**os.environ, "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
+    url = f"s3://lake/several?endpoint_override={s3}&scheme=http&region=us-east-1"
+    arguments = ("--kafka", kafka.bootstrap, "--capture", url, "--capture-spool", str(tmp_path / "spool"))
+    with run_proxy(*arguments, "--workers", "2", env=env) as running:
+        sent = 0
+        for _ in range(20):  # the kernel deals the connections out
+            load = Load(running.listen)
+            await load.run(seconds=0.1)
+            sent += len(load.answered_s)
+        assert running.end(signal.SIGTERM) == 0
+    listed = json.loads(notleader("capture", "ls", url, "--json", env=env).stdout)
+    assert len({one["run_id"] for one in listed}) == 1
+    assert len({Path(one["path"]).name.rpartition("-")[0] for one in listed}) == 2
+    (traffic,) = json.loads(notleader("capture", "stats", url, "client == load", "--json", env=env).stdout)["traffic"]
+    assert traffic["count"] == sent
+
+
 def test_a_bucket_that_is_not_there_is_refused_in_one_line(s3: str, tmp_path: Path) -> None:
     env = {**os.environ, "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
     url = f"s3://nosuch/captures?endpoint_override={s3}&scheme=http&region=us-east-1"

@@ -291,6 +291,16 @@ async def test_a_port_that_somebody_has_is_not_shared(kafka: KafkaCluster) -> No
                 taken.bind(("127.0.0.1", port))
 
 
+async def test_they_share_the_ports_of_ipv6_too(kafka: KafkaCluster, topic: str) -> None:
+    async with two_workers(kafka, listen="[::1]:0") as proxy, crowd_of(proxy) as crowd:
+        assert await crowd.errors(topic) == {0: 40}
+        await proxy.gather(connections=True)
+        told = [process.told for process in proxy._processes]
+        assert all(each is not None and each.connections for each in told), "both workers have connections"
+        crowd.add(**error(trigger={"times": 7}))
+        assert await crowd.errors(topic) == {0: 33, REFUSED: 7}
+
+
 def test_one_process_refuses_to_be_several() -> None:
     with pytest.raises(ConfigError, match="ControlPlane"):
         Proxy(load({"kafka": "127.0.0.1:1", "workers": 2}))
