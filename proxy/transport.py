@@ -33,6 +33,7 @@ log = logging.getLogger("notleader")
 _RESET = struct.pack("ii", 1, 0)
 _CROWDED_BYTES = 64 << 10
 _DIRECTIONS: tuple[Direction, ...] = ("request", "response")
+_NEITHER: frozenset[Direction] = frozenset()
 
 
 class Hub(Protocol):
@@ -75,7 +76,7 @@ class Link(Ends, asyncio.Protocol):
         self.silence: Silence | None = None
         self._shapers: dict[Direction, Shaper] = {}
         self._pacing: dict[Direction, asyncio.TimerHandle] = {}
-        self._crowded: set[Direction] = set()
+        self._crowded = _NEITHER
         self._half_closes = True
         self._sides: dict[int, SideConnection] = {}
         self.local_host = ""
@@ -149,6 +150,10 @@ class Link(Ends, asyncio.Protocol):
         self._hold_reading("broker", -1)
 
     async def _dial(self) -> None:
+        await self._reach()
+        self._dialing = None  # an ended task takes as much memory as the rest of a connection
+
+    async def _reach(self) -> None:
         try:
             await self.hub.dial(self.connection, BrokerSide(self))
         except OSError as error:

@@ -6,7 +6,6 @@ packed integers here; who asked, what it was, and which partition, are places in
 
 from __future__ import annotations
 
-import time
 from array import array
 from collections.abc import Iterator
 from struct import Struct
@@ -69,7 +68,6 @@ def by_column(packings: list[Packing], width: int) -> list[array[int]] | list[by
         numbers = flat(packed)
         for place, column in enumerate(made):
             column.extend(numbers[place::width])
-        time.sleep(0)  # whoever waits for the interpreter may have it
     return made
 
 

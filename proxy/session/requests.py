@@ -201,6 +201,8 @@ class Requests(Answers):
         if expects:
             self._inflight.add(exchange)
         if self._holding or not self._act_on_request(exchange, whole, now_us, expects):
+            if self._held is None:
+                self._held = deque()
             self._held.append((exchange, whole))
             self._held_bytes += len(whole)
             self._holding = True
