@@ -27,6 +27,8 @@ from proxy.server import Proxy
 _GIVE_UP_SOON = {"tcp_retries2": 3, "tcp_syn_retries": 1}
 _PATIENT_MS = 30_000
 _SEND_TIMEOUT_MS = 4000
+# A producer that loses its broker may dial it, and then again, before it looks at its batch's time: the soonest counts.
+_PRODUCERS = 6
 
 
 async def until_error(work: Awaitable[object]) -> float:
@@ -68,8 +70,8 @@ async def measured(bootstrap: str) -> dict[str, list[float]]:
     for proxy in proxies:
         await proxy.start()
     connections = [await connection(proxy) for proxy in proxies]
-    producers = [producer(proxy, _SEND_TIMEOUT_MS) for proxy in proxies]
-    for each in producers:
+    producers = [[producer(proxy, _SEND_TIMEOUT_MS) for _ in range(_PRODUCERS)] for proxy in proxies]
+    for each in (*producers[0], *producers[1]):
         await each.start()
         await each.send_and_wait("walled", b"before")
     walled, holed = proxies
@@ -77,14 +79,19 @@ async def measured(bootstrap: str) -> dict[str, list[float]]:
     holed.plan.add(parse_fault_document({"kind": "blackhole"}), holed.now_us())
     holed.plan_changed()
     dialling = [producer(proxy, _PATIENT_MS) for proxy in proxies]
-    works = {
-        "an established connection": [each.send(ApiVersionRequest()) for each in connections],
-        "a producer that has sent before": [each.send_and_wait("walled", b"after") for each in producers],
-        "a new connection": [connection(proxy) for proxy in proxies],
-        "a new producer": [each.start() for each in dialling],
+    works: dict[str, list[list[Awaitable[object]]]] = {
+        "an established connection": [[each.send(ApiVersionRequest())] for each in connections],
+        "a producer that has sent before": [
+            [one.send_and_wait("walled", b"after") for one in each] for each in producers
+        ],
+        "a new connection": [[connection(proxy)] for proxy in proxies],
+        "a new producer": [[each.start()] for each in dialling],
     }
-    tasks = {name: [asyncio.create_task(until_error(work)) for work in both] for name, both in works.items()}
-    return {name: [await task for task in both] for name, both in tasks.items()}
+    tasks = {
+        name: [[asyncio.create_task(until_error(work)) for work in each] for each in both]
+        for name, both in works.items()
+    }
+    return {name: [min(await asyncio.gather(*each)) for each in both] for name, both in tasks.items()}
 
 
 def main() -> None:
