@@ -21,12 +21,12 @@ from proxy.directory import silence
 from proxy.inflight import ConnectionEvent, Exchange
 from proxy.login import Login, LoginError
 from proxy.plain import BrokerEnd, Ends
-from proxy.plain.pure import Direction
 from proxy.rewrite import Newer
 from proxy.session import Session
 from proxy.shaping import Shaper
 from proxy.tls import subject
 from proxy.wire.errors import WireError
+from proxy.wire.schemas import Direction
 
 log = logging.getLogger("notleader")
 
@@ -151,7 +151,7 @@ class Link(Ends, asyncio.Protocol):
 
     async def _dial(self) -> None:
         await self._reach()
-        self._dialing = None  # an ended task takes as much memory as the rest of a connection
+        self._dialing = None  # an ended task, kept, would be a kilobyte of each connection
 
     async def _reach(self) -> None:
         try:

@@ -17,7 +17,11 @@ _MOST_IDLE_KIB = 10
 _BULK = ("produce", "fetch")
 _SMALL = ("one", "hundred", "thousand")
 
-_CAPTURES = (("header", f"{PLAIN.name}+header-capture", 1.1), ("partition", f"{PLAIN.name}+capture", 1.2))
+_OVER_WITHOUT = (
+    ("1000 rules that don't match", f"{PLAIN.name}+rules", 1.05),
+    ("a capture at level header", f"{PLAIN.name}+header-capture", 1.1),
+    ("a capture at level partition", f"{PLAIN.name}+capture", 1.2),
+)
 
 Of = Callable[[Sample], float]
 
@@ -76,14 +80,10 @@ def _beside_peers(results: Results) -> Iterator[Bar]:
 
 
 def _alone(results: Results) -> Iterator[Bar]:
-    rules = f"{PLAIN.name}+rules"
-    for name in _SMALL:
-        if (found := _paired(results, name, PLAIN.name, _cpu_per_request, mine=rules)) is not None:
-            yield Bar(f"CPU with 1000 rules that don't match over without, {_title(name)}", False, 1.05, found)
-    for level, state, limit in _CAPTURES:
+    for what, state, limit in _OVER_WITHOUT:
         for name in _SMALL:
             if (found := _paired(results, name, PLAIN.name, _cpu_per_request, mine=state)) is not None:
-                yield Bar(f"CPU with a capture at level {level} over without, {_title(name)}", False, limit, found)
+                yield Bar(f"CPU with {what} over without, {_title(name)}", False, limit, found)
     for held in results.holdings:
         if held.target == ALL_ON.name:
             yield Bar("RSS at 100 connections", False, _MOST_RSS_MIB, held.rss_at_100 / _MIB, "MiB")

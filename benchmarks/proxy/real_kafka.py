@@ -10,10 +10,10 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from benchmarks.proxy.errors import UnavailableError
-from benchmarks.proxy.processes import cpu_seconds, settle
 from benchmarks.proxy.targets import DIRECT, HOST, PORTS_EACH, Running, Target
 from proxy.lab import jars
 from proxy.lab.errors import LabError
@@ -130,12 +130,7 @@ def measure(
         ):
             for running in order:
                 say(f"real Kafka, round {number + 1}/{rounds}: {workload} through {running.target.name}")
-                before = 0.0 if running.pid is None else cpu_seconds(running.pid)
-                value = run(running.address, count)
-                cpu_s = 0.0
-                if running.pid is not None:
-                    settle(running.pid, at_least_s=running.target.settle_s)
-                    cpu_s = cpu_seconds(running.pid) - before
+                value, cpu_s = running.cpu_of(partial(run, running.address, count))
                 moved = 0 if workload.startswith("end") else count * RECORD_BYTES
                 samples.append(RealSample(number, workload, running.target.name, value, moved, count, cpu_s))
     return samples

@@ -7,13 +7,12 @@ import json
 import statistics
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.proxy.errors import UnavailableError
-from benchmarks.proxy.processes import cpu_seconds, settle
+from benchmarks.proxy.processes import settle
 from benchmarks.proxy.targets import DIRECT, HOST, Running, Target
 from benchmarks.proxy.workloads import Workload
 from proxy.lab.ports import free_ports
@@ -147,16 +146,10 @@ def measure(
 
 def sample(program: Path, running: Running, workload: Workload, number: int, duration_s: float) -> Sample:
     """One run. Raises UnavailableError when the load could not be carried."""
-    before = 0.0
     if running.pid is not None:
         settle(running.pid)  # what is left of an earlier run is not this one's
-        before = cpu_seconds(running.pid)
-    started = time.monotonic()
-    told = load(program, workload.command(running.address, duration_s, duration_s / 5), running.target.name)
-    cpu_s = 0.0
-    if running.pid is not None:
-        settle(running.pid, at_least_s=started + running.target.settle_s - time.monotonic())
-        cpu_s = cpu_seconds(running.pid) - before
+    command = workload.command(running.address, duration_s, duration_s / 5)
+    told, cpu_s = running.cpu_of(lambda: load(program, command, running.target.name))
     return Sample(
         round=number,
         workload=workload.name,

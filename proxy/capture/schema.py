@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Sequence, Set
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -255,7 +255,7 @@ def batch_of_packed(blocks: Sequence[Packed], identity: Identity) -> pa.RecordBa
     They point into the same tables, of which a later one knows more entries.
     """
     rows = sum(map(len, blocks))
-    numbers = _columns((block.numbers for block in blocks), NUMBERS)
+    numbers = _columns([block.numbers for block in blocks], NUMBERS)
     run_id, proxy_id, seed = identity
     # Repeating an empty list would cost more than all other columns together.
     zeros = pa.repeat(pa.scalar(0, pa.int32()), rows + 1)
@@ -276,7 +276,7 @@ def batch_of_packed(blocks: Sequence[Packed], identity: Identity) -> pa.RecordBa
     for name, column in zip(_TIMES, numbers[5:8], strict=True):
         columns[name] = _without(column, 0)
     columns["request_bytes"], columns["response_bytes"] = numbers[8:10]
-    parts = _parts(_columns((block.parts for block in blocks), PART_NUMBERS), templates)
+    parts = _parts(_columns([block.parts for block in blocks], PART_NUMBERS), templates)
     columns["partitions"] = _partitions(parts, numbers[10], places, used["partitions"])
     return pa.RecordBatch.from_arrays(
         [columns[field.name] if field.name in columns else pa.nulls(rows, field.type) for field in CODED],
@@ -284,11 +284,11 @@ def batch_of_packed(blocks: Sequence[Packed], identity: Identity) -> pa.RecordBa
     )
 
 
-def _columns(packings: Iterable[Packing], width: int) -> list[pa.Array]:
+def _columns(packings: list[Packing], width: int) -> list[pa.Array]:
     time.sleep(0)  # as in batch_of
     return [
         pa.Array.from_buffers(pa.int64(), memoryview(column).nbytes // 8, [None, pa.py_buffer(column)])
-        for column in by_column(list(packings), width)
+        for column in by_column(packings, width)
     ]
 
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from proxy.session import Session
     from proxy.shaping import Shaper
     from proxy.wire.endpoints import FetchWalk
+    from proxy.wire.schemas import Direction
 
 Outcome = Literal["answered", "injected", "altered", "dropped", "closed", "no_response"]
-Direction = Literal["request", "response"]
 Body = dict[str, Any]
 
 SMALL: Final = 4096
@@ -170,7 +170,7 @@ class Noting:
 
     counters: Counters
     capture: CaptureWriter | None
-    _hands_over: bool  # soon, what the capture took
+    _hands_over: bool  # whether what the capture took is about to go to its recorder
 
     def record(self, entry: Exchange | ConnectionEvent) -> None:
         """Count a finished exchange or event, and keep it for the capture."""

@@ -13,18 +13,16 @@ from urllib.request import urlopen
 
 import pytest
 
+from benchmarks.proxy.processes import family
 from proxy.lab.kafka import KafkaCluster
 from proxy.lab.process import Child
-from proxy.wire.names import ApiKey
-from tests.proxy.conversation import request
+from tests.integration.proxy.test_effects import Client
 
 pytestmark = pytest.mark.kafka
 
 CONNECTIONS = 10_000
 AT_ONCE = 100  # fewer than wait in a listener's queue
 SPARE = 500
-
-Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 def allow_descriptors(wanted: int) -> None:
@@ -37,23 +35,18 @@ def allow_descriptors(wanted: int) -> None:
 
 def descriptors(pid: int) -> int:
     """The open files of a process and those it started."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return len(os.listdir(f"/proc/{pid}/fd")) + sum(descriptors(int(child)) for child in children)
+    return sum(len(os.listdir(f"/proc/{member}/fd")) for member in family(pid))
 
 
 async def ask(client: Client, number: int) -> None:
     """One ApiVersions and its answer."""
-    reader, writer = client
-    writer.write(request(ApiKey.ApiVersions, 0, number))
-    async with asyncio.timeout(60):
-        (size,) = unpack(">i", await reader.readexactly(4))
-        answer = await reader.readexactly(size)
+    answer = await client.ask(number, timeout_s=60)
     assert unpack(">i", answer[:4]) == (number,)
 
 
 async def dial(port: int, number: int) -> Client:
     async with asyncio.timeout(60):
-        client = await asyncio.open_connection("127.0.0.1", port, limit=4096)
+        client = Client(*await asyncio.open_connection("127.0.0.1", port, limit=4096))
     await ask(client, number)
     return client
 
@@ -84,16 +77,16 @@ async def test_ten_thousand_connections_are_held_and_all_answer(kafka: KafkaClus
         for first in range(0, CONNECTIONS, AT_ONCE):
             together = clients[first : first + AT_ONCE]
             await asyncio.gather(*(ask(client, first + place) for place, client in enumerate(together)))
-        for _, writer in clients:
-            writer.close()
+        for client in clients:
+            client.writer.close()
         async with asyncio.timeout(120):
             while await asyncio.to_thread(open_connections, ready["admin"]):
                 await asyncio.sleep(0.2)
             while descriptors(child.pid) > at_rest + SPARE // 10:
                 await asyncio.sleep(0.2)
     finally:
-        for _, writer in clients:
-            writer.close()
+        for client in clients:
+            client.writer.close()
         code = await asyncio.to_thread(child.stop, 60.0)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert code == 0, child.log.read_text()

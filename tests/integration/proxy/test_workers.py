@@ -70,6 +70,12 @@ class Crowd(NamedTuple):
         entries = await asyncio.gather(*(client.metadata(topic) for client in self.clients))
         return Counter(entry["error_code"] for entry in entries)
 
+    async def is_with_both(self) -> None:
+        """Both workers have connections."""
+        await self.proxy.gather(connections=True)
+        told = [process.told for process in self.proxy._processes]
+        assert all(each is not None and each.connections for each in told), "both workers have connections"
+
     def add(self, **fault: Any) -> None:
         """Put a fault in force, and don't wait for anybody."""
         self.proxy.add_fault(**fault)
@@ -123,9 +129,7 @@ async def test_counters_hold_across_workers(kafka: KafkaCluster, topic: str, cap
     caplog.set_level("INFO", "notleader")
     async with two_workers(kafka) as proxy, crowd_of(proxy) as crowd:
         assert await crowd.errors(topic) == {0: 40}
-        await proxy.gather(connections=True)
-        told = [process.told for process in proxy._processes]
-        assert all(each is not None and each.connections for each in told), "both workers have connections"
+        await crowd.is_with_both()
 
         crowd.add(**error(trigger={"times": 7}))
         assert await crowd.errors(topic) == {0: 33, REFUSED: 7}
@@ -294,9 +298,7 @@ async def test_a_port_that_somebody_has_is_not_shared(kafka: KafkaCluster) -> No
 async def test_they_share_the_ports_of_ipv6_too(kafka: KafkaCluster, topic: str) -> None:
     async with two_workers(kafka, listen="[::1]:0") as proxy, crowd_of(proxy) as crowd:
         assert await crowd.errors(topic) == {0: 40}
-        await proxy.gather(connections=True)
-        told = [process.told for process in proxy._processes]
-        assert all(each is not None and each.connections for each in told), "both workers have connections"
+        await crowd.is_with_both()
         crowd.add(**error(trigger={"times": 7}))
         assert await crowd.errors(topic) == {0: 33, REFUSED: 7}
 

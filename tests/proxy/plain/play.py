@@ -86,6 +86,11 @@ def _counted(entries: list[Exchange | ConnectionEvent]) -> dict[str, Any]:
     for entry in entries:
         if isinstance(entry, Exchange):
             count(counters, entry)
+    return values_of(counters)
+
+
+def values_of(counters: Counters) -> dict[str, Any]:
+    """What was counted, as plain data."""
     values = {name: getattr(counters, name) for name in Counters.__slots__}
     return {name: dict(value) if isinstance(value, dict) else value for name, value in values.items()}
 

@@ -23,8 +23,8 @@ from proxy import Proxy
 from proxy.capture.block import by_column
 from proxy.capture.quick import short_key
 from proxy.inflight import ConnectionEvent, Exchange
-from proxy.metrics import Counters
 from proxy.plain import native, pure
+from tests.proxy.plain.play import values_of
 
 FORMS = pytest.mark.parametrize("form", [pure, native], ids=["pure", "compiled"])
 
@@ -129,11 +129,6 @@ def entries() -> list[Exchange | ConnectionEvent]:
     return [*made, ConnectionEvent("disconnect", connection, 9_000, "gone")]
 
 
-def counted(counters: Counters) -> dict[str, Any]:
-    values = {name: getattr(counters, name) for name in Counters.__slots__}
-    return {name: dict(value) if isinstance(value, dict) else value for name, value in values.items()}
-
-
 async def told(note: Callable[[Proxy], Callable[[Any], None]], folder: Path | None, level: str, watched: bool) -> Any:
     proxy = Proxy.in_front_of("127.0.0.1:9092", seed=7)
     if folder is not None:
@@ -152,7 +147,7 @@ async def told(note: Callable[[Proxy], Callable[[Any], None]], folder: Path | No
         table = pyarrow.dataset.dataset(folder, format="parquet").to_table()
         # What is flushed together depends on the moment, and with it the order.
         rows = sorted(map(repr, table.drop_columns(["run_id", "proxy_id"]).to_pylist()))
-    return counted(proxy.counters), rows
+    return values_of(proxy.counters), rows
 
 
 @pytest.mark.parametrize(
