@@ -17,7 +17,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-clients test-outages test-incidents test-live test-compose test-workers lint format clean
+# Tests that nobody's timing decides: they run beside the others, with what these leave of the machine.
+BESIDE := tests/benchmarks tests/docker tests/docs tests/release tests/spark_analysis
+
+.PHONY: demo test test-beside test-timed test-clients test-outages test-incidents test-live test-compose test-workers lint format clean
 .DELETE_ON_ERROR:
 
 demo: $(INSTALLED)
@@ -25,7 +28,13 @@ demo: $(INSTALLED)
 
 test: lint
 	@sh scripts/test-tools.sh
-	@$(BIN)/python -m pytest -q --durations=20
+	@$(MAKE) --no-print-directory -k -j2 -Oline test-timed test-beside
+
+test-timed: $(INSTALLED)
+	@$(BIN)/python -m pytest -q --durations=20 $(BESIDE:%=--ignore=%)
+
+test-beside: $(INSTALLED)
+	@nice -n 10 $(BIN)/python -m pytest -q --durations=20 -o cache_dir=.pytest_cache/beside $(BESIDE)
 
 # Builds take longer than a test may without being suspected of hanging.
 test-clients: $(INSTALLED)

@@ -31,8 +31,8 @@ class Traffic:
         self.read: dict[int, list[tuple[int, bytes]]] = {}
 
     async def more(self, index: int, count: int) -> None:
-        """Wait until so many records more of a partition have been read."""
-        enough = len(self.read[index]) + count
+        """Wait until so many records more of a partition, sent after now, have been read as well."""
+        enough = len(self.acked[index]) + count
         await until(lambda: len(self.read[index]) >= enough)
 
     def missing(self) -> int:
