@@ -99,11 +99,20 @@ class Requests(Answers):
                 if flags & ASSEMBLE_REQUEST or self._holding:
                     needed = total
                 elif flags & PRODUCE:
-                    # Enough for transactional_id and acks, or the whole where the frame is shorter.
+                    # Enough for most transactional ids and acks, or the whole where the frame is shorter.
                     needed = min(total, needed + 512)
                 if available < needed:
                     sent = self._stash_request(data, sent, position, needed)
                     break
+                expects = True
+                if flags & PRODUCE and not (flags & ASSEMBLE_REQUEST or self._holding):
+                    try:
+                        expects = _expects_answer(data, position, min(end, position + total), api_version, client_id_bytes)
+                    except WireError:
+                        if available >= total:
+                            raise
+                        sent = self._stash_request(data, sent, position, min(total, 2 * available))
+                        break
                 if client_id_bytes > 0:
                     raw = data[position + 14 : position + 14 + client_id_bytes]
                     if raw != self._client_id_raw and 10 + client_id_bytes <= size:
@@ -132,14 +141,6 @@ class Requests(Answers):
                         return
                     continue
                 exchange.forwarded_at_us = now_us
-                expects = True
-                if flags & PRODUCE:
-                    acks_at = position + 16 + client_id_bytes
-                    if api_version >= 9 and client_id_bytes >= 0 and data[acks_at - 2 : acks_at] == _NO_TAGS_NO_ID:
-                        expects = data[acks_at : acks_at + 2] != _ACKS_NONE
-                    else:
-                        part = pieces.part(data, position + 4, min(end, position + total))
-                        expects = rewrite.produce_acks(part, api_version) != 0
                 if flags & KEEP_REQUEST:
                     if total <= available and total < SMALL:
                         exchange.request = data[position + 4 : position + total]
@@ -301,6 +302,14 @@ class Requests(Answers):
         self._pause_client()
         if self._client_ended and not self._closed:
             self._commands.end_broker()
+
+
+def _expects_answer(data: bytes, start: int, end: int, api_version: int, client_id_bytes: int) -> bool:
+    """Whether a Produce request, all or the beginning of which is here, is to be answered. Raises WireError."""
+    acks_at = start + 16 + client_id_bytes
+    if api_version >= 9 and client_id_bytes >= 0 and data[acks_at - 2 : acks_at] == _NO_TAGS_NO_ID:
+        return data[acks_at : acks_at + 2] != _ACKS_NONE
+    return rewrite.produce_acks(pieces.part(data, start + 4, end), api_version) != 0
 
 
 def _copy_of(exchange: Exchange) -> Exchange:

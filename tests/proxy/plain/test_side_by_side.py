@@ -289,12 +289,14 @@ def test_acks_are_found_wherever_it_is_cut(
     pure: Callable[[Play], Told], client_id: bytes | None, version: int, acks: int
 ) -> None:
     """A Produce comes in two portions; whoever takes acks for something else waits for the wrong answer next."""
-    for transactional_id, tags in ((None, b"\0"), ("tx", b"\0"), (None, b"\x01\x05\x03abc"), ("", b"\0")):
+    ids = ((None, b"\0"), ("tx", b"\0"), (None, b"\x01\x05\x03abc"), ("", b"\0"), ("t" * 700, b"\0"), ("t" * 9000, b"\0"))
+    for transactional_id, tags in ids:
         script = Play(b"")
-        for cut in range(1, 60):
-            number = 2 * cut
+        for place in range(1, 60):
+            number = 2 * place
             body = produce(version, acks, transactional_id, bytes(20))
             frame = asked(ApiKey.Produce, version, number, body, client_id, tags)
+            cut = place if len(frame) < 200 else len(frame) * place // 60
             script.sent += frame + asked(ApiKey.Heartbeat, 3, number + 1, bytes(20))
             if acks:
                 script.answers[key(number)] = produced(version, number)
