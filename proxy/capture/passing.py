@@ -1,6 +1,7 @@
 """A large frame's facts, taken while it passes chunk by chunk; nothing of its records is kept. Pure.
 
-One generator per message says how many bytes it wants next, or how many may be left out; `Passing` feeds it.
+One generator per message says how many bytes it wants next, how many may be left out, or that record batches follow;
+`Passing` feeds it.
 """
 
 from __future__ import annotations
@@ -26,38 +27,82 @@ from proxy.wire.names import ApiKey
 _I16: Final = Struct(">h")
 _I32: Final = Struct(">i")
 _LOG_OVERHEAD_BYTES: Final = 12
+_BATCH: Final = Struct(">8xi4xb40xi")  # of `BATCH`: length, magic and count
 _HEAD_BYTES: Final = 1024  # beside the client id: a header's fixed part, and tagged fields that nobody sends
 
-# Yields how many bytes are wanted next, or minus how many may be left out; gets those bytes, or none.
-Steps = Generator[int, bytes, Skimmed]
+_ALL: Final = 1 << 62
+
+
+class _Walk:
+    """Over the record batches of one partition: their sums, and the first one's own words."""
+
+    __slots__ = ("count", "first", "left")
+
+    def __init__(self, length: int) -> None:
+        self.left = length
+        self.count = 0
+        self.first: tuple[int, ...] | None = None
+
+    def over(self, part: bytes | memoryview, position: int, end: int) -> int:
+        """Where it stands once the part has no whole header of a batch any more, or there is none: maybe behind it."""
+        left = self.left
+        while left >= BATCH.size and position + BATCH.size <= end:
+            length, magic, count = _BATCH.unpack_from(part, position)
+            size = length + _LOG_OVERHEAD_BYTES
+            if magic != 2 or size < BATCH.size:
+                raise NotSkimmedError  # an older format, or none
+            if size > left:
+                self.left = 0
+                return position + left  # it is cut off at the end
+            if self.first is None:
+                self.first = BATCH.unpack_from(part, position)
+            self.count += count
+            left -= size
+            position += size
+        if left < BATCH.size:
+            position += left
+            left = 0
+        self.left = left
+        return position
+
+
+# Yields how many bytes are wanted next, minus how many may be left out, or a walk to be taken; gets those bytes.
+Steps = Generator[int | _Walk, bytes, Skimmed]
 
 
 class Passing:
     """Stands where a frame would be kept. ``skimmed`` is what it said, None until its end or where it can't be told."""
 
-    __slots__ = ("_have", "_skip", "_steps", "_wanted", "head", "skimmed")
+    __slots__ = ("_have", "_steps", "_walk", "_wanted", "head", "skimmed", "skip")
 
     def __init__(self, steps: Steps | None) -> None:
         self.skimmed: Skimmed | None = None
         self.head = b""
         """The beginning of the frame: its header is in it."""
+        self.skip = 0
+        """How many bytes from here on tell nothing: fewer than these may pass unseen, if they are taken off."""
         self._steps = steps
         self._have = bytearray()
-        self._skip = 0
+        self._walk: _Walk | None = None
         self._wanted = 0
-        if steps is not None:
-            self._wanted = next(steps)
+        if steps is None:
+            self.skip = _ALL
+        else:
+            self._go_on(None)
 
     def feed(self, part: bytes | memoryview) -> None:
         """Take the next chunk of the frame."""
         position, end = 0, len(part)
         while self._steps is not None and position < end:
-            if self._skip:
-                step = min(self._skip, end - position)
-                self._skip -= step
+            if self.skip:
+                step = min(self.skip, end - position)
+                self.skip -= step
                 position += step
-                if not self._skip:
+                if not self.skip and self._walk is None:
                     self._go_on(b"")
+                continue
+            if self._walk is not None and not self._have:
+                position = self._walk_over(self._walk, part, position, end)
                 continue
             step = min(self._wanted - len(self._have), end - position)
             self._have += part[position : position + step]
@@ -65,21 +110,52 @@ class Passing:
             if len(self._have) == self._wanted:
                 data = bytes(self._have)
                 self._have.clear()
-                self._go_on(data)
+                if self._walk is None:
+                    self._go_on(data)
+                else:
+                    self._walk_over(self._walk, data, 0, len(data))
 
-    def _go_on(self, data: bytes) -> None:
+    def _walk_over(self, walk: _Walk, part: bytes | memoryview, position: int, end: int) -> int:
+        try:
+            position = walk.over(part, position, end)
+        except NotSkimmedError:
+            self._give_up()
+            return end
+        if position > end:
+            self.skip = position - end
+            position = end
+        if not walk.left:
+            self._walk = None
+            if not self.skip:
+                self._go_on(b"")
+        elif position < end:
+            self._wanted = BATCH.size
+            self._have += part[position:end]
+            position = end
+        return position
+
+    def _go_on(self, data: bytes | None) -> None:
         assert self._steps is not None
         try:
-            wanted = self._steps.send(data)
-            while not wanted:
+            wanted = next(self._steps) if data is None else self._steps.send(data)
+            while wanted == 0:
                 wanted = self._steps.send(b"")
         except StopIteration as end:
-            self.skimmed, self._steps = end.value, None
+            self._give_up()
+            self.skimmed = end.value
         except NotSkimmedError:
-            self._steps = None
+            self._give_up()
         else:
-            self._skip = max(-wanted, 0)
-            self._wanted = max(wanted, 0)
+            if isinstance(wanted, _Walk):
+                self._walk = wanted
+                self._wanted = BATCH.size
+            else:
+                self.skip = max(-wanted, 0)
+                self._wanted = max(wanted, 0)
+
+    def _give_up(self) -> None:
+        self._steps = self._walk = None
+        self.skip = _ALL
 
 
 def produce_request(version: int) -> Passing:
@@ -229,27 +305,17 @@ def _past_tags() -> Generator[int, bytes, None]:
         yield -(yield from _varint())
 
 
-def _records(flexible: bool) -> Generator[int, bytes, Batches | None]:
+def _records(flexible: bool) -> Generator[int | _Walk, bytes, Batches | None]:
     """The sums over all batches and the first one's own; a batch that is cut off at the end is left out."""
     length = yield from _length(flexible, _I32)
     if length < 0:
         return None
-    count = 0
-    first = None
-    left = length
-    while left >= BATCH.size:
-        head = BATCH.unpack((yield BATCH.size))
-        left -= BATCH.size
-        rest = head[1] + _LOG_OVERHEAD_BYTES - BATCH.size
-        if head[3] != 2 or rest < 0:
-            raise NotSkimmedError  # an older format, or none
-        if rest > left:
-            break
-        first = first or head
-        count += head[12]
-        yield -rest
-        left -= rest
-    yield -left
+    walk = _Walk(length)
+    if length < BATCH.size:
+        yield -length
+    else:
+        yield walk
+    first = walk.first
     if first is None:
         return Batches(0, length)
-    return Batches(count, length, first[9], first[10], first[11], COMPRESSIONS[first[5] & 7], first[0])
+    return Batches(walk.count, length, first[9], first[10], first[11], COMPRESSIONS[first[5] & 7], first[0])

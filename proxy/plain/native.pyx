@@ -141,6 +141,9 @@ cdef class Plain:
         cdef Exchange exchange
         if self._closed:
             return
+        if self._response_left > end and self._inside_answer(end):
+            self._to_client(data)
+            return
         done = []
         passed = self._pass_answers(data, end, now_us, done)
         if passed:
@@ -171,7 +174,7 @@ cdef class Plain:
             self._request_left -= position
             if self._request_open is not None:
                 exchange = self._request_open
-                if exchange.flags & KEEP_REQUEST:
+                if exchange.flags & KEEP_REQUEST and not left_out(exchange.request, position):
                     exchange.request = appended(exchange.request, part(data, 0, position, end))
             if not self._request_left:
                 if self._request_open is not None:
@@ -254,6 +257,18 @@ cdef class Plain:
                 self._request_open = exchange
                 return end
         return position
+
+    cdef bint _inside_answer(self, Py_ssize_t total) except -1:
+        """Whether these bytes lie inside an answer and tell nothing: then they are taken off what is left of it."""
+        cdef Exchange exchange = self._response_open
+        if self._walk is not None and self._walk.skip <= total:
+            return False
+        if exchange.flags & KEEP_RESPONSE and not left_out(exchange.response, total):
+            return False
+        if self._walk is not None:
+            self._walk.skip -= total
+        self._response_left -= total
+        return True
 
     cdef Py_ssize_t _pass_answers(self, bytes data, Py_ssize_t end, long long now_us, list done) except -1:
         """Take all plain answers at the beginning of a chunk, the whole ones into ``done``; how many bytes that was."""
@@ -353,6 +368,14 @@ cdef class BrokerEnd:
     def data_received(self, bytes data not None):
         cdef Ends link = self._link
         link.session.broker_bytes(data, link.now_us())
+
+
+cdef bint left_out(kept, Py_ssize_t total) except -1:
+    """Whether so many bytes more of a `Passing` tell nothing: then they are taken off."""
+    if type(kept) in (bytes, list, memoryview) or kept is None or kept.skip <= total:
+        return False
+    kept.skip -= total
+    return True
 
 
 cdef object part(bytes data, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t end):

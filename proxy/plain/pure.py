@@ -236,7 +236,7 @@ class Plain:
 
     def broker_bytes(self, data: bytes, now_us: int) -> None:
         """Take what the broker sent."""
-        if not self._closed and not self._one_answer(data, now_us):
+        if not self._closed and not self._inside_answer(data) and not self._one_answer(data, now_us):
             self._other_answers(data, now_us)
 
     def _one_request(self, data: bytes, now_us: int) -> bool:
@@ -280,6 +280,26 @@ class Plain:
         exchange.awaits_broker = True
         self._queue.append(exchange)
         self._commands.to_broker(data)
+        return True
+
+    def _inside_answer(self, data: bytes) -> bool:
+        """Pass on what lies inside an answer, all of it bytes that tell nothing; False: not that case."""
+        total = len(data)
+        if self._response_left <= total:
+            return False
+        exchange, walk = self._response_open, self._walk
+        assert exchange is not None
+        if walk is not None and walk.skip <= total:
+            return False
+        if exchange.flags & KEEP_RESPONSE:
+            kept: Any = exchange.response
+            if getattr(kept, "skip", 0) <= total:
+                return False
+            kept.skip -= total
+        if walk is not None:
+            walk.skip -= total
+        self._response_left -= total
+        self._commands.to_client(data)
         return True
 
     def _one_answer(self, data: bytes, now_us: int) -> bool:

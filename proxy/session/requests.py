@@ -107,7 +107,9 @@ class Requests(Answers):
                 expects = True
                 if flags & PRODUCE and not (flags & ASSEMBLE_REQUEST or self._holding):
                     try:
-                        expects = _expects_answer(data, position, min(end, position + total), api_version, client_id_bytes)
+                        expects = _expects_answer(
+                            data, position, min(end, position + total), api_version, client_id_bytes
+                        )
                     except WireError:
                         if available >= total:
                             raise

@@ -82,7 +82,7 @@ class FetchWalk:
     `feed` raises a WireError of the broker for what can't be such an answer; it keeps at most 64 KiB.
     """
 
-    __slots__ = ("_aborted", "_partitions", "_rest", "_skip", "_started", "_topics", "ended", "hide_at", "tags_at")
+    __slots__ = ("_aborted", "_partitions", "_rest", "_started", "_topics", "ended", "hide_at", "skip", "tags_at")
 
     def __init__(self) -> None:
         self.ended = False
@@ -92,7 +92,8 @@ class FetchWalk:
         self._topics = 0
         self._partitions = -1
         self._aborted = -1  # transactions still to come before the records of a partition, -1 elsewhere
-        self._skip = 0
+        self.skip = 0
+        """How many bytes from here on tell nothing: so much may pass unseen, if it is taken off."""
         self._rest = b""
 
     def feed(self, chunk: Buffer, start: int, stop: int) -> None:
@@ -100,11 +101,11 @@ class FetchWalk:
         self.hide_at = -1
         if self.ended:
             return
-        if self._skip:
-            step = min(self._skip, stop - start)
-            self._skip -= step
+        if self.skip:
+            step = min(self.skip, stop - start)
+            self.skip -= step
             start += step
-            if self._skip:
+            if self.skip:
                 return
         shift = 0
         data = chunk
@@ -139,7 +140,7 @@ class FetchWalk:
                     if size > 1:
                         next_at += size - 1
                     if next_at > stop:
-                        self._skip = next_at - stop
+                        self.skip = next_at - stop
                         self._aborted = -1
                         self._partitions = -self._partitions - 1
                         return

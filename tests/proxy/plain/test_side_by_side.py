@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from struct import pack
 from typing import Any
@@ -20,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from proxy.capture.rows import PARTITIONS
 from proxy.wire.codec import request_codec
 from proxy.wire.header import request_header_version
 from proxy.wire.names import ApiKey
@@ -289,7 +291,14 @@ def test_acks_are_found_wherever_it_is_cut(
     pure: Callable[[Play], Told], client_id: bytes | None, version: int, acks: int
 ) -> None:
     """A Produce comes in two portions; whoever takes acks for something else waits for the wrong answer next."""
-    ids = ((None, b"\0"), ("tx", b"\0"), (None, b"\x01\x05\x03abc"), ("", b"\0"), ("t" * 700, b"\0"), ("t" * 9000, b"\0"))
+    ids = (
+        (None, b"\0"),
+        ("tx", b"\0"),
+        (None, b"\x01\x05\x03abc"),
+        ("", b"\0"),
+        ("t" * 700, b"\0"),
+        ("t" * 9000, b"\0"),
+    )
     for transactional_id, tags in ids:
         script = Play(b"")
         for place in range(1, 60):
@@ -308,6 +317,39 @@ def test_acks_are_found_wherever_it_is_cut(
             assert outcomes == {n: "answered" if acks or n % 2 else "no_response" for n in range(2, 120)}
             assert joined(told, "to_broker") == script.sent
             assert joined(told, "to_client") == b"".join(script.answers[key(n)] for n in range(2, 120) if acks or n % 2)
+
+
+@pytest.mark.parametrize("portion", [7, 61, 250, 1000, 4096, 9000])
+@pytest.mark.parametrize("version", [11, 12, 15, 16, 17])
+def test_the_batches_of_an_answer_are_counted_wherever_it_is_cut(
+    pure: Callable[[Play], Told], version: int, portion: int
+) -> None:
+    """Most of its portions lie inside a batch: nobody looks at these, and yet they count."""
+    script = Play(b"", level="partition", most_kept_bytes=2000)
+    sizes = ([3000, 9000, 1, 20_000], [5000], [])
+    partitions = [
+        {"partition_index": index, "aborted_transactions": None, "records": b"".join(batch(bytes(n)) for n in these)}
+        for index, these in enumerate(sizes)
+    ]
+    for number, endpoints in enumerate(([], [BROKER]), 1):
+        topic = {"topic": "orders", "topic_id": TOPIC_ID, "partitions": partitions}
+        body = request_codec(ApiKey.Fetch, version).encode({"topics": [topic], "max_wait_ms": 1})
+        script.sent += asked(ApiKey.Fetch, version, number, body)
+        told = {"responses": [topic], "node_endpoints": endpoints}
+        script.answers[key(number)] = response(ApiKey.Fetch, version, number, told)
+    whole = b"".join(script.answers.values())
+    ends = {found.end() for these in sizes for n in these for found in re.finditer(re.escape(batch(bytes(n))), whole)}
+    cuts = sorted({*range(0, len(whole), portion), *ends, len(whole)})
+    script.steps = [("client", 1 << 20, 0), *[("broker", stop - start, 0) for start, stop in pairwise(cuts)]]
+    for said in (compiled(script), pure(script)):
+        passed = joined(said, "to_client")
+        changed = sum(one != other for one, other in zip(passed, whole, strict=True))
+        assert changed == (version >= 16), "the tag number of the endpoints"
+        rows, _ = said[-1]
+        assert len(rows) == 2 * len(script.answers), "all are taken in passing, once more the second time"
+        for row in rows:
+            counts = [(part["record_count"], part["batch_bytes"]) for part in row[PARTITIONS]]
+            assert counts == [(len(these), sum(these) + 61 * len(these)) for these in sizes]
 
 
 def joined(told: Told, way: str) -> bytes:
