@@ -112,10 +112,9 @@ class Names(Selector):
             if not isinstance(item, str):
                 raise ValueError(f"text expected, got the number {item}: put it in quotes")
             (unwanted if item.startswith("!") else wanted).append(item.removeprefix("!"))
-        self._wanted = _any_glob(wanted)
-        self._unwanted = _any_glob(unwanted)
-        globbed = unwanted or any(set(item) & set("*?[") for item in wanted)
-        self.literals: frozenset[str] | None = None if globbed else frozenset(wanted)
+        self._wanted = _any_of(wanted)
+        self._unwanted = _any_of(unwanted)
+        self.literals: frozenset[str] | None = None if unwanted or _globbed(wanted) else frozenset(wanted)
         """The names themselves, where no pattern and no exception is among them."""
 
     def __call__(self, text: str | None) -> bool:
@@ -128,10 +127,16 @@ class Names(Selector):
         return self._wanted is None or any(map(self._wanted, texts))
 
 
-def _any_glob(globs: list[str]) -> Callable[[str], object] | None:
-    if not globs:
+def _globbed(names: list[str]) -> bool:
+    return any(set(name) & set("*?[") for name in names)
+
+
+def _any_of(names: list[str]) -> Callable[[str], object] | None:
+    if not names:
         return None
-    return re.compile("|".join(fnmatch.translate(glob) for glob in globs)).match
+    if not _globbed(names):
+        return frozenset(names).__contains__
+    return re.compile("|".join(fnmatch.translate(name) for name in names)).match
 
 
 class Numbers(Selector):

@@ -27,6 +27,7 @@ from faults.schema import FaultDocumentError, Problem, parse_faults
 from faults.timeline import Timeline, parse_timeline
 from proxy.capture.redaction import Redaction
 from proxy.capture.rows import Level
+from proxy.yaml_text import parse_yaml
 
 ENVIRONMENT_PREFIX = "NOTLEADER_"
 _VARIABLES = {"admin_token": "NOTLEADER_TOKEN"}  # the one that `notleader fault` reads too
@@ -298,7 +299,7 @@ def load(flags: dict[str, Any], file: Path | None = None, *, need_kafka: bool = 
 def read_yaml(file: Path) -> dict[str, Any]:
     """A YAML (or JSON) mapping. Raises ConfigError."""
     try:
-        document = yaml.safe_load(file.read_text("utf-8"))
+        document = parse_yaml(file.read_text("utf-8"))
     except OSError as error:
         raise ConfigError([Problem(str(file), error.strerror or str(error))]) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.proxy.real_kafka import RealFigures
@@ -75,7 +76,7 @@ def show(results: Results, console: Console) -> None:
             table.add_column(heading, justify="left" if heading == "target" else "right")
         for one in sorted(rows, key=lambda row: -row.ratio):
             table.add_row(
-                one.target,
+                escape(one.target),  # a tree's label is in brackets
                 f"{one.ratio:.2f}",
                 f"{one.added_p50_us:.0f}",
                 f"{one.added_p99_us:.0f}",
@@ -89,7 +90,7 @@ def show(results: Results, console: Console) -> None:
             table.add_column(heading, justify="left" if heading == "target" else "right")
         for held in results.holdings:
             table.add_row(
-                held.target,
+                escape(held.target),
                 f"{held.rss_at_start / _MIB:.0f}",
                 f"{held.rss_at_100 / _MIB:.0f}",
                 str(held.idle_connections),
@@ -102,7 +103,7 @@ def show(results: Results, console: Console) -> None:
         for heading in ("workload", "target", "ratio to direct", "added average µs", "CPU"):
             table.add_column(heading, justify="left" if heading in ("workload", "target") else "right")
         for real in results.real:
-            table.add_row(real.workload, real.target, f"{real.ratio:.2f}", real.added_cell, real.cpu_cell)
+            table.add_row(real.workload, escape(real.target), f"{real.ratio:.2f}", real.added_cell, real.cpu_cell)
         console.print(table)
     for reason in results.skipped:
         console.print(f"skipped: {reason}", markup=False, highlight=False)

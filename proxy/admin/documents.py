@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from proxy.yaml_text import parse_yaml
+
 
 class UnreadableDocumentError(ValueError):
     """The document cannot be read or is neither YAML nor JSON; the text is one line."""
@@ -38,7 +40,7 @@ def read_document(argument: str) -> Any:
     except UnicodeDecodeError as error:
         raise UnreadableDocumentError(f"{name}: is not UTF-8 text") from error
     try:
-        return yaml.safe_load(content)
+        return parse_yaml(content)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UnreadableDocumentError(f"{name}: is neither YAML nor JSON: {_one_line(error)}") from error
 

@@ -7,7 +7,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
@@ -16,6 +15,7 @@ from faults.timeline import Add, Clear, Operation, Remove, Step, Timeline, parse
 from proxy.admin import documents_api as documents
 from proxy.admin.problems import Finding, Problem
 from proxy.admin.target import ControlledProxy
+from proxy.yaml_text import parse_yaml
 
 MAX_STEPS: Final = 1000
 _EXAMPLE: Final = {
@@ -128,7 +128,7 @@ def _incidents() -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     kept = {"faults", "steps"}
     for file in sorted(Path(str(files("faults"))).joinpath("incidents").glob("*.yaml")):
-        document = yaml.safe_load(file.read_text("utf-8"))
+        document = parse_yaml(file.read_text("utf-8"))
         # Some incidents differ by run: the first is the one in which it happens.
         source: dict[str, Any] = next((one for one in (document, *document.get("runs", ())) if one.keys() & kept), {})
         steps = [{"at": "0s", "add": fault} for fault in source.get("faults") or ()] + (source.get("steps") or [])

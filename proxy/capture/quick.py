@@ -234,6 +234,7 @@ class Quick(Taking):
         self._long: dict[tuple[int, bytes], tuple[bytes, What]] = {}
         self._seen: dict[tuple[Any, ...], int] = {}
         self._templates: dict[Template, int] = {}
+        self._nameless: dict[Template, int] = {}  # of topics that only have an id so far
         self._lanes = {version: {} for version in _FLEXIBLE_PRODUCE}
         self._lane_ends = {version: [] for version in _FLEXIBLE_PRODUCE}
 
@@ -347,13 +348,15 @@ class Quick(Taking):
                 found, topic_id = self._topics.of(part[1])
                 name = name or found
                 known = name is not None or topic_id is None
+            if not known and (place := self._nameless.get(key)) is not None:
+                return place
             place = len(self._tables.templates)
             if self._redaction:
                 hidden = self._redaction.partition(_NAMELESS | {"topic": name, "topic_id": topic_id})
                 name, topic_id = hidden["topic"], hidden["topic_id"]
             self._tables.templates.append((name or None, topic_id, *part[2:8]))
-            if known:  # else Metadata may tell the name yet
-                self._templates[key] = place
+            # Metadata may tell a name yet that is missing.
+            (self._templates if known else self._nameless)[key] = place
         return place
 
     def _open_lane(self, exchange: Exchange, part: Told, template: int, what: int) -> None:

@@ -143,20 +143,27 @@ class TopicIds:
 
     def __init__(self, topic_name: Any = None) -> None:
         self.name = topic_name or (lambda topic_id: None)
-        self._known: dict[bytes, tuple[str | None, str]] = {}
+        self._known: dict[bytes, tuple[str, str]] = {}
+        self._nameless: dict[bytes, tuple[UUID, str]] = {}  # Metadata may tell their names yet
 
     def of(self, topic_id: bytes) -> tuple[str | None, str | None]:
         """Name and text of sixteen bytes; None for a name that is not known, twice None for no id."""
         if topic_id == _NO_ID:
             return None, None
         known = self._known.get(topic_id)
-        if known is None:
+        if known is not None:
+            return known
+        nameless = self._nameless.get(topic_id)
+        if nameless is None:
             uuid = UUID(bytes=topic_id)
-            known = (self.name(uuid), str(uuid))
-            # Not kept while its name is unknown: Metadata may tell it yet.
-            if known[0] is not None and len(self._known) < _MOST_TOPICS:
-                self._known[topic_id] = known
-        return known
+            nameless = uuid, str(uuid)
+            if len(self._nameless) < _MOST_TOPICS:
+                self._nameless[topic_id] = nameless
+        uuid, text = nameless
+        name = self.name(uuid)
+        if name is not None and len(self._known) < _MOST_TOPICS:
+            self._known[topic_id] = name, text
+        return name, text
 
 
 class Rows:

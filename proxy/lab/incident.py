@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from proxy.lab.errors import LabError
+from proxy.yaml_text import parse_yaml
 
 INCIDENTS = Path(str(importlib.resources.files("faults"))) / "incidents"
 CLIENTS = INCIDENTS / "clients"
@@ -179,7 +180,7 @@ def load_incident(name_or_file: str) -> Incident:
         if not path.exists():
             raise IncidentError(f"no incident {name_or_file!r} (there are: {', '.join(incident_names())})")
     try:
-        return Incident.model_validate(yaml.safe_load(path.read_text()))
+        return Incident.model_validate(parse_yaml(path.read_text()))
     except OSError as error:
         raise IncidentError(f"{path}: {error.strerror}") from error
     except yaml.YAMLError as error:

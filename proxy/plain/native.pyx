@@ -141,7 +141,7 @@ cdef class Plain:
         cdef Exchange exchange
         if self._closed:
             return
-        if self._response_left > end and self._inside_answer(end):
+        if self._response_left > end and self._inside_answer(data, end):
             self._to_client(data)
             return
         done = []
@@ -258,15 +258,15 @@ cdef class Plain:
                 return end
         return position
 
-    cdef bint _inside_answer(self, Py_ssize_t total) except -1:
-        """Whether these bytes lie inside an answer and tell nothing: then they are taken off what is left of it."""
+    cdef bint _inside_answer(self, bytes data, Py_ssize_t total) except -1:
+        """Take these bytes, which lie inside an answer; False where they may tell something to whoever hides parts."""
         cdef Exchange exchange = self._response_open
-        if self._walk is not None and self._walk.skip <= total:
-            return False
-        if exchange.flags & KEEP_RESPONSE and not left_out(exchange.response, total):
-            return False
         if self._walk is not None:
+            if self._walk.skip <= total:
+                return False
             self._walk.skip -= total
+        if exchange.flags & KEEP_RESPONSE and not left_out(exchange.response, total):
+            exchange.response = appended(exchange.response, data)
         self._response_left -= total
         return True
 

@@ -186,8 +186,10 @@ def test_a_topic_whose_name_becomes_known_later_is_named_from_then_on() -> None:
         if number == 2:
             names[topic_id] = "orders"
         assert quick.take(exchange(number, ApiKey.Produce, 13, request, response))
-    topics = [row[32][0]["topic"] for row in quick.swap().rows(*IDENTITY)]
+    block = quick.swap()
+    topics = [row[32][0]["topic"] for row in block.rows(*IDENTITY)]
     assert topics == [None, None, "orders", "orders"]
+    assert len(block.tables.templates) == 2, "one entry without a name, however many exchanges there are"
 
 
 def test_at_level_header_nothing_is_read() -> None:

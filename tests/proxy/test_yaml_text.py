@@ -1,0 +1,38 @@
+"""Documents read by libyaml say what the reader in Python says; what can't be read is refused with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from proxy.config import ConfigError, read_yaml
+from proxy.yaml_text import parse_yaml
+
+PROJECT = Path(__file__).parents[2]
+DOCUMENTS = sorted([*PROJECT.glob("faults/incidents/*.yaml"), *PROJECT.glob("examples/**/*.yaml")])
+
+
+@pytest.mark.parametrize("file", DOCUMENTS, ids=lambda file: file.name)
+def test_it_says_what_the_reader_in_python_says(file: Path) -> None:
+    text = file.read_text()
+    assert parse_yaml(text) == yaml.safe_load(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: 1\nb: c: d", ":2:5: not valid YAML: mapping values are not allowed"),
+        ("[" * 200_000, ":1:101: not valid YAML: nested more than 100 deep"),
+        ("- " * 200_000, ":1:201: not valid YAML: nested more than 100 deep"),
+        ("listen: 2026-13-45", ": not valid YAML: month must be in 1..12"),
+        ("a: !!python/object:os.system x", ":1:4: not valid YAML: could not determine a constructor"),
+    ],
+)
+def test_what_cant_be_read_is_refused(tmp_path: Path, text: str, problem: str) -> None:
+    file = tmp_path / "notleader.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as refused:
+        read_yaml(file)
+    assert f"{file}{problem}" in str(refused.value)
