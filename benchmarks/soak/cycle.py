@@ -23,8 +23,8 @@ from proxy.lab.process import Child
 
 _RUN_TIMEOUT_S = 60.0
 _BROKER_AWAY_S = 0.5
-# Longer than a segment of the capture lasts: its writing belongs to the cycle.
-_AT_REST_S = 2.5
+# Until the last segment is finished (a second), and the memory that took is given back (every five at most).
+_AT_REST_S = 8.0
 # What touches the load: each is hit, runs out or is removed again before the proxy is looked at.
 _FAULTS: tuple[dict[str, Any], ...] = (
     {"kind": "error", "error_code": "NOT_LEADER_OR_FOLLOWER", "match": {"api_key": "Produce"}},
