@@ -88,6 +88,10 @@ class What:
         self.index = -1  # in the table at hand, once it is in it
 
 
+if not TYPE_CHECKING and plain.IS_NATIVE:
+    What = plain.native.What
+
+
 class Tables:
     """What the numbers of blocks point into; only grows."""
 

@@ -49,7 +49,7 @@ _END_OF_PRODUCE: Final = b"\0\0\0"
 _OFFSETS: Final = Struct(">q")
 
 
-class _Lane:
+class Lane:
     """Produces of one batch to one partition, all with the same beginning up to the length of the records."""
 
     __slots__ = ("answers", "offset_at", "templates")
@@ -72,10 +72,12 @@ class Taking:
     _reads_bodies: bool
     _tables: Tables
     _block: Block
+    _numbers: bytearray  # of the block
+    _parts: bytearray
     _latest: dict[int, tuple[str | None, str | None, int]]
     _plain: dict[str, dict[int, int]]
     _short: dict[bytes, What]
-    _lanes: dict[int, dict[bytes, _Lane]]
+    _lanes: dict[int, dict[bytes, Lane]]
     _lane_ends: dict[int, list[int]]
     _count_error: Callable[[int, int], None]
     _compressions: tuple[str, ...]
@@ -117,7 +119,7 @@ class Taking:
             or api_key == _API_VERSIONS
         ):
             latest = self._who(exchange)
-        self._block.numbers += pack_numbers(
+        self._numbers += pack_numbers(
             latest[2],
             what,
             exchange.seq,
@@ -179,7 +181,7 @@ class Taking:
             return None
         if error:
             self._count_error(_PRODUCE, error)
-        self._block.parts += pack_part(template, head[11], head[12], size, offset)
+        self._parts += pack_part(template, head[11], head[12], size, offset)
         return what, 1
 
     def _header_only(self, exchange: Exchange) -> int:
@@ -200,7 +202,7 @@ class Taking:
 
 
 if not TYPE_CHECKING and plain.IS_NATIVE:
-    Taking = plain.native.Taking
+    Lane, Taking = plain.native.Lane, plain.native.Taking
     short_key = plain.native.short_key
 
 
@@ -226,7 +228,7 @@ class Quick(Taking):
 
     def _start_tables(self) -> None:
         self._tables = Tables()
-        self._block = Block(self._tables)
+        self._start_block()
         self._whos: dict[tuple[int, str | None, str | None], int] = {}
         self._latest = {}  # of each connection: client id, principal, who
         self._plain = {outcome: {} for outcome in get_args(Outcome)}  # → API and version → what
@@ -253,8 +255,12 @@ class Quick(Taking):
         ):
             self._start_tables()
         else:
-            self._block = Block(tables)
+            self._start_block()
         return block
+
+    def _start_block(self) -> None:
+        self._block = Block(self._tables)
+        self._numbers, self._parts = self._block.numbers, self._block.parts
 
     # ---- on the loop ----------------------------------------------------------------------------
 
@@ -333,7 +339,7 @@ class Quick(Taking):
         for part in parts:
             template = self._template(part)
             numbers = [NONE if value is None else value for value in part[8:]]
-            self._block.parts += pack_part(template, *numbers)
+            self._parts += pack_part(template, *numbers)
         if api_key == _PRODUCE and len(parts) == 1 and version in _FLEXIBLE_PRODUCE:
             self._open_lane(exchange, parts[0], template, what)
         return what, len(parts)
@@ -375,7 +381,7 @@ class Quick(Taking):
             return
         lane = lanes.get(request[8:end])
         if lane is None:
-            lane = lanes[request[8:end]] = _Lane(offset_at)
+            lane = lanes[request[8:end]] = Lane(offset_at)
             ends = self._lane_ends[exchange.api_version]
             if end not in ends:
                 ends.append(end)

@@ -541,19 +541,92 @@ def by_column(list packings, int width):
     return columns
 
 
+cdef class What:
+    """`proxy.capture.block.What`."""
+
+    cdef readonly tuple values
+    cdef readonly object partitions
+    cdef readonly Py_ssize_t told
+    cdef public Py_ssize_t index
+
+    def __init__(self, tuple values not None, partitions=None):
+        self.values = values
+        self.partitions = partitions
+        self.told = len(partitions or ())
+        self.index = -1
+
+
+cdef class Lane:
+    """`proxy.capture.quick.Lane`, with what was looked up last: the next is most often like it."""
+
+    cdef readonly Py_ssize_t offset_at
+    cdef readonly dict answers, templates
+    cdef bytes _before, _after
+    cdef object _answer, _template
+    cdef long long _producer_id
+    cdef int _producer_epoch, _compression, _error
+
+    def __init__(self, Py_ssize_t offset_at):
+        self.offset_at = offset_at
+        self.answers = {}
+        self.templates = {}
+
+    cdef object answer(self, Bytes response, Py_ssize_t length):
+        """What an answer says besides its offset; None where it was never seen."""
+        cdef Py_ssize_t before = self.offset_at - 4, after = length - self.offset_at - 8
+        cdef Bytes behind = response + self.offset_at + 8
+        if not (
+            self._answer is not None
+            and PyBytes_GET_SIZE(self._before) == before
+            and PyBytes_GET_SIZE(self._after) == after
+            and not memcmp(PyBytes_AS_STRING(self._before), response + 4, before)
+            and not memcmp(PyBytes_AS_STRING(self._after), behind, after)
+        ):
+            self._before = PyBytes_FromStringAndSize(<const char*>response + 4, before)
+            self._after = PyBytes_FromStringAndSize(<const char*>behind, after)
+            self._answer = self.answers.get((self._before, self._after))
+        return self._answer
+
+    cdef object template(self, Bytes batch, tuple compressions, int error):
+        """The place of the template for a batch; None where there is none yet."""
+        cdef long long producer_id = int64_at(batch + 43)
+        cdef int epoch = int16_at(batch + 51), compression = int16_at(batch + 21) & 7
+        if not (
+            self._template is not None
+            and self._producer_id == producer_id
+            and self._producer_epoch == epoch
+            and self._compression == compression
+            and self._error == error
+        ):
+            self._producer_id, self._producer_epoch = producer_id, epoch
+            self._compression, self._error = compression, error
+            self._template = self.templates.get((producer_id, epoch, compressions[compression], error))
+        return self._template
+
+
 cdef class Taking:
     """`proxy.capture.quick.Taking`."""
 
-    cdef public object _tables, _block, _count_error, _compressions
+    cdef public object _tables, _block, _count_error
+    cdef public tuple _compressions
+    cdef public bytearray _numbers, _parts
     cdef public dict _latest, _plain, _short, _lanes, _lane_ends
     cdef public bint _reads_bodies
+    # What was looked up last, in which of the tables above.
+    cdef dict _seen_plain, _seen_lanes
+    cdef object _seen_outcome
+    cdef bytes _seen_head
+    cdef Lane _seen_lane
+    cdef int _seen_api, _seen_version
+    cdef long long _seen_place
 
     def take(self, entry):
         cdef Exchange exchange
         cdef long long numbers[11]
-        cdef object connection, latest, place, known
+        cdef object connection, latest, place
+        cdef What known
         cdef dict plain
-        cdef int api_key
+        cdef int api_key, api
         if type(entry) is not Exchange:
             return False
         exchange = entry
@@ -562,9 +635,13 @@ cdef class Taking:
         api_key = exchange.api_key
         numbers[10] = ALL_TOLD
         if not self._reads_bodies or exchange.request is None:
-            plain = self._plain[exchange.outcome]
-            place = plain.get(api_key << 8 | exchange.api_version)
-            numbers[1] = self._header_only(exchange) if place is None else place
+            api = api_key << 8 | exchange.api_version
+            if self._plain is not self._seen_plain or exchange.outcome is not self._seen_outcome or api != self._seen_api:
+                plain = self._plain[exchange.outcome]
+                place = plain.get(api)
+                self._seen_place = self._header_only(exchange) if place is None else place
+                self._seen_plain, self._seen_outcome, self._seen_api = self._plain, exchange.outcome, api
+            numbers[1] = self._seen_place
         elif api_key <= 1:
             if not (api_key == 0 and self._lane(exchange, &numbers[1])):
                 place = self._skimmed(exchange)
@@ -604,7 +681,7 @@ cdef class Taking:
         numbers[7] = exchange.response_at_us
         numbers[8] = exchange.request_bytes
         numbers[9] = exchange.response_bytes
-        extend(self._block.numbers, numbers, 88)
+        extend(self._numbers, numbers, 88)
         return True
 
     cdef object _known_short(self, Exchange exchange):
@@ -624,7 +701,10 @@ cdef class Taking:
         cdef Py_ssize_t end = 0, at, length
         cdef long long size, error
         cdef long long part[5]
-        cdef object lane = None, lanes, known, template
+        cdef Lane lane = None
+        cdef dict lanes
+        cdef bytes head
+        cdef object known, template
         if type(exchange.response) is not bytes or exchange.outcome != ANSWERED:
             return False
         response = exchange.response
@@ -640,16 +720,29 @@ cdef class Taking:
                 return False
             p = <Bytes>PyBytes_AS_STRING(request)
             length = PyBytes_GET_SIZE(request)
-        ends = self._lane_ends.get(exchange.api_version)
-        if not ends:
-            return False
-        lanes = self._lanes[exchange.api_version]
-        for place in ends:
-            end = place
-            if 8 < end < length:
-                lane = lanes.get(request[8:end])
-                if lane is not None:
-                    break
+        head = self._seen_head
+        if (
+            head is not None
+            and self._lanes is self._seen_lanes
+            and exchange.api_version == self._seen_version
+            and PyBytes_GET_SIZE(head) + 8 < length
+            and not memcmp(PyBytes_AS_STRING(head), p + 8, PyBytes_GET_SIZE(head))
+        ):
+            end, lane = PyBytes_GET_SIZE(head) + 8, self._seen_lane
+        else:
+            ends = self._lane_ends.get(exchange.api_version)
+            if not ends:
+                return False
+            lanes = self._lanes[exchange.api_version]
+            for place in ends:
+                end = place
+                if 8 < end < length:
+                    head = PyBytes_FromStringAndSize(<const char*>p + 8, end - 8)
+                    lane = lanes.get(head)
+                    if lane is not None:
+                        self._seen_head, self._seen_lane, self._seen_lanes = head, lane, self._lanes
+                        self._seen_version = exchange.api_version
+                        break
         if lane is None or end + 4 + BATCH > length:
             return False
         size = p[end]
@@ -672,13 +765,11 @@ cdef class Taking:
         at = lane.offset_at
         if at < 4 or at + 8 > PyBytes_GET_SIZE(response):
             return False
-        known = lane.answers.get((response[4:at], response[at + 8 :]))
+        known = lane.answer(<Bytes>PyBytes_AS_STRING(response), PyBytes_GET_SIZE(response))
         if known is None:
             return False
         what[0], error = known
-        template = lane.templates.get(
-            (int64_at(p + 43), int16_at(p + 51), self._compressions[int16_at(p + 21) & 7], error)
-        )
+        template = lane.template(p, self._compressions, error)
         if template is None:
             return False
         part[0] = template
@@ -690,7 +781,7 @@ cdef class Taking:
             return False
         if error:
             self._count_error(0, error)
-        extend(self._block.parts, part, 40)
+        extend(self._parts, part, 40)
         return True
 
 
