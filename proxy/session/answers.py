@@ -322,7 +322,7 @@ class Answers(Conversation):
 
     def _flush(self, now_us: int) -> None:
         """Send every answer whose turn has come."""
-        while not self._response_left and (exchange := self._inflight.head()) is not None:
+        while not (self._response_left or self._closed) and (exchange := self._inflight.head()) is not None:
             if exchange.answer is None or self._client_deaf:
                 break
             while exchange.actions:

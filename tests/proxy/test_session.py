@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.capture.rows import Level
+from proxy.commands import Script
 from proxy.wire.codec import known_versions
 from proxy.wire.names import ApiKey
 from tests.proxy.conversation import Conversation, decoded, framed, request, response
@@ -297,3 +298,21 @@ def test_the_brokers_last_bare_token_may_follow_the_clients_first_request() -> N
     talk.client(framed(b"\0alice\0secret") + heartbeat(2))
     assert talk.broker(framed(b"")) == [("to_client", framed(b""))]
     assert talk.broker(heart_answer(2)) == [("to_client", heart_answer(2))]
+
+
+@pytest.mark.parametrize("portion", [1000, 10])
+def test_an_end_within_a_write_is_the_end(monkeypatch: pytest.MonkeyPatch, portion: int) -> None:
+    """A shaper closes after so many bytes, while the answer is being sent: the next one neither leaves nor counts."""
+    sent = Script.to_client
+
+    def cut(script: Script, data: bytes) -> None:
+        sent(script, data)
+        talk.session.gone(talk.now_us, "cut")
+
+    monkeypatch.setattr(Script, "to_client", cut)
+    talk = Conversation({"kind": "error", "error_code": "REBALANCE_IN_PROGRESS", "trigger": {"skip": 1}})
+    talk.client(heartbeat(1) + heartbeat(2))
+    answer = heart_answer(1)
+    commands = [command for at in range(0, len(answer), portion) for command in talk.broker(answer[at : at + portion])]
+    assert commands == [("to_client", answer[:portion]), ("close", "cut")]
+    assert [exchange.correlation_id for exchange in talk.exchanges] == ([1, 2] if portion == 10 else [2, 1])
