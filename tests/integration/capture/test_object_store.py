@@ -61,7 +61,7 @@ async def test_record_to_a_bucket_and_read_it_back(
     spool = tmp_path / "spool"
     arguments = ("--kafka", kafka.bootstrap, "--capture", url, "--capture-spool", str(spool))
     with run_proxy(*arguments, "--capture-rotate-s", "1", env=env) as running:
-        await Load(running.listen).run(seconds=2)
+        await Load(running.listen).run(seconds=4)
         running.process.kill()
     with run_proxy(*arguments, env=env) as running:
         await asyncio.sleep(1)
