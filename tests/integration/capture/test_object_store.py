@@ -61,7 +61,8 @@ async def test_record_to_a_bucket_and_read_it_back(
     spool = tmp_path / "spool"
     arguments = ("--kafka", kafka.bootstrap, "--capture", url, "--capture-spool", str(spool))
     with run_proxy(*arguments, "--capture-rotate-s", "1", env=env) as running:
-        await Load(running.listen).run(seconds=4)
+        load = Load(running.listen)
+        await load.run(seconds=4)
         running.process.kill()
     with run_proxy(*arguments, env=env) as running:
         await asyncio.sleep(1)
@@ -73,7 +74,7 @@ async def test_record_to_a_bucket_and_read_it_back(
     told = json.loads(notleader("capture", "stats", url, "client == load", "--json", env=env).stdout)
     (traffic,) = told["traffic"]
     assert traffic["api"] == "ApiVersions"
-    assert traffic["count"] > 100
+    assert traffic["count"] > 100, (traffic["count"], len(load.answered_s), listed)
 
 
 async def test_several_processes_record_to_one_bucket(
