@@ -13,6 +13,14 @@ _DEEPEST: Final = 100
 
 def parse_yaml(text: str) -> Any:
     """What a document of YAML (or JSON) says, None for an empty one. Raises yaml.YAMLError."""
+    try:
+        _bound(text)
+        return yaml.load(text, _LOADER)
+    except ValueError as error:  # a date that is none, or half a character
+        raise yaml.YAMLError(str(error)) from error
+
+
+def _bound(text: str) -> None:
     depth = 0
     for event in yaml.parse(text, _LOADER):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -21,7 +29,3 @@ def parse_yaml(text: str) -> Any:
                 raise yaml.MarkedYAMLError(problem=f"nested more than {_DEEPEST} deep", problem_mark=event.start_mark)  # type: ignore[arg-type]
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-    try:
-        return yaml.load(text, _LOADER)
-    except ValueError as error:  # a date that is none
-        raise yaml.YAMLError(str(error)) from error

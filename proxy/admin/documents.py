@@ -41,7 +41,7 @@ def read_document(argument: str) -> Any:
         raise UnreadableDocumentError(f"{name}: is not UTF-8 text") from error
     try:
         return parse_yaml(content)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except yaml.YAMLError as error:
         raise UnreadableDocumentError(f"{name}: is neither YAML nor JSON: {_one_line(error)}") from error
 
 

@@ -148,7 +148,6 @@ class Passing:
         else:
             if isinstance(wanted, _Walk):
                 self._walk = wanted
-                self._wanted = BATCH.size
             else:
                 self.skip = max(-wanted, 0)
                 self._wanted = max(wanted, 0)
@@ -311,9 +310,7 @@ def _records(flexible: bool) -> Generator[int | _Walk, bytes, Batches | None]:
     if length < 0:
         return None
     walk = _Walk(length)
-    if length < BATCH.size:
-        yield -length
-    else:
+    if length:
         yield walk
     first = walk.first
     if first is None:

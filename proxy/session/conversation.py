@@ -50,9 +50,8 @@ class Conversation(Plain):
         self._request_stashed = 0
         self._response_stash: list[bytes] = []
         self._response_stashed = 0
-        self._held: deque[Held] | None = (
-            None  # until one is: hardly any connection needs it, and empty it takes 760 bytes
-        )
+        # None until one is: hardly any connection needs it, and empty it takes 760 bytes.
+        self._held: deque[Held] | None = None
         self._held_bytes = 0
         self._muted_until_us = 0
         self._client_paused = False

@@ -96,7 +96,8 @@ class Requests(Answers):
                     raise WireError(f"no Kafka request: api key {api_key}, version {api_version}", side="client")
                 flags = self._table[api_key << 8 | api_version] | self._plan.interest(api_key, api_version)
                 needed = min(total, _HEAD.size + max(client_id_bytes, 0))
-                if flags & ASSEMBLE_REQUEST or self._holding:
+                whole_needed = flags & ASSEMBLE_REQUEST or self._holding
+                if whole_needed:
                     needed = total
                 elif flags & PRODUCE:
                     # Enough for most transactional ids and acks, or the whole where the frame is shorter.
@@ -105,7 +106,7 @@ class Requests(Answers):
                     sent = self._stash_request(data, sent, position, needed)
                     break
                 expects = True
-                if flags & PRODUCE and not (flags & ASSEMBLE_REQUEST or self._holding):
+                if flags & PRODUCE and not whole_needed:
                     try:
                         expects = _expects_answer(
                             data, position, min(end, position + total), api_version, client_id_bytes
@@ -132,7 +133,7 @@ class Requests(Answers):
                     total,
                     flags,
                 )
-                if flags & ASSEMBLE_REQUEST or self._holding:
+                if whole_needed:
                     if sent < position:
                         self._commands.to_broker(pieces.part(data, sent, position))
                         sent = position
