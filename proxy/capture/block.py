@@ -118,17 +118,6 @@ class Block:
     def __len__(self) -> int:
         return len(self.numbers) // ROW_BYTES
 
-    @classmethod
-    def joined(cls, blocks: list[Block]) -> Block:
-        """The exchanges of all these, which point into the same tables, one after the other."""
-        if len(blocks) == 1:
-            return blocks[0]
-        made = cls(blocks[0].tables)
-        made.numbers = bytearray().join([block.numbers for block in blocks])
-        made.parts = bytearray().join([block.parts for block in blocks])
-        made.told = sum(block.told for block in blocks)
-        return made
-
     @property
     def unpacked_bytes(self) -> int:
         """About how much memory it takes as Arrow columns."""

@@ -18,6 +18,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -74,25 +75,27 @@ class Journal:
             unseen.unlink(missing_ok=True)
             raise
 
-    def append(self, batch: pa.RecordBatch | None, block: Block | None = None) -> int:
-        """Write these through to the kernel; how many rows that were.
+    def append(self, batch: pa.RecordBatch | None, blocks: Sequence[Block] = ()) -> int:
+        """Write these through to the kernel; how many rows that were. All blocks point into the same tables.
 
         Raises OSError, and what `batch_of` raises for what fits no column; then nothing of it stays.
         """
         new: list[pa.RecordBatch | None] = [None] * len(ENTRIES)
-        head = [0, 0]
-        pieces: list[Any] = [b"", b""]
-        if block is not None:
-            if block.tables is not self._tables:
-                self._tables = block.tables
+        number = 0
+        if blocks:
+            if blocks[0].tables is not self._tables:
+                self._tables = blocks[0].tables
                 self._number += 1
                 self._told = [set() for _ in ENTRIES]
-            new = entries_of(block, self._told)
-            head, pieces = [self._number, block.told], [block.numbers, block.parts]
-        pieces += [b"" if one is None else one.serialize() for one in (*new, batch)]
+            new = entries_of(blocks, self._told)
+            number = self._number
+        packed: list[list[Any]] = [[block.numbers for block in blocks], [block.parts for block in blocks]]
+        packed += [[] if one is None else [one.serialize()] for one in (*new, batch)]
+        sizes = [sum(map(_size, pieces)) for pieces in packed]
         good = self.size_bytes
         try:
-            self._frame([_PIECES.pack(*head, *map(_size, pieces)), *pieces])
+            # Piece by piece: the blocks of half a second are megabytes that need not be copied.
+            self._frame([_PIECES.pack(number, sum(block.told for block in blocks), *sizes), *chain(*packed)])
         except OSError:
             os.ftruncate(self._file.fileno(), good)
             self._file.seek(good)
@@ -106,7 +109,7 @@ class Journal:
         if batch is not None:
             rows += batch.num_rows
             self.unpacked_bytes += batch.nbytes
-        if block is not None:
+        for block in blocks:
             rows += len(block)
             self.unpacked_bytes += block.unpacked_bytes
         self.rows += rows

@@ -42,6 +42,7 @@ _MOST_LONG: Final = 32
 _MOST_KNOWN: Final = 4096
 _MOST_WHOS: Final = 16_384
 _MOST_TEMPLATES: Final = 65_536
+_MOST_RECORDS: Final = (1 << 31) - 1
 _JOINED_BYTES: Final = 256 << 10
 _NAMELESS: Final[dict[str, Any]] = dict.fromkeys(PARTITION_FIELDS)
 _FLEXIBLE_PRODUCE: Final = range(9, 14)
@@ -323,8 +324,8 @@ class Quick(Taking):
             if answered is None:
                 return None
         parts = told(asked, answered)
-        if any(NONE in part for part in parts):
-            return None  # nobody's offset, but our word for none
+        if any(NONE in part or abs(part[9] or 0) > _MOST_RECORDS for part in parts):
+            return None  # nobody's offset, but our word for none; or more records than the column can hold
         error = answered.error_code if answered is not None else None
         throttle = answered.throttle_time_ms if answered is not None else None
         key = (api_key, version, exchange.outcome, error, throttle, asked.transactional_id, asked.acks)

@@ -163,8 +163,7 @@ class Recording:
         gaps = self.losses.take()
         rows = [self._gap(*gap) for gap in gaps] + self._buffer
         try:
-            block = Block.joined(self._blocks) if self._blocks else None
-            self.written_rows += self._append(self._batch(rows) if rows else None, block)
+            self.written_rows += self._append(self._batch(rows) if rows else None, self._blocks)
         except OSError as error:
             for gap in gaps:
                 self.losses.add(*gap)
@@ -182,9 +181,9 @@ class Recording:
         """Whether there is anything to flush."""
         return bool(self._buffer or self._blocks or self.losses)
 
-    def _append(self, batch: pa.RecordBatch | None, block: Block | None) -> int:
+    def _append(self, batch: pa.RecordBatch | None, blocks: Sequence[Block]) -> int:
         to_write = unpacked = 0 if batch is None else batch.nbytes
-        if block is not None:
+        for block in blocks:
             to_write += len(block.numbers) + len(block.parts)
             unpacked += block.unpacked_bytes
         self._make_room(to_write, unpacked)
@@ -194,10 +193,9 @@ class Recording:
             # What opening it touched, the flushes that follow don't need.
             self._tidy_due = max(self._give_back_due, self._clock() + self._limits.flush_s)
         try:
-            rows = self._journal.append(batch, block)
+            rows = self._journal.append(batch, blocks)
         except (pa.ArrowException, UnicodeError, OverflowError):
-            assert block is not None
-            odd = self._batch(list(block.rows(*self._identity)))
+            odd = self._batch([row for block in blocks for row in block.rows(*self._identity)])
             made = pa.Table.from_batches([odd] if batch is None else [batch, odd])
             rows = self._journal.append(next(iter(in_time(made).combine_chunks().to_batches()), None))
         try:

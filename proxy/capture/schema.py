@@ -21,7 +21,6 @@ from proxy.capture.block import (
     Block,
     Packing,
     by_column,
-    flat,
     unpacked_bytes,
 )
 from proxy.capture.rows import Row
@@ -166,8 +165,7 @@ _TEMPLATE = (
     "leader_epoch",
 )
 _VARYING = ("base_sequence", "record_count", "batch_bytes", "base_offset")
-_RECORD_COUNT = 1 + _VARYING.index("record_count")
-_MOST_RECORDS = (1 << 31) - 1
+_LOOKED_AT = 1000
 _LONG_LIST = 300
 _TIMES = ("forwarded_at_us", "broker_responded_at_us", "response_at_us")
 
@@ -203,20 +201,16 @@ class Packed(NamedTuple):
         return unpacked_bytes(len(self), len(self.parts) // PART_BYTES + self.told)
 
 
-def entries_of(block: Block, known: Sequence[Set[int]]) -> list[pa.RecordBatch | None]:
-    """The entries of its tables that a block points to, of ENTRIES, without those whose places are known.
+def entries_of(blocks: Sequence[Block], known: Sequence[Set[int]]) -> list[pa.RecordBatch | None]:
+    """The entries of their tables that blocks point to, of ENTRIES, without those whose places are known.
 
-    Raises what `batch_of` raises where they, or the numbers of the parts, don't fit the columns.
+    Raises what `batch_of` raises where they don't fit the columns.
     """
-    # Without Arrow, whose code would come into memory with every flush: most have nothing new.
-    counts = set(flat(block.parts)[_RECORD_COUNT::PART_NUMBERS]) - {NONE}
-    if counts and (max(counts) > _MOST_RECORDS or min(counts) < -_MOST_RECORDS):
-        # Alone among the numbers it is not from the wire but a sum.
-        raise OverflowError("more records than the column can hold")
-    tables = block.tables
-    whos = _new(block.numbers, 0, NUMBERS, tables.whos, known[0])
-    whats = _new(block.numbers, 1, NUMBERS, tables.whats, known[1])
-    templates = _new(block.parts, 0, PART_NUMBERS, tables.templates, known[2])
+    tables = blocks[0].tables
+    numbers, parts = [block.numbers for block in blocks], [block.parts for block in blocks]
+    whos = _new(numbers, 0, NUMBERS, tables.whos, known[0])
+    whats = _new(numbers, 1, NUMBERS, tables.whats, known[1])
+    templates = _new(parts, 0, PART_NUMBERS, tables.templates, known[2])
     return [
         _entries(WHOS, whos, [tables.whos[place] for place in whos]),
         _entries(WHATS, whats, [(*tables.whats[place].values, tables.whats[place].partitions) for place in whats]),
@@ -224,11 +218,17 @@ def entries_of(block: Block, known: Sequence[Set[int]]) -> list[pa.RecordBatch |
     ]
 
 
-def _new(packed: Packing, at: int, width: int, table: Sequence[Any], known: Set[int]) -> list[int]:
+def _new(packings: Sequence[Packing], at: int, width: int, table: Sequence[Any], known: Set[int]) -> list[int]:
     """The places in a table that these numbers point to and that are not known."""
-    if len(known) == len(table):
-        return []
-    return [place for place in set(flat(packed)[at::width]) if place not in known]
+    # Without Arrow, whose code would come into memory with every flush: most have nothing new.
+    found: set[int] = set()
+    for packed in packings:
+        numbers = memoryview(packed).cast("q")
+        for start in range(0, len(numbers), _LOOKED_AT * width):
+            if len(known) + len(found) == len(table):
+                return list(found)  # all there are: no need to look at what a second of traffic points to
+            found |= {*numbers[start : start + _LOOKED_AT * width][at::width]} - known
+    return list(found)
 
 
 def _entries(kind: pa.Schema, places: list[int], rows: list[tuple[Any, ...]]) -> pa.RecordBatch | None:
@@ -244,7 +244,7 @@ def batch_of_block(block: Block, run_id: str, proxy_id: str, seed: int) -> pa.Re
     """The same as ``batch_of(list(block.rows(…)))``, column by column. Raises what that raises."""
     entries = [
         pa.Table.from_batches([] if found is None else [found], kind)
-        for found, kind in zip(entries_of(block, (set(),) * 3), ENTRIES, strict=True)
+        for found, kind in zip(entries_of([block], (set(),) * 3), ENTRIES, strict=True)
     ]
     return batch_of_packed([Packed(block.numbers, block.parts, block.told, 0, entries)], (run_id, proxy_id, seed))
 

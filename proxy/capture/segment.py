@@ -59,6 +59,7 @@ def _write(file: Path, left: LeftJournal, frames: Iterable[Frame]) -> int:
             use_dictionary=TEXTS,
             column_encoding=dict.fromkeys(GROWING, "DELTA_BINARY_PACKED"),
             write_statistics=ASKED_FOR,
+            write_batch_size=_ROW_GROUP_ROWS,
             store_schema=False,
         ) as writer:
             # Dictionaries are our way to write: who reads the file finds text.

@@ -24,7 +24,7 @@ def tables(client_id: str = "c") -> Tables:
     return made
 
 
-def block_of(pointed_to: Tables, sequence: range, records: int = 1) -> Block:
+def block_of(pointed_to: Tables, sequence: range) -> Block:
     """Heartbeats, produces of none, one or two partitions, and answers to Metadata, in turn."""
     block = Block(pointed_to)
     for number in sequence:
@@ -33,7 +33,7 @@ def block_of(pointed_to: Tables, sequence: range, records: int = 1) -> Block:
         at = number * 1000
         block.numbers += pack_numbers(number % 4, what, number, number, at, at + 1, at + 2, at + 500, 60, 20, count)
         for part in range(max(count, 0)):
-            block.parts += pack_part(part + number % 2, number, records, 100, NONE if part else number)
+            block.parts += pack_part(part + number % 2, number, 1, 100, NONE if part else number)
         block.told += len(TOLD) if what == METADATA_ANSWER else 0
     return block
 

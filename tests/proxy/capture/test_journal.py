@@ -21,7 +21,7 @@ from proxy.capture.rows import COLUMNS
 from proxy.capture.schema import EXCHANGE, batch_of
 from proxy.capture.segment import salvage
 from tests.proxy.capture.blocks import block_of, expected, tables
-from tests.proxy.capture.entries import METADATA, RUN, gaps, hidden_files, maker, numbers, read, rows_of
+from tests.proxy.capture.entries import METADATA, PROXY, RUN, gaps, hidden_files, maker, numbers, read, rows_of
 
 
 def recording_to(folder: Path) -> Recording:
@@ -172,11 +172,13 @@ def test_what_fits_no_column_is_made_row_by_row(recording: Recording) -> None:
     flushed(recording, block_of(pointed_to, range(12)))
     fine = tables()
     recording.add_block(block_of(fine, range(12, 24)))
-    flushed(recording, block_of(fine, range(24, 27), records=1 << 40))
+    rows = list(block_of(fine, range(24, 27)).rows(RUN, PROXY, 7))
+    huge = COLUMNS.index("correlation_id")
+    rows[1] = (*rows[1][:huge], 1 << 40, *rows[1][huge + 1 :])
+    recording.add(rows)
     recording.add_block(block_of(fine, range(27, 36)))
     recording.close()
     found = read(recording.spool)
-    # Of the produces, only one with partitions has a number of records.
     assert numbers(found) == [*range(25), *range(26, 36)]
     assert {row["client_id"] for row in found[:12]} == {"bad?"}
     assert found[12:24] == expected(block_of(fine, range(12, 24)))
