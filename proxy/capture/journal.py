@@ -58,6 +58,8 @@ class Journal:
         self.rows = 0
         self.size_bytes = 0
         self.unpacked_bytes = 0
+        self.is_sure = True
+        """Whether all that was written is there as it was; where the disk did not take it, its pages may be gone."""
         self._tables: Tables | None = None
         self._number = 0
         self._told: list[set[int]] = [set() for _ in ENTRIES]
@@ -117,7 +119,11 @@ class Journal:
 
     def sync(self) -> None:
         """Have it on the disk itself, where a power cut can't take it. Raises OSError."""
-        os.fdatasync(self._file.fileno())
+        try:
+            os.fdatasync(self._file.fileno())
+        except OSError:
+            self.is_sure = False
+            raise
 
     def remove(self) -> None:
         """Delete it: its rows are somewhere better now."""
@@ -168,10 +174,11 @@ class LeftJournal:
     Use as a context manager. ``torn_bytes`` is known once the frames were read.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Raises OSError, and JournalError when not even the schema can be read."""
+    def __init__(self, path: Path, *, is_sure: bool = False) -> None:
+        """``is_sure`` as its `Journal` says. Raises OSError, and JournalError when not even the schema can be read."""
         self.path = path
         self.torn_bytes = 0
+        self._is_sure = is_sure
         self._file = path.open("rb")
         try:
             self._end = os.fstat(self._file.fileno()).st_size
@@ -259,7 +266,7 @@ class LeftJournal:
             length, crc = _FRAME.unpack(self._file.read(_FRAME.size))
         if length and start + _FRAME.size + length <= self._end:
             content = self._file.read(length)
-            if zlib.crc32(content) == crc:
+            if self._is_sure or zlib.crc32(content) == crc:
                 return content
         self.torn_bytes = self._end - start
         return None

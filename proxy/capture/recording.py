@@ -282,7 +282,7 @@ class Recording:
         while self._unfinished:
             journal = self._unfinished[0]
             try:
-                finish(journal.path, self.place, self.spool)
+                finish(journal.path, self.place, self.spool, is_sure=journal.is_sure)
             except (OSError, JournalError) as error:
                 # Its rows are safe in the journal; only their place has to wait.
                 self._say(f"the capture can't finish a segment in {self.place.shown}: {error}; trying again")

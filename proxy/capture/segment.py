@@ -30,15 +30,17 @@ def hidden(segment: Path, suffix: str) -> Path:
     return segment.with_name(f".{segment.name}{suffix}")
 
 
-def finish(journal: Path, place: Place, spool: Path, extra: Iterable[Frame] = ()) -> tuple[str, int]:
+def finish(
+    journal: Path, place: Place, spool: Path, extra: Iterable[Frame] = (), *, is_sure: bool = False
+) -> tuple[str, int]:
     """Make the segment of a journal appear at its place; its path there, and its rows. Raises OSError, JournalError.
 
-    The journal itself stays: it may go once this has returned.
+    ``is_sure`` as `Journal` says. The journal itself stays: it may go once this has returned.
     """
     name = journal.name.removeprefix(".").removesuffix(JOURNAL_SUFFIX)
     segment = journal.with_name(name)
     unfinished = hidden(segment, ".tmp")
-    with LeftJournal(journal) as left:
+    with LeftJournal(journal, is_sure=is_sure) as left:
         try:
             rows = _write(unfinished, left, chain(left.frames(), extra))
             path = segment.relative_to(spool).as_posix()

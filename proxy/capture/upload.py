@@ -74,7 +74,7 @@ class Uploads:
                     return
                 journal = self._waiting[0]
             try:
-                finish(journal.path, self._place, self._spool)
+                finish(journal.path, self._place, self._spool, is_sure=journal.is_sure)
             except (OSError, JournalError) as error:
                 # Its rows are safe in the journal; only their place has to wait.
                 self._failed(f"the capture can't finish a segment in {self._place.shown}: {error}; trying again")

@@ -85,7 +85,13 @@ class _Reader:
             self.queue.put_nowait(row)
 
 
-class CaptureWriter:
+class _Taker:
+    """What is asked for with every exchange has a place of its own: in a dictionary it is five times as far away."""
+
+    __slots__ = ("take",)
+
+
+class CaptureWriter(_Taker):
     """Writes the rows of one run to ``place`` and hands them to live subscribers.
 
     ``place`` None: no files, subscribers only. ``spool`` is where segments for a remote place grow.

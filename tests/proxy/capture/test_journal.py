@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import struct
 import zlib
 from collections.abc import Iterator
@@ -184,3 +186,24 @@ def test_what_fits_no_column_is_made_row_by_row(recording: Recording) -> None:
     assert found[12:24] == expected(block_of(fine, range(12, 24)))
     assert gaps(found) == ["lost 1 row: could not be made into rows (the log says why)"]
     assert (recording.lost_rows, recording.written_rows) == (1, 36)
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_what_the_disk_did_not_take_is_looked_at_again(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch, taken: bool
+) -> None:
+    """Its pages may be gone. What it did take is not summed up a second time: this process has just written it."""
+    pointed_to = tables()
+    length = flushed(recording, block_of(pointed_to, range(40)))
+
+    def fails(descriptor: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    if not taken:
+        monkeypatch.setattr(os, "fdatasync", fails)
+    flushed(recording, block_of(pointed_to, range(40, 80)))
+    with journal_of(recording).open("r+b") as file:
+        file.seek(length + 8 + 32 + 16)  # the sequence number of its first exchange, behind lengths and sum
+        file.write(bytes(8))
+    recording.close()
+    assert len(read(recording.spool)) == (80 if taken else 40)
