@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks.proxy import notleader, page, peers, real_kafka, report, rounds
+from benchmarks.proxy import notleader, page, peers, real_kafka, report, rounds, turns
 from benchmarks.proxy.cache import load_program
 from benchmarks.proxy.errors import UnavailableError
-from benchmarks.proxy.targets import Target, connections_to_hold
-from benchmarks.proxy.workloads import chosen
+from benchmarks.proxy.targets import Running, Target, connections_to_hold
+from benchmarks.proxy.workloads import Workload, chosen
 
 _TREE = Path(__file__).resolve().parents[2]
 _PAGE = _TREE / "docs" / "benchmarks.md"
@@ -31,6 +31,15 @@ def main(
         list[str] | None, typer.Option(help="LABEL=FOLDER: also measure the sources in another checkout.")
     ] = None,
     number: Annotated[int, typer.Option("--rounds", min=1, help="Interleaved rounds.")] = 3,
+    by_turns: Annotated[
+        int,
+        typer.Option(
+            "--turns",
+            min=0,
+            help="Only CPU per request, closely: in each round the targets take this many turns of 0.5 s, "
+            "and are compared with the first of them.",
+        ),
+    ] = 0,
     duration: Annotated[float, typer.Option(min=0.05, help="Seconds per run.")] = 4.0,
     quick: Annotated[bool, typer.Option("--quick", help="One round of 0.4 s: does it all work?")] = False,
     memory: Annotated[bool, typer.Option(help="Measure memory at 100 busy and 10 000 idle connections.")] = True,
@@ -67,6 +76,9 @@ def main(
         folder = Path(scratch)
         with rounds.broker(program, folder) as broker_port:
             with rounds.started(targets, broker_port, folder, say) as running:
+                if by_turns:
+                    _by_turns(program, running[1:], wanted, number, by_turns, say, console)
+                    return
                 results.samples.extend(
                     rounds.measure(program, running, wanted, rounds=number, duration_s=duration, say=say)
                 )
@@ -91,6 +103,26 @@ def main(
         report.write(results, _PLOTS)
         _PAGE.write_text(page.page(results, "../benchmarks/proxy/results"))
         console.print(f"and {_PAGE}", highlight=False)
+
+
+def _by_turns(
+    program: Path,
+    targets: list[Running],
+    workloads: list[Workload],
+    number: int,
+    each: int,
+    say: rounds.Say,
+    console: Console,
+) -> None:
+    if not targets:
+        say("bench: nothing to measure was started")
+        raise typer.Exit(1)
+    try:
+        shares = turns.measure(program, targets, workloads, rounds=number, turns=each, say=say)
+    except UnavailableError as error:
+        say(f"bench: {error}")
+        raise typer.Exit(1) from error
+    turns.show(shares, targets[0].target.name, console)
 
 
 def _peers(names: str, say: rounds.Say) -> list[Target]:

@@ -168,13 +168,30 @@ def sample(program: Path, running: Running, workload: Workload, number: int, dur
 
 def load(program: Path, arguments: Sequence[str], target: str) -> dict[str, float]:
     """What the load program printed. Raises UnavailableError when it failed."""
+    with loading(program, arguments) as process:
+        return result_of(process, target)
+
+
+@contextlib.contextmanager
+def loading(program: Path, arguments: Sequence[str]) -> Generator[subprocess.Popen[str]]:
+    """The load program, running; at the end it is gone."""
+    command = [str(program), *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def result_of(process: subprocess.Popen[str], target: str) -> dict[str, float]:
+    """What the load program will print. Raises UnavailableError when it fails."""
     try:
-        ran = subprocess.run([str(program), *arguments], capture_output=True, text=True, timeout=_RUN_TIMEOUT_S)
+        out, said = process.communicate(timeout=_RUN_TIMEOUT_S)
     except subprocess.TimeoutExpired as error:
         raise UnavailableError(f"{target}: no answer in {_RUN_TIMEOUT_S:.0f} s") from error
-    if ran.returncode:
-        raise UnavailableError(f"{target}: {ran.stderr.strip()}")
-    told: dict[str, float] = json.loads(ran.stdout)
+    if process.returncode:
+        raise UnavailableError(f"{target}: {said.strip()}")
+    told: dict[str, float] = json.loads(out)
     return told
 
 

@@ -3,6 +3,7 @@
 from benchmarks.proxy.real_kafka import RealSample
 from benchmarks.proxy.real_kafka import figures as real_figures
 from benchmarks.proxy.rounds import Holding, Sample, figures
+from benchmarks.proxy.turns import Share, ratios
 
 
 def sample(number: int, target: str, requests: int, *, p50_us: float = 10, cpu_s: float = 0.0) -> Sample:
@@ -59,3 +60,13 @@ def test_end_to_end_latency_is_compared_the_other_way_round() -> None:
     latency, produce = real_figures(samples)
     assert (latency.ratio, latency.added_us, latency.cpu_s_per_gb) == (0.5, 100.0, None)
     assert (produce.ratio, produce.added_us, produce.cpu_s_per_gb) == (0.9, None, 0.4)
+
+
+def test_turns_are_compared_with_the_base_of_the_same_round() -> None:
+    shares = [
+        Share(0, "one", "plain", 1000, 0.010),
+        Share(0, "one", "captures", 2000, 0.022),
+        Share(1, "one", "plain", 1000, 0.020),
+        Share(1, "one", "captures", 1000, 0.024),
+    ]
+    assert ratios(shares, "plain") == {("one", "plain"): [1.0, 1.0], ("one", "captures"): [1.1, 1.2]}

@@ -1,5 +1,6 @@
 """The bench itself, small: it runs, and load and broker speak what `proxy.wire` reads."""
 
+import io
 import json
 import socket
 import subprocess
@@ -8,9 +9,13 @@ from pathlib import Path
 from struct import pack, unpack
 
 import pytest
+from rich.console import Console
 
-from benchmarks.proxy import rounds
+from benchmarks.proxy import notleader, rounds, turns
 from benchmarks.proxy.cache import load_program
+from benchmarks.proxy.errors import UnavailableError
+from benchmarks.proxy.workloads import chosen
+from proxy.lab.ports import free_ports
 from proxy.wire.codec import request_codec, response_codec
 from proxy.wire.header import encode_request_header, response_body_offset
 from proxy.wire.names import ApiKey
@@ -98,3 +103,29 @@ def test_one_command_measures_and_writes(tmp_path: Path) -> None:
     }
     assert all(one["requests"] > 0 for one in told["samples"])
     assert all(one["rss_bytes"] > 1 << 20 for one in told["samples"] if one["target"] != "direct")
+
+
+def test_targets_take_turns_and_are_compared_with_the_first(program: Path, tmp_path: Path) -> None:
+    targets = [notleader.target(notleader.PLAIN, label=label) for label in ("", " [again]")]
+    said: list[str] = []
+    with rounds.broker(program, tmp_path) as port, rounds.started(targets, port, tmp_path, said.append) as running:
+        shares = turns.measure(program, running[1:], chosen("hundred"), rounds=2, turns=3, slot_s=0.1, say=said.append)
+    assert not [line for line in said if line.startswith("skipped")]
+    assert [(share.round, share.target) for share in shares] == [
+        (number, target.name) for number in range(2) for target in targets
+    ]
+    assert all(share.requests > 100 and share.cpu_s > 0 for share in shares)
+    shown = io.StringIO()
+    turns.show(shares, "notleader", Console(file=shown, width=120))
+    assert "1.000" in shown.getvalue()
+    assert "notleader [again]" in shown.getvalue()
+
+
+def test_a_load_that_fails_is_said(program: Path, tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    running = rounds.Running(notleader.target(notleader.PLAIN), port, tmp_path)  # with no broker behind it
+    try:
+        with pytest.raises(UnavailableError, match="notleader: "):
+            turns.measure(program, [running], chosen("one"), rounds=1, turns=1, slot_s=0.1, say=lambda line: None)
+    finally:
+        running.stop()
