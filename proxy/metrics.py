@@ -7,7 +7,7 @@ families when somebody asks for `/metrics`.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from proxy import plain
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from proxy.plain import Exchange
 
 _SLOTS: Final = 64
+_WITH_EXCHANGES: Final = ("broker_bytes", "client_bytes", "latency_sum_us", "latency_us", "unanswered")
 
 MAX_RULE_SERIES: Final = 1000
 """How many distinct (rule, kind, phase) are told apart: rule names come from outside, series cost memory."""
@@ -26,26 +27,21 @@ def _no_latencies() -> list[int]:
     return [0] * _SLOTS
 
 
-class Counters:
+class Counters(plain.Tally):
     """Plain integers the session and the transport bump per event; read only when metrics are scraped.
 
     One proxy has one `Counters`. All of it belongs to the event loop's thread.
     """
 
     __slots__ = (
-        "broker_bytes",
-        "client_bytes",
         "connections_closed",
         "connections_opened",
         "errors",
         "injected",
-        "latency_sum_us",
-        "latency_us",
         "loop_lag_max_us",
         "loop_lag_sum_us",
         "loop_lag_us",
         "loop_ticks",
-        "unanswered",
         "wire_errors",
     )
 
@@ -75,6 +71,13 @@ class Counters:
         self.loop_lag_max_us = 0
         self.loop_lag_sum_us = 0
         self.loop_ticks = 0
+
+    def values(self) -> dict[str, Any]:
+        """All of it, by name."""
+        return {name: getattr(self, name) for name in (*_WITH_EXCHANGES, *self.__slots__)}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _counted, (self.values(),)
 
     def answered(self, api_key: int, latency_us: int) -> None:
         """Count one exchange whose response left for the client `latency_us` after its request came.
@@ -126,6 +129,13 @@ class Counters:
         for name in ("client_bytes", "broker_bytes", "loop_lag_sum_us", "loop_ticks"):
             setattr(self, name, getattr(self, name) + getattr(others, name) - getattr(before, name))
         self.loop_lag_max_us = max(self.loop_lag_max_us, others.loop_lag_max_us)
+
+
+def _counted(values: dict[str, Any]) -> Counters:
+    made = Counters()
+    for name, value in values.items():
+        setattr(made, name, value)
+    return made
 
 
 def count(counters: Counters, exchange: Exchange) -> None:

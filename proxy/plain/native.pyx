@@ -452,6 +452,13 @@ cdef object passing_response(api_key, api_version, start, total):
 # ---- what is counted and recorded of an exchange ---------------------------------------------------
 
 
+cdef class Tally:
+    """`pure.Tally`."""
+
+    cdef public long long client_bytes, broker_bytes
+    cdef public object latency_us, latency_sum_us, unanswered
+
+
 cdef class Noting:
     """`pure.Noting`."""
 
@@ -476,7 +483,7 @@ cdef class Noting:
                 capture.record(entry)
 
 
-cpdef count(counters, Exchange exchange):
+cpdef count(Tally counters, Exchange exchange):
     """`proxy.metrics.count`."""
     cdef long long latency
     cdef int slot

@@ -162,6 +162,18 @@ class BrokerEnd:
         link.session.broker_bytes(data, link.now_us())
 
 
+class Tally:
+    """What is counted with every exchange: a part of `proxy.metrics.Counters`, which says what it means."""
+
+    __slots__ = ("broker_bytes", "client_bytes", "latency_sum_us", "latency_us", "unanswered")
+
+    client_bytes: int
+    broker_bytes: int
+    latency_us: dict[int, list[int]]
+    latency_sum_us: dict[int, int]
+    unanswered: dict[int, int]
+
+
 class Noting:
     """Where every finished exchange and every event comes by: a part of `proxy.server.Proxy`.
 

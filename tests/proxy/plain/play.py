@@ -91,7 +91,7 @@ def _counted(entries: list[Exchange | ConnectionEvent]) -> dict[str, Any]:
 
 def values_of(counters: Counters) -> dict[str, Any]:
     """What was counted, as plain data."""
-    values = {name: getattr(counters, name) for name in Counters.__slots__}
+    values = counters.values()
     return {name: dict(value) if isinstance(value, dict) else value for name, value in values.items()}
 
 
