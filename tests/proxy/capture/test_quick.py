@@ -174,6 +174,19 @@ def test_produces_of_one_batch_one_after_the_other(version: int) -> None:
     both.agree()
 
 
+@pytest.mark.parametrize(("batches", "is_taken"), [(1, True), (2, False)])
+def test_more_records_than_a_column_holds_are_left_to_the_recorder(batches: int, is_taken: bool) -> None:
+    records = batch(b"x" * 70, record_count=(1 << 31) - 1) * batches
+    topic = {"name": "orders", "topic_id": UUID(int=7)}
+    asked = {"acks": 1, "topic_data": [{**topic, "partition_data": [{"index": 0, "records": records}]}]}
+    part = {"index": 0, "error_code": 0, "base_offset": 1}
+    told = {"responses": [{**topic, "partition_responses": [part]}], "throttle_time_ms": 0}
+    both = Both()
+    both.see([exchange(1, ApiKey.Produce, 12, *frames(ApiKey.Produce, 12, 1, asked, told))])
+    assert both.taken == is_taken
+    both.agree()
+
+
 def test_a_topic_whose_name_becomes_known_later_is_named_from_then_on() -> None:
     names: dict[UUID, str] = {}
     rows = Rows(*IDENTITY, Level.PARTITION, names.get)
