@@ -174,9 +174,9 @@ def load(program: Path, arguments: Sequence[str], target: str) -> dict[str, floa
 
 @contextlib.contextmanager
 def loading(program: Path, arguments: Sequence[str]) -> Generator[subprocess.Popen[str]]:
-    """The load program, running; at the end it is gone."""
-    command = [str(program), *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    """The load program, running, with pipes to all it reads and says; at the end it is gone."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen([str(program), *arguments], stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
         try:
             yield process
         finally:
@@ -237,27 +237,17 @@ def hold(program: Path, target: Target, broker_port: int, folder: Path, connecti
 @contextlib.contextmanager
 def _held(program: Path, address: str, connections: int) -> Generator[Callable[[], bool]]:
     """Idle connections; the callable ends them and says whether each still answered."""
-    process = subprocess.Popen(
-        [str(program), "hold", f"-target={address}", f"-connections={connections}"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
+    with loading(program, ["hold", f"-target={address}", f"-connections={connections}"]) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
 
-    def alive() -> bool:
-        try:
-            process.communicate(timeout=_RUN_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            return False
-        return process.returncode == 0
+        def alive() -> bool:
+            try:
+                process.communicate(timeout=_RUN_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                return False
+            return process.returncode == 0
 
-    try:
         if not process.stdout.readline():
             raise UnavailableError(f"{connections} connections to {address}: {process.stderr.read().strip()}")
         yield alive
-    finally:
-        process.kill()
-        process.communicate()

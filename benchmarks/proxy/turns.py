@@ -59,23 +59,31 @@ def measure(
             say(f"warming up {running.target.name}: {workload.name}")
             load(program, workload.command(running.address, 1.0, 0.2), running.target.name)
     shares = []
+    before = _used(targets)
     for number in range(rounds):
         for workload in workloads:
             say(f"round {number + 1}/{rounds}: {workload.name}, {turns} turns of {len(targets)} targets")
-            shares += _round(program, targets, workload, number, turns, slot_s)
+            requests = _take_turns(program, targets, workload, turns, slot_s)
+            after = _used(targets)
+            for running, asked, since, until in zip(targets, requests, before, after, strict=True):
+                shares.append(Share(number, workload.name, running.target.name, asked, until - since))
+            before = after
     return shares
 
 
-def _round(
-    program: Path, targets: Sequence[Running], workload: Workload, number: int, turns: int, slot_s: float
-) -> list[Share]:
-    pids = []
+def _used(targets: Sequence[Running]) -> list[float]:
+    """CPU seconds of each, once what the loads left to do is done too: a capture's last segment begins at their end."""
+    ended = time.monotonic()
+    used = []
     for running in targets:
         assert running.pid is not None
-        settle(running.pid, at_least_s=running.target.settle_s)
-        pids.append(running.pid)
-    before = [cpu_seconds(pid) for pid in pids]
-    started = time.monotonic()
+        settle(running.pid, at_least_s=ended + running.target.settle_s - time.monotonic())
+        used.append(cpu_seconds(running.pid))
+    return used
+
+
+def _take_turns(program: Path, targets: Sequence[Running], workload: Workload, turns: int, slot_s: float) -> list[int]:
+    """How many requests each of them carried."""
     duration_s = slot_s * turns * len(targets) + 2 * _AROUND_S
     with contextlib.ExitStack() as stack:
         loads = [
@@ -94,12 +102,7 @@ def _round(
         for process in loads:
             process.send_signal(signal.SIGCONT)
         told = [result_of(process, running.target.name) for process, running in zip(loads, targets, strict=True)]
-    shares = []
-    for running, pid, cpu_s, one in zip(targets, pids, before, told, strict=True):
-        settle(pid, at_least_s=started + running.target.settle_s - time.monotonic())
-        requests = int(one["total_requests"])
-        shares.append(Share(number, workload.name, running.target.name, requests, cpu_seconds(pid) - cpu_s))
-    return shares
+    return [int(one["total_requests"]) for one in told]
 
 
 def ratios(shares: Sequence[Share], base: str) -> dict[tuple[str, str], list[float]]:

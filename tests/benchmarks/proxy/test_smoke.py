@@ -5,6 +5,7 @@ import json
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from struct import pack, unpack
 
@@ -14,6 +15,7 @@ from rich.console import Console
 from benchmarks.proxy import notleader, rounds, turns
 from benchmarks.proxy.cache import load_program
 from benchmarks.proxy.errors import UnavailableError
+from benchmarks.proxy.targets import Start
 from benchmarks.proxy.workloads import chosen
 from proxy.lab.ports import free_ports
 from proxy.wire.codec import request_codec, response_codec
@@ -119,6 +121,21 @@ def test_targets_take_turns_and_are_compared_with_the_first(program: Path, tmp_p
     turns.show(shares, "notleader", Console(file=shown, width=120))
     assert "1.000" in shown.getvalue()
     assert "notleader [again]" in shown.getvalue()
+
+
+def test_the_last_segment_of_a_capture_is_counted_with_its_turns(program: Path, tmp_path: Path) -> None:
+    state = notleader.State("captures", captures="header")
+
+    def start(broker_port: int, listen_port: int, folder: Path) -> Start:
+        made = notleader.target(state).start(broker_port, listen_port, folder)
+        return replace(made, argv=[*made.argv, "--capture-rotate-s=2"])
+
+    target = replace(notleader.target(state), start=start, settle_s=3.0)
+    with rounds.broker(program, tmp_path) as port, rounds.started([target], port, tmp_path, print) as running:
+        turns.measure(program, running[1:], chosen("one"), rounds=1, turns=5, slot_s=0.5, say=print)
+        capture = tmp_path / "captures" / "capture"
+        assert [*capture.rglob("*.parquet")]
+        assert not [*capture.rglob(".*.journal")]
 
 
 def test_a_load_that_fails_is_said(program: Path, tmp_path: Path) -> None:
