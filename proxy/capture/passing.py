@@ -12,13 +12,14 @@ from typing import Final
 
 from proxy.capture.skim import (
     BATCH,
-    COMPRESSIONS,
     FETCH_VERSIONS,
     PRODUCE_VERSIONS,
     Batches,
+    Begun,
     NotSkimmedError,
     Part,
     Skimmed,
+    Walk,
     request_begun,
     response_begun,
 )
@@ -26,48 +27,13 @@ from proxy.wire.names import ApiKey
 
 _I16: Final = Struct(">h")
 _I32: Final = Struct(">i")
-_LOG_OVERHEAD_BYTES: Final = 12
-_BATCH: Final = Struct(">8xi4xb40xi")  # of `BATCH`: length, magic and count
 _HEAD_BYTES: Final = 1024  # beside the client id: a header's fixed part, and tagged fields that nobody sends
 
 _ALL: Final = 1 << 62
 
 
-class _Walk:
-    """Over the record batches of one partition: their sums, and the first one's own words."""
-
-    __slots__ = ("count", "first", "left")
-
-    def __init__(self, length: int) -> None:
-        self.left = length
-        self.count = 0
-        self.first: tuple[int, ...] | None = None
-
-    def over(self, part: bytes | memoryview, position: int, end: int) -> int:
-        """Where it stands once the part has no whole header of a batch any more, or there is none: maybe behind it."""
-        left = self.left
-        while left >= BATCH.size and position + BATCH.size <= end:
-            length, magic, count = _BATCH.unpack_from(part, position)
-            size = length + _LOG_OVERHEAD_BYTES
-            if magic != 2 or size < BATCH.size:
-                raise NotSkimmedError  # an older format, or none
-            if size > left:
-                self.left = 0
-                return position + left  # it is cut off at the end
-            if self.first is None:
-                self.first = BATCH.unpack_from(part, position)
-            self.count += count
-            left -= size
-            position += size
-        if left < BATCH.size:
-            position += left
-            left = 0
-        self.left = left
-        return position
-
-
 # Yields how many bytes are wanted next, minus how many may be left out, or a walk to be taken; gets those bytes.
-Steps = Generator[int | _Walk, bytes, Skimmed]
+Steps = Generator[int | Walk, bytes, Skimmed]
 
 
 class Passing:
@@ -83,7 +49,7 @@ class Passing:
         """How many bytes from here on tell nothing: fewer than these may pass unseen, if they are taken off."""
         self._steps = steps
         self._have = bytearray()
-        self._walk: _Walk | None = None
+        self._walk: Walk | None = None
         self._wanted = 0
         if steps is None:
             self.skip = _ALL
@@ -115,7 +81,7 @@ class Passing:
                 else:
                     self._walk_over(self._walk, data, 0, len(data))
 
-    def _walk_over(self, walk: _Walk, part: bytes | memoryview, position: int, end: int) -> int:
+    def _walk_over(self, walk: Walk, part: bytes | memoryview, position: int, end: int) -> int:
         try:
             position = walk.over(part, position, end)
         except NotSkimmedError:
@@ -146,7 +112,7 @@ class Passing:
         except NotSkimmedError:
             self._give_up()
         else:
-            if isinstance(wanted, _Walk):
+            if isinstance(wanted, Walk):
                 self._walk = wanted
             else:
                 self.skip = max(-wanted, 0)
@@ -179,8 +145,7 @@ def for_request(api_key: int, api_version: int, start: bytes | memoryview, total
     if api_key != ApiKey.Produce:
         it = anything()
     elif (begun := request_begun(api_version, head, total)) is not None:
-        it = anything()
-        it.skimmed = begun
+        it = _told(begun, head, start)
     else:
         it = produce_request(api_version)
         it.feed(start)
@@ -192,13 +157,27 @@ def for_response(api_key: int, api_version: int, start: bytes | memoryview, tota
     """What takes the place of this API's answer of ``total`` bytes, of which ``start`` is here."""
     if api_key != ApiKey.Fetch:
         return anything()
-    if (begun := response_begun(api_version, bytes(start[:_HEAD_BYTES]), total)) is not None:
-        it = anything()
-        it.skimmed = begun
-        return it
+    head = bytes(start[:_HEAD_BYTES])
+    if (begun := response_begun(api_version, head, total)) is not None:
+        return _told(begun, head, start)
     it = fetch_response(api_version)
     it.feed(start)
     return it
+
+
+def _told(begun: Begun, head: bytes, start: bytes | memoryview) -> Passing:
+    if (told := begun.one_batch(head)) is not None:
+        # Large ones nearly always: all that is told of it is in front of its records.
+        it = anything()
+        it.skimmed = told
+    else:
+        it = Passing(_records_of(begun))
+        it.feed(start[begun.records_at :])
+    return it
+
+
+def _records_of(begun: Begun) -> Steps:
+    return begun.with_records((yield from _batches(begun.length)))
 
 
 def _produce_request(version: int) -> Steps:
@@ -304,15 +283,15 @@ def _past_tags() -> Generator[int, bytes, None]:
         yield -(yield from _varint())
 
 
-def _records(flexible: bool) -> Generator[int | _Walk, bytes, Batches | None]:
+def _records(flexible: bool) -> Generator[int | Walk, bytes, Batches | None]:
+    return (yield from _batches((yield from _length(flexible, _I32))))
+
+
+def _batches(length: int) -> Generator[int | Walk, bytes, Batches | None]:
     """The sums over all batches and the first one's own; a batch that is cut off at the end is left out."""
-    length = yield from _length(flexible, _I32)
     if length < 0:
         return None
-    walk = _Walk(length)
+    walk = Walk(length)
     if length:
         yield walk
-    first = walk.first
-    if first is None:
-        return Batches(0, length)
-    return Batches(walk.count, length, first[9], first[10], first[11], COMPRESSIONS[first[5] & 7], first[0])
+    return walk.told()

@@ -9,8 +9,9 @@ from __future__ import annotations
 import struct
 from functools import cache
 from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from proxy import plain
 from proxy.wire.compression import compression_name
 from proxy.wire.errors import WireError
 from proxy.wire.primitives import read_uvarint
@@ -23,7 +24,12 @@ _UUID_BYTES: Final = 16
 # offset, length, leader epoch, magic, CRC, attributes, last offset delta, times, producer id, epoch, sequence, count
 BATCH: Final = Struct(">qiibIhiqqqhii")
 _LOG_OVERHEAD_BYTES: Final = 12
+_LENGTH_MAGIC_COUNT: Final = Struct(">8xi4xb40xi")  # of `BATCH`
 COMPRESSIONS: Final = tuple(map(compression_name, range(8)))
+# A Fetch answer of version 13 or later, for one partition, from its header's tagged fields to its records: their
+# number, throttle_time_ms, error_code, (session_id), topics, topic_id, partitions, index, error_code, (offsets),
+# aborted transactions, (preferred_read_replica)
+_FETCHED: Final = Struct(">Bih4xB16sBih24xB4x")
 
 Buffer = bytes
 
@@ -314,6 +320,7 @@ class _Api(NamedTuple):
     response: Any
 
 
+_FETCH: Final = 1
 _APIS: Final = {
     0: _Api(PRODUCE_VERSIONS, 9, produce_request, produce_response),
     1: _Api(FETCH_VERSIONS, 12, fetch_request, fetch_response),
@@ -326,10 +333,17 @@ def skim_request(api_key: int, version: int, request: Buffer) -> Skimmed | None:
     if api is None or version not in api.versions:
         return None
     flexible = version >= api.flexible_from
+    if api_key == _FETCH and (sole := sole_fetch(version, request)) is not None:
+        return sole
     try:
         return api.request(request, past_request_header(request, flexible), version)  # type: ignore[no-any-return]
     except (IndexError, NotSkimmedError, struct.error, WireError):
         return None
+
+
+def sole_fetch(version: int, request: Buffer) -> Skimmed | None:
+    """What a Fetch request for one partition says; None where only the longer way can tell, as always in Python."""
+    return None
 
 
 def skim_response(api_key: int, version: int, response: Buffer) -> Skimmed | None:
@@ -344,11 +358,31 @@ def skim_response(api_key: int, version: int, response: Buffer) -> Skimmed | Non
         return None
 
 
-def request_begun(version: int, start: Buffer, total: int) -> Skimmed | None:
-    """A Produce of ``total`` bytes that has only begun; None where that is not enough.
+class Begun(NamedTuple):
+    """A message for one partition, read up to its records; behind these come ends without tagged fields alone."""
 
-    It is for one batch to one partition, large ones nearly always: all that is told of it is in front of its records.
-    """
+    records_at: int
+    length: int
+    """Of the records; -1 for null."""
+    partition: tuple[str | None, bytes | None, int, int | None]
+    """As a `Part` begins."""
+    rest: tuple[str | None, int | None, int, int | None]
+    """As a `Skimmed` ends."""
+
+    def with_records(self, records: Batches | None) -> Skimmed:
+        """What it says in all."""
+        return Skimmed([(*self.partition, None, None, records)], *self.rest)
+
+    def one_batch(self, start: Buffer) -> Skimmed | None:
+        """What it says in all if its records are one batch, whose header is here; None otherwise."""
+        if self.length < BATCH.size or len(start) < self.records_at + BATCH.size:
+            return None
+        whole = _whole_batch(start, self.records_at, self.length)
+        return None if whole is None else self.with_records(whole)
+
+
+def request_begun(version: int, start: Buffer, total: int) -> Begun | None:
+    """A Produce of ``total`` bytes that has only begun; None where it is for more than one partition."""
     if version not in PRODUCE_VERSIONS:
         return None
     flexible = version >= 9
@@ -362,41 +396,47 @@ def request_begun(version: int, start: Buffer, total: int) -> Skimmed | None:
         name, topic_id, position = _topic(start, position, flexible, version >= 13)
         position = _past_one(start, position, flexible)
         (index,) = _I32.unpack_from(start, position)
-        records = _one_batch(start, position + 4, flexible, total)
+        length, position = _last_records(start, position + 4, flexible, total)
     except (IndexError, NotSkimmedError, struct.error, WireError):
         return None
-    return Skimmed([(name, topic_id, index, None, None, None, records)], transactional_id, acks)
+    return Begun(position, length, (name, topic_id, index, None), (transactional_id, acks, 0, None))
 
 
-def response_begun(version: int, start: Buffer, total: int) -> Skimmed | None:
+def response_begun(version: int, start: Buffer, total: int) -> Begun | None:
     """A Fetch answer, likewise."""
     if version not in FETCH_VERSIONS:
         return None
     flexible = version >= 12
     try:
-        position = past_response_header(start, flexible)
-        throttle, error = None, 0
-        if version >= 1:
-            (throttle,) = _I32.unpack_from(start, position)
-            position += 4
-        if version >= 7:
-            (error,) = _I16.unpack_from(start, position)
-            position += 6
-        position = _past_one(start, position, flexible)
-        name, topic_id, position = _topic(start, position, flexible, version >= 13)
-        position = _past_one(start, position, flexible)
-        (index,) = _I32.unpack_from(start, position)
-        (code,) = _I16.unpack_from(start, position + 4)
-        position += 14 + 8 * (version >= 4) + 8 * (version >= 5)
-        if version >= 4:
-            aborted, position = _count(start, position, flexible)
-            if aborted:
+        if version >= 13:
+            tags, throttle, error, topics, topic_id, partitions, index, code, aborted = _FETCHED.unpack_from(start, 4)
+            if tags or topics != 2 or partitions != 2 or aborted > 1:
                 return None
-        records = _one_batch(start, position + 4 * (version >= 11), flexible, total)
+            name, position = None, 4 + _FETCHED.size
+        else:
+            position = past_response_header(start, flexible)
+            throttle, error = None, 0
+            if version >= 1:
+                (throttle,) = _I32.unpack_from(start, position)
+                position += 4
+            if version >= 7:
+                (error,) = _I16.unpack_from(start, position)
+                position += 6
+            position = _past_one(start, position, flexible)
+            name, topic_id, position = _topic(start, position, flexible, False)
+            position = _past_one(start, position, flexible)
+            (index,) = _I32.unpack_from(start, position)
+            (code,) = _I16.unpack_from(start, position + 4)
+            position += 14 + 8 * (version >= 4) + 8 * (version >= 5)
+            if version >= 4:
+                aborted, position = _count(start, position, flexible)
+                if aborted:
+                    return None
+            position += 4 * (version >= 11)
+        length, position = _last_records(start, position, flexible, total)
     except (IndexError, NotSkimmedError, struct.error, WireError):
         return None
-    part = (name, topic_id, index, code, None, None, records)
-    return Skimmed([part], error_code=error or code, throttle_time_ms=throttle)
+    return Begun(position, length, (name, topic_id, index, code), (None, None, error or code, throttle))
 
 
 def _past_one(data: Buffer, position: int, flexible: bool) -> int:
@@ -406,13 +446,58 @@ def _past_one(data: Buffer, position: int, flexible: bool) -> int:
     return position
 
 
-def _one_batch(data: Buffer, position: int, flexible: bool, total: int) -> Batches:
-    """Of records that are one batch and, but for three ends without tagged fields, the rest of the message."""
+def _last_records(data: Buffer, position: int, flexible: bool, total: int) -> tuple[int, int]:
+    """As `_records_length`, of records that are, but for three ends without tagged fields, the rest of the message."""
     length, position = _records_length(data, position, flexible)
-    whole = _whole_batch(data, position, length)
-    if whole is None or position + length + 3 * flexible != total:
+    if position + max(length, 0) + 3 * flexible != total:
         raise NotSkimmedError
-    return whole
+    return length, position
+
+
+class Walk:
+    """Over the record batches of one partition: their sums, and the first one's own words."""
+
+    __slots__ = ("_length", "count", "first", "left")
+
+    def __init__(self, length: int) -> None:
+        self.left = self._length = length
+        self.count = 0
+        self.first: tuple[int, ...] | None = None
+
+    def over(self, part: bytes | memoryview, position: int, end: int) -> int:
+        """Where it stands once the part has no whole header of a batch any more, or there is none: maybe behind it."""
+        left = self.left
+        while left >= BATCH.size and position + BATCH.size <= end:
+            length, magic, count = _LENGTH_MAGIC_COUNT.unpack_from(part, position)
+            size = length + _LOG_OVERHEAD_BYTES
+            if magic != 2 or size < BATCH.size:
+                raise NotSkimmedError  # an older format, or none
+            if size > left:
+                self.left = 0
+                return position + left  # it is cut off at the end
+            if self.first is None:
+                self.first = BATCH.unpack_from(part, position)
+            self.count += count
+            left -= size
+            position += size
+        if left < BATCH.size:
+            position += left
+            left = 0
+        self.left = left
+        return position
+
+    def told(self) -> Batches:
+        """The sums over all batches and the first one's own; a batch that is cut off at the end is left out."""
+        first = self.first
+        if first is None:
+            return Batches(0, self._length)
+        return Batches(self.count, self._length, first[9], first[10], first[11], COMPRESSIONS[first[5] & 7], first[0])
+
+
+if not TYPE_CHECKING and plain.IS_NATIVE:
+    Begun, Walk = plain.native.Begun, plain.native.Walk
+    request_begun, response_begun = plain.native.request_begun, plain.native.response_begun
+    sole_fetch = plain.native.sole_fetch
 
 
 def only_records_at(request: Buffer, version: int) -> int | None:

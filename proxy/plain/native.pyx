@@ -12,6 +12,8 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy
 
+from importlib import import_module as _import_module
+
 from proxy.plain import flags as _flags
 from proxy.wire.endpoints import surely_absent as _surely_absent
 
@@ -43,6 +45,7 @@ cdef enum:
     HIGHEST_API_KEY = 1000
     SMALL = 4096
     HEADER_ENOUGH = 64 << 10
+    FETCH = 1
     BY_ID = 13  # the first version of Produce that names its topics by id alone
 
 cdef object ANSWERED = "answered"
@@ -55,6 +58,10 @@ cdef inline int int16_at(Bytes p) noexcept nogil:
 
 cdef inline int int32_at(Bytes p) noexcept nogil:
     return <int>((<unsigned int>p[0] << 24) | (p[1] << 16) | (p[2] << 8) | p[3])
+
+
+cdef inline long long int64_at(Bytes p) noexcept nogil:
+    return <long long>((<unsigned long long><unsigned int>int32_at(p) << 32) | <unsigned int>int32_at(p + 4))
 
 
 cdef class Clock:
@@ -276,7 +283,8 @@ cdef class Plain:
         cdef Bytes p
         cdef Py_ssize_t position = 0, available
         cdef long long total
-        cdef int size, flags
+        cdef int size, flags, throttle, error, code
+        cdef Sole sole
         cdef Exchange exchange
         if self._response_needed or self._client_deaf or self._walk is not None or self._sasl.raw_answers:
             return 0
@@ -284,7 +292,7 @@ cdef class Plain:
             exchange = self._response_open
             position = min(self._response_left, end)
             self._response_left -= position
-            if exchange.flags & KEEP_RESPONSE:
+            if exchange.flags & KEEP_RESPONSE and not left_out(exchange.response, position):
                 exchange.response = appended(exchange.response, part(data, 0, position, end))
             if not self._response_left:
                 self._response_open = None
@@ -306,8 +314,12 @@ cdef class Plain:
                 break
             if flags & ENDPOINTS:
                 if available < total:
-                    break
-                if exchange.api_key == 0:
+                    # Without any tagged field it has no endpoints either.
+                    if exchange.api_key != FETCH or not answer_begun(
+                        exchange.api_version, p + 4, available - 4, size, &sole, &throttle, &error, &code
+                    ):
+                        break
+                elif exchange.api_key == 0:
                     if not without_endpoints(p, total, exchange.api_version >= BY_ID):
                         break
                 elif not _surely_absent(exchange.api_key, exchange.api_version, data, position + 4, position + total):
@@ -430,23 +442,27 @@ cdef bint uvarint(Bytes p, Py_ssize_t* at, Py_ssize_t end, unsigned int* value) 
     return False
 
 
-# What is loaded on first use, for it loads this module.
-cdef object appended(kept, more):
-    from proxy.pieces import appended
+cdef dict LOADED = {}
 
-    return appended(kept, more)
+
+cdef object loaded(str module, str name):
+    """What is loaded on first use, for it loads this module."""
+    cdef object found = LOADED.get(name)
+    if found is None:
+        found = LOADED[name] = getattr(_import_module(module), name)
+    return found
+
+
+cdef object appended(kept, more):
+    return loaded("proxy.pieces", "appended")(kept, more)
 
 
 cdef object passing_request(api_key, api_version, start, total):
-    from proxy.capture.passing import for_request
-
-    return for_request(api_key, api_version, start, total)
+    return loaded("proxy.capture.passing", "for_request")(api_key, api_version, start, total)
 
 
 cdef object passing_response(api_key, api_version, start, total):
-    from proxy.capture.passing import for_response
-
-    return for_response(api_key, api_version, start, total)
+    return loaded("proxy.capture.passing", "for_response")(api_key, api_version, start, total)
 
 
 # ---- what is counted and recorded of an exchange ---------------------------------------------------
@@ -804,12 +820,241 @@ cdef class Taking:
         return True
 
 
-cdef inline long long int64_at(Bytes p) noexcept nogil:
-    return <long long>((<unsigned long long><unsigned int>int32_at(p) << 32) | <unsigned int>int32_at(p + 4))
-
-
 cdef int extend(bytearray to, const void* more, Py_ssize_t size) except -1:
     cdef Py_ssize_t at = PyByteArray_GET_SIZE(to)
     PyByteArray_Resize(to, at + size)
     memcpy(PyByteArray_AS_STRING(to) + at, more, size)
     return 0
+
+
+# ---- what a large message says in front of its records -------------------------------------------------
+
+cdef enum:
+    HIGHEST_PRODUCE = 13
+    HIGHEST_FETCH = 18
+
+cdef struct Reading:
+    Bytes p
+    Py_ssize_t at, end
+    bint flexible
+    bint failed  # where it ends too early, or is not laid out as expected
+
+cdef unsigned char[64] NOTHING
+
+
+cdef Bytes taken(Reading* r, Py_ssize_t size) noexcept nogil:
+    """So many bytes, at most 64 of which are looked at."""
+    if r.failed or size < 0 or r.end - r.at < size:
+        r.failed = True
+        return NOTHING
+    r.at += size
+    return r.p + r.at - size
+
+
+cdef long long length_at(Reading* r, int width) noexcept nogil:
+    """The length of a string (of so many bytes where it isn't flexible), an array or records; -1 for null."""
+    cdef unsigned int size
+    if not r.flexible:
+        return int16_at(taken(r, 2)) if width == 2 else int32_at(taken(r, 4))
+    if r.failed or not uvarint(r.p, &r.at, r.end, &size):
+        r.failed = True
+        return -1
+    return <long long>size - 1
+
+
+cdef struct Span:
+    Py_ssize_t at, size
+
+
+cdef struct Sole:
+    # The only topic and partition that a message speaks of, up to the records.
+    Span topic
+    int index
+    long long length
+    Py_ssize_t records_at
+
+
+cdef Span text_at(Reading* r) noexcept nogil:
+    """Where a string is; its size -1 for null."""
+    cdef long long length = length_at(r, 2)
+    if length >= 0:
+        taken(r, length)
+    return Span(r.at - max(length, 0), length)
+
+
+cdef Span sole_topic_at(Reading* r, bint by_id) noexcept nogil:
+    """Name or id of the only topic, up to its only partition."""
+    cdef Span topic
+    if length_at(r, 4) != 1:
+        r.failed = True
+    if by_id:
+        taken(r, 16)
+        topic = Span(r.at - 16, 16)
+    else:
+        topic = text_at(r)
+    if length_at(r, 4) != 1:
+        r.failed = True
+    return topic
+
+
+cdef bint ends_with(Reading* r, Sole* sole, long long total) noexcept nogil:
+    """Whether records follow, and behind them nothing but ends without tagged fields."""
+    sole.length = length_at(r, 4)
+    sole.records_at = r.at
+    return not r.failed and r.at + max(sole.length, 0) + 3 * r.flexible == total
+
+
+cdef object text_of(bytes data, Span text):
+    return None if text.size < 0 else data[text.at : text.at + text.size].decode("utf-8", "surrogateescape")
+
+
+cdef tuple topic_of(bytes data, Span topic, bint by_id):
+    """Name and id."""
+    return (None, data[topic.at : topic.at + topic.size]) if by_id else (text_of(data, topic), None)
+
+
+cdef class Begun:
+    """`proxy.capture.skim.Begun`."""
+
+    cdef readonly Py_ssize_t records_at
+    cdef readonly long long length
+    cdef readonly tuple partition, rest
+
+    def with_records(self, records):
+        told = loaded("proxy.capture.skim", "Skimmed")
+        return told([(*self.partition, None, None, records)], *self.rest)
+
+    def one_batch(self, bytes start not None):
+        cdef Bytes p = <Bytes>PyBytes_AS_STRING(start) + self.records_at
+        if self.length < BATCH or PyBytes_GET_SIZE(start) < self.records_at + BATCH:
+            return None
+        if p[16] != 2 or int32_at(p + 8) + 12 != self.length:
+            return None
+        return self.with_records(batches_like(p, int32_at(p + 57), self.length))
+
+
+cdef Begun begun(Sole* sole, tuple partition, tuple rest):
+    cdef Begun it = Begun.__new__(Begun)
+    it.records_at, it.length, it.partition, it.rest = sole.records_at, sole.length, partition, rest
+    return it
+
+
+def request_begun(int version, bytes start not None, long long total):
+    """`proxy.capture.skim.request_begun`."""
+    cdef Reading r = Reading(<Bytes>PyBytes_AS_STRING(start), 8, PyBytes_GET_SIZE(start), version >= 9, False)
+    cdef Span transactional_id = Span(0, -1)
+    cdef Sole sole
+    cdef int acks
+    if not 0 <= version <= HIGHEST_PRODUCE:
+        return None
+    taken(&r, max(int16_at(taken(&r, 2)), 0))
+    if r.flexible and taken(&r, 1)[0]:
+        return None  # tagged fields
+    if version >= 3:
+        transactional_id = text_at(&r)
+    acks = int16_at(taken(&r, 6))
+    sole.topic = sole_topic_at(&r, version >= 13)
+    sole.index = int32_at(taken(&r, 4))
+    if not ends_with(&r, &sole, total):
+        return None
+    partition = (*topic_of(start, sole.topic, version >= 13), sole.index, None)
+    return begun(&sole, partition, (text_of(start, transactional_id), acks, 0, None))
+
+
+cdef bint answer_begun(
+    int version, Bytes start, Py_ssize_t end, long long total, Sole* sole, int* throttle, int* error, int* code
+) noexcept nogil:
+    """Whether a Fetch answer is for one partition, without aborted transactions and without any tagged field."""
+    cdef Reading r = Reading(start, 4, end, version >= 12, False)
+    cdef Bytes p
+    if not 0 <= version <= HIGHEST_FETCH or r.flexible and taken(&r, 1)[0]:
+        return False
+    throttle[0] = int32_at(taken(&r, 4)) if version >= 1 else 0
+    error[0] = int16_at(taken(&r, 6)) if version >= 7 else 0
+    sole.topic = sole_topic_at(&r, version >= 13)
+    p = taken(&r, 14 + 8 * (version >= 4) + 8 * (version >= 5))
+    sole.index, code[0] = int32_at(p), int16_at(p + 4)
+    if version >= 4 and length_at(&r, 4) > 0:
+        return False
+    if version >= 11:
+        taken(&r, 4)
+    return ends_with(&r, sole, total)
+
+
+def response_begun(int version, bytes start not None, long long total):
+    """`proxy.capture.skim.response_begun`."""
+    cdef Sole sole
+    cdef int throttle, error, code
+    cdef Bytes p = <Bytes>PyBytes_AS_STRING(start)
+    if not answer_begun(version, p, PyBytes_GET_SIZE(start), total, &sole, &throttle, &error, &code):
+        return None
+    partition = (*topic_of(start, sole.topic, version >= 13), sole.index, code)
+    return begun(&sole, partition, (None, None, error or code, throttle if version >= 1 else None))
+
+
+def sole_fetch(int version, bytes request not None):
+    """`proxy.capture.skim.sole_fetch`."""
+    cdef Reading r = Reading(<Bytes>PyBytes_AS_STRING(request), 8, PyBytes_GET_SIZE(request), version >= 12, False)
+    cdef Span topic
+    cdef Bytes p
+    if not 0 <= version <= HIGHEST_FETCH:
+        return None
+    taken(&r, max(int16_at(taken(&r, 2)), 0))
+    if r.flexible and taken(&r, 1)[0]:
+        return None  # tagged fields
+    taken(&r, (12 if version < 15 else 8) + 4 * (version >= 3) + (version >= 4) + 8 * (version >= 7))
+    topic = sole_topic_at(&r, version >= 13)
+    p = taken(&r, 16 + 4 * (version >= 9) + 4 * (version >= 12) + 8 * (version >= 5))
+    if r.flexible and (taken(&r, 1)[0] or taken(&r, 1)[0]) or r.failed:
+        return None
+    epoch = int32_at(p + 4) if version >= 9 else None
+    asked = (*topic_of(request, topic, version >= 13), int32_at(p), None, None, epoch, None)
+    return loaded("proxy.capture.skim", "Skimmed")([asked])
+
+
+cdef class Walk:
+    """`proxy.capture.skim.Walk`."""
+
+    cdef readonly long long left
+    cdef long long _length, _count
+    cdef bint _begun
+    cdef unsigned char[BATCH] _first
+
+    def __init__(self, long long length):
+        self.left = self._length = length
+
+    def over(self, const unsigned char[::1] part not None, Py_ssize_t position, Py_ssize_t end):
+        cdef long long left = self.left, size
+        cdef Bytes p
+        while left >= BATCH and position + BATCH <= end:
+            p = &part[position]
+            size = <long long>int32_at(p + 8) + 12
+            if p[16] != 2 or size < BATCH:
+                raise loaded("proxy.capture.skim", "NotSkimmedError")
+            if size > left:
+                self.left = 0
+                return position + left
+            if not self._begun:
+                memcpy(self._first, p, BATCH)
+                self._begun = True
+            self._count += int32_at(p + 57)
+            left -= size
+            position += size
+        if left < BATCH:
+            position += left
+            left = 0
+        self.left = left
+        return position
+
+    def told(self):
+        return batches_like(self._first if self._begun else NULL, self._count, self._length)
+
+
+cdef object batches_like(Bytes first, long long count, long long length):
+    cdef object told = loaded("proxy.capture.skim", "Batches")
+    if first == NULL:
+        return told(0, length)
+    compression = loaded("proxy.capture.skim", "COMPRESSIONS")[first[22] & 7]
+    return told(
+        count, length, int64_at(first + 43), int16_at(first + 51), int32_at(first + 53), compression, int64_at(first)
+    )

@@ -59,25 +59,30 @@ def test_random_frames_in_random_chunks(api: ApiKey, version: int) -> None:
     ("api", "version"),
     [(ApiKey.Produce, version) for version in range(3, 14)] + [(ApiKey.Fetch, version) for version in range(4, 18)],
 )
-def test_one_batch_for_one_partition_is_told_by_its_beginning(api: ApiKey, version: int) -> None:
+def test_the_records_of_one_partition_are_told_by_what_is_in_front_of_them(api: ApiKey, version: int) -> None:
     records = batch(bytes(9000), base_offset=7, record_count=3)
-    for many in (1, 2):
+    for batches, many in ((1, 1), (3, 1), (1, 2)):
         if api == ApiKey.Produce:
-            data = {"name": "orders", "partition_data": [{"index": 4, "records": records}] * many}
+            data = {"name": "orders", "partition_data": [{"index": 4, "records": records * batches}] * many}
             body = request_codec(api, version).encode({"transactional_id": "t", "acks": 1, "topic_data": [data]})
             frame = encode_request_header(api, version, 1, "c") + body
             told = skim.skim_request(api, version, frame)
             begun = skim.request_begun(version, frame[:500], len(frame))
             passed = passing.for_request(api, version, memoryview(frame)[:500], len(frame))
         else:
-            data = {"topic": "orders", "partitions": [{"partition_index": 4, "records": records}] * many}
-            body = response_codec(api, version).encode({"responses": [data]})
+            part = {"partition_index": 4, "error_code": 3, "records": records * batches}
+            body = response_codec(api, version).encode(
+                {"throttle_time_ms": 9, "responses": [{"topic": "orders", "partitions": [part] * many}]}
+            )
             frame = encode_response_header(api, version, 1) + body
             told = skim.skim_response(api, version, frame)
             begun = skim.response_begun(version, frame[:500], len(frame))
             passed = passing.for_response(api, version, memoryview(frame)[:500], len(frame))
         assert told is not None
-        assert begun == (told if many == 1 else None)
+        assert (begun is not None) == (many == 1)
+        if begun is not None:
+            assert begun.one_batch(frame[:500]) == (told if batches == 1 else None)
+            assert begun.one_batch(frame[: begun.records_at + 60]) is None
         passed.feed(memoryview(frame)[500:])
         assert passed.skimmed == told
 

@@ -10,7 +10,7 @@ import pickle
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise, product
 from pathlib import Path
 from struct import pack
@@ -321,12 +321,12 @@ def test_acks_are_found_wherever_it_is_cut(
 
 @pytest.mark.parametrize("portion", [7, 61, 250, 1000, 4096, 9000])
 @pytest.mark.parametrize("version", [11, 12, 15, 16, 17])
+@pytest.mark.parametrize("sizes", [([3000, 9000, 1, 20_000], [5000], []), ([3000, 9000, 1, 20_000],), ([20_000],)])
 def test_the_batches_of_an_answer_are_counted_wherever_it_is_cut(
-    pure: Callable[[Play], Told], version: int, portion: int
+    pure: Callable[[Play], Told], sizes: Sequence[list[int]], version: int, portion: int
 ) -> None:
     """Most of its portions lie inside a batch: nobody looks at these, and yet they count."""
     script = Play(b"", level="partition", most_kept_bytes=2000)
-    sizes = ([3000, 9000, 1, 20_000], [5000], [])
     partitions = [
         {"partition_index": index, "aborted_transactions": None, "records": b"".join(batch(bytes(n)) for n in these)}
         for index, these in enumerate(sizes)
