@@ -1,15 +1,16 @@
 """A large frame's facts, taken while it passes chunk by chunk; nothing of its records is kept. Pure.
 
 One generator per message says how many bytes it wants next, how many may be left out, or that record batches follow;
-`Passing` feeds it.
+a `Passing` feeds it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from proxy import plain
 from proxy.capture.skim import (
     BATCH,
     FETCH_VERSIONS,
@@ -37,16 +38,35 @@ Steps = Generator[int | Walk, bytes, Skimmed]
 
 
 class Passing:
-    """Stands where a frame would be kept. ``skimmed`` is what it said, None until its end or where it can't be told."""
+    """Stands where a frame would be kept."""
 
-    __slots__ = ("_have", "_steps", "_walk", "_wanted", "head", "skimmed", "skip")
+    __slots__ = ("head", "skip")
+    skimmed: Skimmed | None
+    """What it said; None until its end, and where it can't be told."""
 
-    def __init__(self, steps: Steps | None) -> None:
-        self.skimmed: Skimmed | None = None
+    def __init__(self) -> None:
         self.head = b""
         """The beginning of the frame: its header is in it."""
         self.skip = 0
         """How many bytes from here on tell nothing: fewer than these may pass unseen, if they are taken off."""
+
+    def feed(self, part: bytes | memoryview) -> None:
+        """Take the next chunk of the frame."""
+        raise NotImplementedError
+
+
+if not TYPE_CHECKING and plain.IS_NATIVE:
+    Passing = plain.native.Passing
+
+
+class _Stepwise(Passing):
+    """Any frame, read step by step."""
+
+    __slots__ = ("_have", "_steps", "_walk", "_wanted", "skimmed")
+
+    def __init__(self, steps: Steps | None) -> None:
+        super().__init__()
+        self.skimmed = None
         self._steps = steps
         self._have = bytearray()
         self._walk: Walk | None = None
@@ -57,7 +77,6 @@ class Passing:
             self._go_on(None)
 
     def feed(self, part: bytes | memoryview) -> None:
-        """Take the next chunk of the frame."""
         position, end = 0, len(part)
         while self._steps is not None and position < end:
             if self.skip:
@@ -125,23 +144,24 @@ class Passing:
 
 def produce_request(version: int) -> Passing:
     """For the frame of a Produce request, without its length."""
-    return Passing(_produce_request(version) if version in PRODUCE_VERSIONS else None)
+    return _Stepwise(_produce_request(version) if version in PRODUCE_VERSIONS else None)
 
 
 def fetch_response(version: int) -> Passing:
     """For the frame of a Fetch answer, without its length."""
-    return Passing(_fetch_response(version) if version in FETCH_VERSIONS else None)
+    return _Stepwise(_fetch_response(version) if version in FETCH_VERSIONS else None)
 
 
-def anything() -> Passing:
+def anything() -> _Stepwise:
     """For any other frame: nothing of it is told."""
-    return Passing(None)
+    return _Stepwise(None)
 
 
 def for_request(api_key: int, api_version: int, start: bytes | memoryview, total: int) -> Passing:
     """What takes the place of this API's request of ``total`` bytes, of which ``start`` is here."""
     client_id = _I16.unpack_from(start, 8)[0] if len(start) >= 10 else 0
     head = bytes(start[: _HEAD_BYTES + max(client_id, 0)])
+    it: Passing
     if api_key != ApiKey.Produce:
         it = anything()
     elif (begun := request_begun(api_version, head, total)) is not None:
@@ -171,7 +191,7 @@ def _told(begun: Begun, head: bytes, start: bytes | memoryview) -> Passing:
         it = anything()
         it.skimmed = told
     else:
-        it = Passing(_records_of(begun))
+        it = _Stepwise(_records_of(begun))
         it.feed(start[begun.records_at :])
     return it
 

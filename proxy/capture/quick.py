@@ -139,7 +139,7 @@ class Taking:
         """A Produce of one batch to one partition, like one that was seen before."""
         request, response = exchange.request, exchange.response
         total = exchange.request_bytes - 4
-        if type(request) is Passing:
+        if isinstance(request, Passing):
             request = request.head
         elif type(request) is not bytes or not request.endswith(_END_OF_PRODUCE):
             return None
@@ -370,7 +370,7 @@ class Quick(Taking):
         """Let exchanges that begin like this one be read by `_lane` from now on."""
         request, response = exchange.request, exchange.response
         lanes = self._lanes[exchange.api_version]
-        if type(request) is Passing:
+        if isinstance(request, Passing):
             request = request.head
         if type(request) is not bytes or type(response) is not bytes or len(lanes) >= _MOST_KNOWN:
             return
@@ -429,7 +429,7 @@ def _values(exchange: Exchange, *facts: Any) -> tuple[Any, ...]:
 
 
 def _read(frame: Any, api_key: int, version: int, skim: Callable[[int, int, bytes], Skimmed | None]) -> Skimmed | None:
-    if type(frame) is Passing:
+    if isinstance(frame, Passing):
         return frame.skimmed
     if type(frame) is bytes:
         return skim(api_key, version, frame)

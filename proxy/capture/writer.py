@@ -214,9 +214,9 @@ class CaptureWriter(_Taker):
         for entry in entries:
             if type(entry) is Exchange:
                 # What the frames hold, or their own copies of it; the exchange itself hardly counts.
-                if entry.request is not None and type(entry.request) is not Passing:
+                if entry.request is not None and not isinstance(entry.request, Passing):
                     size += entry.request_bytes
-                if entry.response is not None and type(entry.response) is not Passing:
+                if entry.response is not None and not isinstance(entry.response, Passing):
                     size += entry.response_bytes
         if self._has_room(size):
             self._give(entries, size)

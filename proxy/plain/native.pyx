@@ -181,8 +181,8 @@ cdef class Plain:
             self._request_left -= position
             if self._request_open is not None:
                 exchange = self._request_open
-                if exchange.flags & KEEP_REQUEST and not left_out(exchange.request, position):
-                    exchange.request = appended(exchange.request, part(data, 0, position, end))
+                if exchange.flags & KEEP_REQUEST:
+                    exchange.request = with_more(exchange.request, data, 0, position, end)
             if not self._request_left:
                 if self._request_open is not None:
                     exchange = self._request_open
@@ -272,8 +272,8 @@ cdef class Plain:
             if self._walk.skip <= total:
                 return False
             self._walk.skip -= total
-        if exchange.flags & KEEP_RESPONSE and not left_out(exchange.response, total):
-            exchange.response = appended(exchange.response, data)
+        if exchange.flags & KEEP_RESPONSE:
+            exchange.response = with_more(exchange.response, data, 0, total, total)
         self._response_left -= total
         return True
 
@@ -292,8 +292,8 @@ cdef class Plain:
             exchange = self._response_open
             position = min(self._response_left, end)
             self._response_left -= position
-            if exchange.flags & KEEP_RESPONSE and not left_out(exchange.response, position):
-                exchange.response = appended(exchange.response, part(data, 0, position, end))
+            if exchange.flags & KEEP_RESPONSE:
+                exchange.response = with_more(exchange.response, data, 0, position, end)
             if not self._response_left:
                 self._response_open = None
                 done.append(exchange)
@@ -334,10 +334,10 @@ cdef class Plain:
                 if total <= available and total < SMALL:
                     exchange.response = PyBytes_FromStringAndSize(<const char*>p + 4, size)
                 else:
-                    begun = part(data, position + 4, min(position + total, end), end)
                     if total > self._table.shed_bytes:
-                        begun = passing_response(exchange.api_key, exchange.api_version, begun, size)
-                    exchange.response = begun
+                        exchange.response = passing_answer(exchange, data, position + 4, min(position + total, end), size)
+                    else:
+                        exchange.response = part(data, position + 4, min(position + total, end), end)
             position += total
             if position > end:
                 self._response_left = position - end
@@ -382,12 +382,16 @@ cdef class BrokerEnd:
         link.session.broker_bytes(data, link.now_us())
 
 
-cdef bint left_out(kept, Py_ssize_t total) except -1:
-    """Whether so many bytes more of a `Passing` tell nothing: then they are taken off."""
-    if type(kept) in (bytes, list, memoryview) or kept is None or kept.skip <= total:
-        return False
-    kept.skip -= total
-    return True
+cdef object with_more(kept, bytes data, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t end):
+    """What is kept of a frame, with more of it."""
+    if isinstance(kept, Passing):
+        if (<Passing>kept).skip > stop - start:
+            (<Passing>kept).skip -= stop - start
+            return kept
+        if type(kept) is Records:
+            (<Records>kept).read(<Bytes>PyBytes_AS_STRING(data) + start, stop - start)
+            return kept
+    return loaded("proxy.pieces", "appended")(kept, part(data, start, stop, end))
 
 
 cdef object part(bytes data, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t end):
@@ -453,16 +457,19 @@ cdef object loaded(str module, str name):
     return found
 
 
-cdef object appended(kept, more):
-    return loaded("proxy.pieces", "appended")(kept, more)
-
-
 cdef object passing_request(api_key, api_version, start, total):
     return loaded("proxy.capture.passing", "for_request")(api_key, api_version, start, total)
 
 
-cdef object passing_response(api_key, api_version, start, total):
-    return loaded("proxy.capture.passing", "for_response")(api_key, api_version, start, total)
+cdef object passing_answer(Exchange exchange, bytes data, Py_ssize_t start, Py_ssize_t stop, int total):
+    """What takes the place of an answer of which so much is here."""
+    cdef Records it
+    if exchange.api_key == FETCH:
+        it = Records.__new__(Records)
+        if it.begin(exchange.api_version, data, start, stop, total):
+            return it
+    begun = part(data, start, stop, PyBytes_GET_SIZE(data))
+    return loaded("proxy.capture.passing", "for_response")(exchange.api_key, exchange.api_version, begun, total)
 
 
 # ---- what is counted and recorded of an exchange ---------------------------------------------------
@@ -988,8 +995,12 @@ def response_begun(int version, bytes start not None, long long total):
     cdef Bytes p = <Bytes>PyBytes_AS_STRING(start)
     if not answer_begun(version, p, PyBytes_GET_SIZE(start), total, &sole, &throttle, &error, &code):
         return None
-    partition = (*topic_of(start, sole.topic, version >= 13), sole.index, code)
-    return begun(&sole, partition, (None, None, error or code, throttle if version >= 1 else None))
+    return answer_like(&sole, version, start, throttle, error, code)
+
+
+cdef Begun answer_like(Sole* sole, int version, bytes start, int throttle, int error, int code):
+    cdef tuple partition = (*topic_of(start, sole.topic, version >= 13), sole.index, code)
+    return begun(sole, partition, (None, None, error or code, throttle if version >= 1 else None))
 
 
 def sole_fetch(int version, bytes request not None):
@@ -1024,13 +1035,20 @@ cdef class Walk:
         self.left = self._length = length
 
     def over(self, const unsigned char[::1] part not None, Py_ssize_t position, Py_ssize_t end):
+        cdef Py_ssize_t found = position if position >= end else self.go(&part[0], position, end)
+        if found < 0:
+            raise loaded("proxy.capture.skim", "NotSkimmedError")
+        return found
+
+    cdef Py_ssize_t go(self, Bytes part, Py_ssize_t position, Py_ssize_t end) noexcept nogil:
+        """As `over`; -1 for what is laid out otherwise."""
         cdef long long left = self.left, size
         cdef Bytes p
         while left >= BATCH and position + BATCH <= end:
-            p = &part[position]
+            p = part + position
             size = <long long>int32_at(p + 8) + 12
             if p[16] != 2 or size < BATCH:
-                raise loaded("proxy.capture.skim", "NotSkimmedError")
+                return -1
             if size > left:
                 self.left = 0
                 return position + left
@@ -1048,6 +1066,90 @@ cdef class Walk:
 
     def told(self):
         return batches_like(self._first if self._begun else NULL, self._count, self._length)
+
+
+cdef class Passing:
+    """`proxy.capture.passing.Passing`."""
+
+    cdef public bytes head
+    cdef public long long skip
+
+    def __cinit__(self):
+        self.head = b""
+
+
+cdef long long ALL = 1 << 62
+
+
+cdef class Records(Passing):
+    """The answer to a Fetch for one partition: its batches are looked at without a step of Python."""
+
+    cdef Begun _begun
+    cdef Walk _walk
+    cdef object _skimmed
+    cdef int _have
+    cdef bint _ended
+    cdef unsigned char[BATCH] _batch
+
+    cdef bint begin(self, int version, bytes data, Py_ssize_t start, Py_ssize_t stop, long long total) except -1:
+        """Take what is here of a frame; False where it is laid out otherwise."""
+        cdef Sole sole
+        cdef int throttle, error, code
+        cdef Bytes p = <Bytes>PyBytes_AS_STRING(data) + start
+        if not answer_begun(version, p, stop - start, total, &sole, &throttle, &error, &code):
+            return False
+        self._begun = answer_like(&sole, version, data[start : start + sole.records_at], throttle, error, code)
+        self._walk = Walk(max(sole.length, 0))
+        # Whole as soon as the header of a single batch is here.
+        if stop - start >= sole.records_at + BATCH and int32_at(p + sole.records_at + 8) + 12 == sole.length:
+            self.read(p + sole.records_at, BATCH)
+            if self._walk.left == 0:
+                self.end()
+        elif sole.length <= 0:
+            self.end()
+        else:
+            self.read(p + sole.records_at, stop - start - sole.records_at)
+        return True
+
+    cdef void end(self) noexcept:
+        self._ended = True
+        self.skip = ALL
+
+    @property
+    def skimmed(self):
+        if self._skimmed is None and self._ended and self._begun is not None:
+            self._skimmed = self._begun.with_records(None if self._begun.length < 0 else self._walk.told())
+        return self._skimmed
+
+    def feed(self, const unsigned char[::1] part not None):
+        if part.shape[0]:
+            self.read(&part[0], part.shape[0])
+
+    cdef void read(self, Bytes p, Py_ssize_t end) noexcept:
+        cdef Py_ssize_t position = 0, step, found = 0
+        while not self._ended and position < end:
+            if self.skip:
+                step = min(self.skip, end - position)
+                self.skip -= step
+                position += step
+            elif self._have or end - position < BATCH <= self._walk.left:
+                step = min(BATCH - self._have, end - position)
+                memcpy(self._batch + self._have, p + position, step)
+                self._have += step
+                position += step
+                if self._have == BATCH:
+                    self._have = 0
+                    found = self._walk.go(self._batch, 0, BATCH)
+                    self.skip = max(found - BATCH, 0)
+            else:
+                found = self._walk.go(p, position, end)
+                self.skip = max(found - end, 0)
+                position = min(found, end)
+            if found < 0:
+                self._begun = None  # an older format, or none
+                self.end()
+            elif self._walk.left == 0 and self.skip == 0:
+                self.end()
 
 
 cdef object batches_like(Bytes first, long long count, long long length):
