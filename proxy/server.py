@@ -55,7 +55,8 @@ class Proxy(Noting):
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.run_id = uuid.uuid4().hex[:12]
+        # A letter first: Spark reads a folder run=15e361470418 as a number of that many digits, and never comes back.
+        self.run_id = f"r{uuid.uuid4().hex[:11]}"
         self.clock = Clock()
         self.counters = Counters()
         self.plan = self._make_plan()
