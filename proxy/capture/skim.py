@@ -26,10 +26,6 @@ BATCH: Final = Struct(">qiibIhiqqqhii")
 _LOG_OVERHEAD_BYTES: Final = 12
 _LENGTH_MAGIC_COUNT: Final = Struct(">8xi4xb40xi")  # of `BATCH`
 COMPRESSIONS: Final = tuple(map(compression_name, range(8)))
-# A Fetch answer of version 13 or later, for one partition, from its header's tagged fields to its records: their
-# number, throttle_time_ms, error_code, (session_id), topics, topic_id, partitions, index, error_code, (offsets),
-# aborted transactions, (preferred_read_replica)
-_FETCHED: Final = Struct(">Bih4xB16sBih24xB4x")
 
 Buffer = bytes
 
@@ -286,7 +282,12 @@ def _whole_batch(data: Buffer, start: int, size: int) -> Batches | None:
     head = BATCH.unpack_from(data, start)
     if head[3] != 2 or head[1] + _LOG_OVERHEAD_BYTES != size:
         return None
-    return Batches(head[12], size, head[9], head[10], head[11], COMPRESSIONS[head[5] & 7], head[0])
+    return _batches_like(head, head[12], size)
+
+
+def _batches_like(head: tuple[int, ...], count: int, size: int) -> Batches:
+    """So many records, of this size, that begin with the batch of which this is the header."""
+    return Batches(count, size, head[9], head[10], head[11], COMPRESSIONS[head[5] & 7], head[0])
 
 
 def _past_tags(data: Buffer, position: int) -> int:
@@ -408,31 +409,25 @@ def response_begun(version: int, start: Buffer, total: int) -> Begun | None:
         return None
     flexible = version >= 12
     try:
-        if version >= 13:
-            tags, throttle, error, topics, topic_id, partitions, index, code, aborted = _FETCHED.unpack_from(start, 4)
-            if tags or topics != 2 or partitions != 2 or aborted > 1:
+        position = past_response_header(start, flexible)
+        throttle, error = None, 0
+        if version >= 1:
+            (throttle,) = _I32.unpack_from(start, position)
+            position += 4
+        if version >= 7:
+            (error,) = _I16.unpack_from(start, position)
+            position += 6
+        position = _past_one(start, position, flexible)
+        name, topic_id, position = _topic(start, position, flexible, version >= 13)
+        position = _past_one(start, position, flexible)
+        (index,) = _I32.unpack_from(start, position)
+        (code,) = _I16.unpack_from(start, position + 4)
+        position += 14 + 8 * (version >= 4) + 8 * (version >= 5)
+        if version >= 4:
+            aborted, position = _count(start, position, flexible)
+            if aborted:
                 return None
-            name, position = None, 4 + _FETCHED.size
-        else:
-            position = past_response_header(start, flexible)
-            throttle, error = None, 0
-            if version >= 1:
-                (throttle,) = _I32.unpack_from(start, position)
-                position += 4
-            if version >= 7:
-                (error,) = _I16.unpack_from(start, position)
-                position += 6
-            position = _past_one(start, position, flexible)
-            name, topic_id, position = _topic(start, position, flexible, False)
-            position = _past_one(start, position, flexible)
-            (index,) = _I32.unpack_from(start, position)
-            (code,) = _I16.unpack_from(start, position + 4)
-            position += 14 + 8 * (version >= 4) + 8 * (version >= 5)
-            if version >= 4:
-                aborted, position = _count(start, position, flexible)
-                if aborted:
-                    return None
-            position += 4 * (version >= 11)
+        position += 4 * (version >= 11)
         length, position = _last_records(start, position, flexible, total)
     except (IndexError, NotSkimmedError, struct.error, WireError):
         return None
@@ -488,10 +483,9 @@ class Walk:
 
     def told(self) -> Batches:
         """The sums over all batches and the first one's own; a batch that is cut off at the end is left out."""
-        first = self.first
-        if first is None:
+        if self.first is None:
             return Batches(0, self._length)
-        return Batches(self.count, self._length, first[9], first[10], first[11], COMPRESSIONS[first[5] & 7], first[0])
+        return _batches_like(self.first, self.count, self._length)
 
 
 if not TYPE_CHECKING and plain.IS_NATIVE:

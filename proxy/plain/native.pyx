@@ -247,7 +247,7 @@ cdef class Plain:
                 else:
                     begun = part(data, position + 4, min(position + total, end), end)
                     if total > self._table.shed_bytes:
-                        begun = passing_request(api_key, api_version, begun, size)
+                        begun = loaded("proxy.capture.passing", "for_request")(api_key, api_version, begun, size)
                     exchange.request = begun
             elif flags & ASSEMBLE_RESPONSE:
                 # Its header will say how the answer is encoded; the body is not needed.
@@ -455,10 +455,6 @@ cdef object loaded(str module, str name):
     if found is None:
         found = LOADED[name] = getattr(_import_module(module), name)
     return found
-
-
-cdef object passing_request(api_key, api_version, start, total):
-    return loaded("proxy.capture.passing", "for_request")(api_key, api_version, start, total)
 
 
 cdef object passing_answer(Exchange exchange, bytes data, Py_ssize_t start, Py_ssize_t stop, int total):
@@ -802,7 +798,7 @@ cdef class Taking:
         if size < BATCH or end + size + 3 != exchange.request_bytes - 4 or end + BATCH > length:
             return False
         p += end
-        if p[16] != 2 or int32_at(p + 8) + 12 != size:
+        if batch_bytes(p) != size:
             return False
         at = lane.offset_at
         if at < 4 or at + 8 > PyBytes_GET_SIZE(response):
@@ -825,6 +821,11 @@ cdef class Taking:
             self._count_error(0, error)
         extend(self._parts, part, 40)
         return True
+
+
+cdef inline long long batch_bytes(Bytes p) noexcept nogil:
+    """The size of the record batch whose header this is; -1 for an older format."""
+    return <long long>int32_at(p + 8) + 12 if p[16] == 2 else -1
 
 
 cdef int extend(bytearray to, const void* more, Py_ssize_t size) except -1:
@@ -867,6 +868,18 @@ cdef long long length_at(Reading* r, int width) noexcept nogil:
         r.failed = True
         return -1
     return <long long>size - 1
+
+
+cdef void past_no_tags(Reading* r) noexcept nogil:
+    """Past the end of something flexible, which must have no tagged fields."""
+    if r.flexible and taken(r, 1)[0]:
+        r.failed = True
+
+
+cdef void past_request_header(Reading* r) noexcept nogil:
+    """From the length of the client id to the body."""
+    taken(r, max(int16_at(taken(r, 2)), 0))
+    past_no_tags(r)
 
 
 cdef struct Span:
@@ -935,7 +948,7 @@ cdef class Begun:
         cdef Bytes p = <Bytes>PyBytes_AS_STRING(start) + self.records_at
         if self.length < BATCH or PyBytes_GET_SIZE(start) < self.records_at + BATCH:
             return None
-        if p[16] != 2 or int32_at(p + 8) + 12 != self.length:
+        if batch_bytes(p) != self.length:
             return None
         return self.with_records(batches_like(p, int32_at(p + 57), self.length))
 
@@ -954,9 +967,7 @@ def request_begun(int version, bytes start not None, long long total):
     cdef int acks
     if not 0 <= version <= HIGHEST_PRODUCE:
         return None
-    taken(&r, max(int16_at(taken(&r, 2)), 0))
-    if r.flexible and taken(&r, 1)[0]:
-        return None  # tagged fields
+    past_request_header(&r)
     if version >= 3:
         transactional_id = text_at(&r)
     acks = int16_at(taken(&r, 6))
@@ -974,8 +985,9 @@ cdef bint answer_begun(
     """Whether a Fetch answer is for one partition, without aborted transactions and without any tagged field."""
     cdef Reading r = Reading(start, 4, end, version >= 12, False)
     cdef Bytes p
-    if not 0 <= version <= HIGHEST_FETCH or r.flexible and taken(&r, 1)[0]:
+    if not 0 <= version <= HIGHEST_FETCH:
         return False
+    past_no_tags(&r)
     throttle[0] = int32_at(taken(&r, 4)) if version >= 1 else 0
     error[0] = int16_at(taken(&r, 6)) if version >= 7 else 0
     sole.topic = sole_topic_at(&r, version >= 13)
@@ -1010,13 +1022,13 @@ def sole_fetch(int version, bytes request not None):
     cdef Bytes p
     if not 0 <= version <= HIGHEST_FETCH:
         return None
-    taken(&r, max(int16_at(taken(&r, 2)), 0))
-    if r.flexible and taken(&r, 1)[0]:
-        return None  # tagged fields
+    past_request_header(&r)
     taken(&r, (12 if version < 15 else 8) + 4 * (version >= 3) + (version >= 4) + 8 * (version >= 7))
     topic = sole_topic_at(&r, version >= 13)
     p = taken(&r, 16 + 4 * (version >= 9) + 4 * (version >= 12) + 8 * (version >= 5))
-    if r.flexible and (taken(&r, 1)[0] or taken(&r, 1)[0]) or r.failed:
+    past_no_tags(&r)
+    past_no_tags(&r)
+    if r.failed:
         return None
     epoch = int32_at(p + 4) if version >= 9 else None
     asked = (*topic_of(request, topic, version >= 13), int32_at(p), None, None, epoch, None)
@@ -1046,8 +1058,8 @@ cdef class Walk:
         cdef Bytes p
         while left >= BATCH and position + BATCH <= end:
             p = part + position
-            size = <long long>int32_at(p + 8) + 12
-            if p[16] != 2 or size < BATCH:
+            size = batch_bytes(p)
+            if size < BATCH:
                 return -1
             if size > left:
                 self.left = 0
@@ -1096,19 +1108,19 @@ cdef class Records(Passing):
         cdef Sole sole
         cdef int throttle, error, code
         cdef Bytes p = <Bytes>PyBytes_AS_STRING(data) + start
+        cdef Py_ssize_t here
+        cdef bint alone
         if not answer_begun(version, p, stop - start, total, &sole, &throttle, &error, &code):
             return False
         self._begun = answer_like(&sole, version, data[start : start + sole.records_at], throttle, error, code)
         self._walk = Walk(max(sole.length, 0))
-        # Whole as soon as the header of a single batch is here.
-        if stop - start >= sole.records_at + BATCH and int32_at(p + sole.records_at + 8) + 12 == sole.length:
-            self.read(p + sole.records_at, BATCH)
-            if self._walk.left == 0:
-                self.end()
-        elif sole.length <= 0:
+        p += sole.records_at
+        here = stop - start - sole.records_at
+        alone = here >= BATCH and batch_bytes(p) == sole.length
+        self.read(p, BATCH if alone else here)
+        # All is told of a single batch as soon as its header is here, and of no records.
+        if self._walk.left == 0 and (alone or self.skip == 0):
             self.end()
-        else:
-            self.read(p + sole.records_at, stop - start - sole.records_at)
         return True
 
     cdef void end(self) noexcept:

@@ -94,7 +94,7 @@ def test_the_load_sends_requests_that_kafka_could_read(program: Path, workload: 
 
 
 def test_one_command_measures_and_writes(tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "benchmarks.proxy", "--rounds=1", "--duration=0.1", "--no-real", "--no-memory"]
+    argv = [sys.executable, "-m", "benchmarks.proxy", "--rounds=1", "--duration=1", "--no-real", "--no-memory"]
     argv += ["--peers=none", "--states=notleader,notleader+all", "--workloads=one,produce", f"--out={tmp_path}"]
     ran = subprocess.run(argv, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
