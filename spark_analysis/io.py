@@ -8,10 +8,13 @@ from functools import reduce
 from pathlib import Path
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_analysis.schemas import EXCHANGE, EXCHANGE_REQUIRED, SchemaError
+
+_FOLDERS = tuple(StructField(name, StringType()) for name in ("date", "run"))
 
 
 class InputError(Exception):
@@ -70,15 +73,25 @@ def read_captures(
 
 def _read_folder(spark: SparkSession, folder: str, runs: Sequence[str], dates: Sequence[str]) -> DataFrame:
     try:
-        frame = spark.read.option("recursiveFileLookup", "false").option("pathGlobFilter", "*.parquet").parquet(folder)
+        rows = _parquet(spark).option("recursiveFileLookup", "true").parquet(folder).schema
+        # Told what a folder's name is: to find out, Spark makes a number of it, of run=15e361470418 with all its digits.
+        frame = _parquet(spark).schema(StructType([*rows, *_FOLDERS])).parquet(folder)
     except AnalysisException as error:
         raise InputError(f"capture folder {folder}: {_first_line(error)}") from error
     if runs:
-        column = "run" if "run" in frame.columns else "run_id"
-        frame = frame.filter(F.col(column).isin(list(runs)))
-    if dates and "date" in frame.columns:
-        frame = frame.filter(F.col("date").isin(list(dates)))
+        frame = frame.filter(_below("run", runs) & F.coalesce("run", "run_id").isin(list(runs)))
+    if dates:
+        frame = frame.filter(_below("date", dates))
     return as_exchanges(frame, f"capture folder {folder}")
+
+
+def _parquet(spark: SparkSession) -> DataFrameReader:
+    return spark.read.option("pathGlobFilter", "*.parquet")
+
+
+def _below(folder: str, names: Sequence[str]) -> Column:
+    """What lies in a folder of these names, or in none of the kind; of others Spark opens no file."""
+    return F.col(folder).isNull() | F.col(folder).isin(list(names))
 
 
 def as_exchanges(frame: DataFrame, table: str) -> DataFrame:

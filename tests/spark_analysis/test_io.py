@@ -54,6 +54,30 @@ def test_several_folders_runs_and_dates(spark: SparkSession, tmp_path: Path) -> 
 
 
 @pytest.mark.spark
+def test_a_run_whose_name_could_be_a_number_is_a_run(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark would write that number out, in 361 million digits, and never come back."""
+    for name in ("15e361470418", "007"):
+        story = Story(run_id=name)
+        story.exchange(0, "Metadata")
+        story.write(tmp_path)
+    rows = read_captures(spark, [str(tmp_path / "capture")], runs=["15e361470418"]).collect()
+    assert [row.run_id for row in rows] == ["15e361470418"]
+
+
+@pytest.mark.spark
+def test_a_folder_within_a_capture_is_a_capture(spark: SparkSession, tmp_path: Path) -> None:
+    story = Story(run_id="7")
+    story.exchange(0, "Metadata")
+    story.write(tmp_path)
+    (day,) = (tmp_path / "capture").iterdir()
+    (run,) = day.iterdir()
+    (segment,) = run.glob("*.parquet")
+    for within in (day, run, segment):
+        assert read_captures(spark, [str(within)], runs=["7"], dates=["2025-06-15"]).count() == 1
+        assert read_captures(spark, [str(within)], runs=["8"]).count() == 0
+
+
+@pytest.mark.spark
 def test_another_type_or_a_missing_column_is_one_clear_line(spark: SparkSession, tmp_path: Path) -> None:
     rows = Story().exchange(0, "Metadata")
     table = pa.Table.from_pylist([rows], schema=WRITTEN)
