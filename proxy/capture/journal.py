@@ -26,8 +26,10 @@ import pyarrow as pa
 
 from proxy.capture.block import Block, Tables
 from proxy.capture.schema import (
+    CODED,
     ENTRIES,
     EXCHANGE,
+    NO_ENTRIES,
     Identity,
     Packed,
     batch_of_packed,
@@ -216,13 +218,13 @@ class LeftJournal:
         All their blocks have to point into the same tables.
         """
         made = [frame.batch for frame in frames if frame.batch is not None]
-        rows = pa.Table.from_batches(made, self.schema).cast(coded(self.schema))
         packed = [frame.packed for frame in frames if frame.packed is not None]
-        if not packed:
-            return rows
-        columns = pa.Table.from_batches([batch_of_packed(packed, self.identity)])
+        columns = pa.Table.from_batches([batch_of_packed(packed, self.identity)] if packed else [], CODED)
         if not made:
             return columns
+        rows = pa.Table.from_batches(made, self.schema).cast(coded(self.schema))
+        if not packed:
+            return rows
         ordered = []
         for batch, block in frames:
             first, rows = _split(rows, batch)
@@ -235,7 +237,7 @@ class LeftJournal:
 
     def frames(self) -> Iterator[Frame]:
         """What each flush wrote, in order; once."""
-        number, entries = 0, [kind.empty_table() for kind in ENTRIES]
+        number, entries = 0, NO_ENTRIES
         while (content := self._next()) is not None:
             if self._is_old:
                 yield Frame(pa.ipc.read_record_batch(pa.py_buffer(content), self.schema), None)
@@ -249,7 +251,7 @@ class LeftJournal:
             packed = None
             if numbers:
                 if tables != number:
-                    number, entries = tables, [kind.empty_table() for kind in ENTRIES]
+                    number, entries = tables, NO_ENTRIES
                 entries = [
                     # A copy, for these outlive the rest of the frame.
                     pa.concat_tables([known, pa.Table.from_batches([_batch(bytes(piece), kind)])]) if piece else known

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from functools import cache
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -91,6 +92,7 @@ def coded(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_type(_coded(field.type)) for field in schema], schema.metadata)
 
 
+@cache
 def _coded(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_string(kind):
         return pa.dictionary(pa.int32(), kind)
@@ -102,6 +104,7 @@ def _coded(kind: pa.DataType) -> pa.DataType:
 
 
 CODED = coded(EXCHANGE)
+_PARTS = _coded(PARTITION)
 # Numbers hardly repeat, and what repeats among them is compressed well enough: dictionaries are for text alone.
 TEXTS = [
     *(field.name for field in EXCHANGE if pa.types.is_string(field.type)),
@@ -167,6 +170,9 @@ _TEMPLATE = (
 _VARYING = ("base_sequence", "record_count", "batch_bytes", "base_offset")
 _LOOKED_AT = 1000
 _LONG_LIST = 300
+_FEW = 100
+_ZERO = pa.scalar(0, pa.int64())
+_NONE = pa.scalar(NONE, pa.int64())
 _TIMES = ("forwarded_at_us", "broker_responded_at_us", "response_at_us")
 
 
@@ -176,6 +182,7 @@ WHATS = pa.schema([_PLACE, *(EXCHANGE.field(name) for name in WHAT), EXCHANGE.fi
 TEMPLATES = pa.schema([_PLACE, *(PARTITION.field(name) for name in _TEMPLATE)])
 ENTRIES = (WHOS, WHATS, TEMPLATES)
 """Entries of the tables of blocks as columns, with their places in the tables."""
+NO_ENTRIES: Sequence[pa.Table] = [kind.empty_table() for kind in ENTRIES]
 Identity = tuple[str, str, int]
 """run_id, proxy_id, seed"""
 
@@ -254,12 +261,15 @@ def batch_of_packed(blocks: Sequence[Packed], identity: Identity) -> pa.RecordBa
 
     They point into the same tables, of which a later one knows more entries.
     """
-    rows = sum(map(len, blocks))
+    # Each call into Arrow lets go of the interpreter and asks for it again, which a busy loop answers only after a
+    # while: hence no call where Python alone can tell what comes out, and none twice.
     numbers = _columns([block.numbers for block in blocks], NUMBERS)
+    parts = _columns([block.parts for block in blocks], PART_NUMBERS)
+    rows = len(numbers[0])
     run_id, proxy_id, seed = identity
     # Repeating an empty list would cost more than all other columns together.
-    zeros = pa.repeat(pa.scalar(0, pa.int32()), rows + 1)
-    none = pa.ListArray.from_arrays(zeros, pa.array([], pa.string()))
+    zeros = pa.repeat(pa.scalar(0, pa.int32()), max(rows + 1, len(parts[0])))
+    none = pa.ListArray.from_arrays(zeros[: rows + 1], pa.array([], pa.string()))
     columns: dict[str, pa.Array] = {
         name: pa.DictionaryArray.from_arrays(zeros[:rows], pa.array([value]), safe=False)
         for name, value in (("run_id", run_id), ("proxy_id", proxy_id), ("event", "exchange"))
@@ -267,21 +277,25 @@ def batch_of_packed(blocks: Sequence[Packed], identity: Identity) -> pa.RecordBa
     columns["seed"] = pa.repeat(pa.scalar(seed, pa.int64()), rows)
     columns["fault_names"] = columns["fault_kinds"] = none
     whos, whats, templates = blocks[-1].entries
-    columns |= _spread(_WHO, *_used(numbers[0], whos))
+    columns |= _spread(_WHO, *_used(numbers[0], whos), zeros)
     used, places = _used(numbers[1], whats)
-    columns |= _spread(WHAT, used, places)
+    columns |= _spread(WHAT, used, places, zeros)
     columns["exchange_seq"] = numbers[2]
     columns["correlation_id"] = numbers[3].cast(pa.int32())
     columns["request_at_us"] = numbers[4]
     for name, column in zip(_TIMES, numbers[5:8], strict=True):
-        columns[name] = _without(column, 0)
+        columns[name] = _without(column, _ZERO)
     columns["request_bytes"], columns["response_bytes"] = numbers[8:10]
-    parts = _parts(_columns([block.parts for block in blocks], PART_NUMBERS), templates)
-    columns["partitions"] = _partitions(parts, numbers[10], places, used["partitions"])
-    return pa.RecordBatch.from_arrays(
-        [columns[field.name] if field.name in columns else pa.nulls(rows, field.type) for field in CODED],
-        schema=CODED,
-    )
+    columns["partitions"] = _partitions(_parts(parts, templates, zeros), numbers[10], places, used["partitions"])
+    return pa.RecordBatch.from_arrays(_completed(columns, CODED, rows), schema=CODED)
+
+
+def _completed(columns: Mapping[str, pa.Array], fields: Iterable[pa.Field], rows: int) -> list[pa.Array]:
+    """The columns of all fields in their order; those that are not there say nothing."""
+    nothing = {
+        kind: pa.nulls(rows, kind) for kind in dict.fromkeys(one.type for one in fields if one.name not in columns)
+    }
+    return [columns[field.name] if field.name in columns else nothing[field.type] for field in fields]
 
 
 def _columns(packings: list[Packing], width: int) -> list[pa.Array]:
@@ -292,34 +306,60 @@ def _columns(packings: list[Packing], width: int) -> list[pa.Array]:
     ]
 
 
+def _function(name: str, options: pc.FunctionOptions | None = None) -> Callable[..., Any]:
+    """A function of Arrow; the methods of arrays look theirs up each time."""
+    found = pc.get_function(name)
+    return lambda *arguments: found.call(arguments, options)
+
+
+_encode = _function("dictionary_encode")
+_take = _function("take", pc.TakeOptions(boundscheck=False))
+
+
 def _used(places: pa.Array, entries: pa.Table) -> tuple[pa.Table, pa.Array]:
     """The entries that are pointed to, and the places as places among these."""
-    encoded = places.dictionary_encode()
-    used = entries.take(pc.index_in(encoded.dictionary, value_set=entries["place"]))
+    encoded = _encode(places)
+    used = _take(entries, pc.index_in(encoded.dictionary, value_set=entries["place"]))
     return used.combine_chunks(), encoded.indices
 
 
-def _spread(names: Sequence[str], entries: pa.Table, places: pa.Array) -> dict[str, pa.Array]:
-    """The columns of these entries, each repeated where it is pointed to."""
-    spread = {}
+def _spread(names: Sequence[str], entries: pa.Table, places: pa.Array, zeros: pa.Array) -> dict[str, pa.Array]:
+    """The columns of these entries, each repeated where it is pointed to; ``zeros`` are at least as many."""
+    rows = len(places)
+    spread, absent = {}, {}
     for name in names:
-        values = entries[name].combine_chunks().dictionary_encode()
-        value = values.dictionary
+        (values,) = entries[name].chunks
         if values.null_count == len(values):
-            spread[name] = pa.nulls(len(places), _coded(value.type))
-        elif pa.types.is_string(value.type):
-            spread[name] = pa.DictionaryArray.from_arrays(values.indices.take(places), value, safe=False)
-        elif len(value) == 1 and not values.null_count:
-            spread[name] = pa.repeat(value[0], len(places))
+            kind = _coded(values.type)
+            if kind not in absent:
+                absent[kind] = pa.nulls(rows, kind)
+            spread[name] = absent[kind]
+        elif pa.types.is_string(values.type):
+            if _is_one(values):
+                spread[name] = pa.DictionaryArray.from_arrays(zeros[:rows], values[:1], safe=False)
+            else:
+                found = _encode(values)
+                indices = _take(found.indices, places)
+                spread[name] = pa.DictionaryArray.from_arrays(indices, found.dictionary, safe=False)
         else:
-            spread[name] = value.take(values.indices).take(places)
+            spread[name] = pa.repeat(values[0], rows) if _is_one(values) else _take(values, places)
     return spread
 
 
-def _without(column: pa.Array, absent: int) -> pa.Array:
+def _is_one(values: pa.Array) -> bool:
+    """Whether all of them are known to be the same; of many that is not asked."""
+    if len(values) > _FEW:
+        return False
+    known = values.to_pylist()
+    return bool(known.count(known[0]) == len(known))
+
+
+def _without(column: pa.Array, absent: pa.Scalar) -> pa.Array:
     """The column, null where it says ``absent``."""
     there = pc.not_equal(column, absent)
-    return column if there.true_count == len(column) else pc.if_else(there, column, None)
+    if there.true_count == len(column):
+        return column
+    return pa.Array.from_buffers(column.type, len(column), [there.buffers()[1], column.buffers()[1]])
 
 
 def _partitions(own: pa.Array | None, counts: pa.Array, whats: pa.Array, told: pa.ChunkedArray) -> pa.Array:
@@ -347,18 +387,14 @@ def _repeated(lists: pa.Array, places: pa.Array) -> pa.Array:
     return pa.concat_arrays([lists[place : place + 1] for place in places.to_pylist()])
 
 
-def _parts(numbers: list[pa.Array], templates: pa.Table) -> pa.Array | None:
+def _parts(numbers: list[pa.Array], templates: pa.Table, zeros: pa.Array) -> pa.Array | None:
     if not len(numbers[0]):
         return None
     used, places = _used(numbers[0], templates)
-    columns = _spread(_TEMPLATE, used, places)
+    columns = _spread(_TEMPLATE, used, places, zeros)
     for name, column in zip(_VARYING, numbers[1:], strict=True):
-        columns[name] = _without(column, NONE).cast(PARTITION.field(name).type)
-    kind = _coded(PARTITION)
-    return pa.StructArray.from_arrays(
-        [columns[field.name] if field.name in columns else pa.nulls(len(places), field.type) for field in kind],
-        fields=list(kind),
-    )
+        columns[name] = _without(column, _NONE).cast(PARTITION.field(name).type)
+    return pa.StructArray.from_arrays(_completed(columns, _PARTS, len(places)), fields=list(_PARTS))
 
 
 def in_time(table: pa.Table) -> pa.Table:

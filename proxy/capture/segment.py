@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from proxy.capture.journal import Frame, JournalError, LeftJournal, try_lock
@@ -23,6 +24,7 @@ log = logging.getLogger("notleader.capture")
 JOURNAL_SUFFIX: Final = ".journal"
 _ROW_GROUP_ROWS: Final = 50_000
 _ROW_GROUP_BYTES: Final = 32 << 20
+_BUFFER_BYTES: Final = 256 << 10
 
 
 def hidden(segment: Path, suffix: str) -> Path:
@@ -53,8 +55,12 @@ def finish(
 
 def _write(file: Path, left: LeftJournal, frames: Iterable[Frame]) -> int:
     rows = 0
-    with file.open("wb") as sink:
-        with pq.ParquetWriter(
+    # Dictionaries are our way to write: who reads the file finds text.
+    kept = {b"ARROW:schema": b64encode(left.schema.serialize()), **(left.schema.metadata or {})}
+    with (
+        # Arrow's own: for each piece of a column, Python's files would have to ask the loop for the interpreter.
+        pa.output_stream(str(file), compression=None, buffer_size=_BUFFER_BYTES) as sink,
+        pq.ParquetWriter(
             sink,
             coded(left.schema),
             compression="zstd",
@@ -63,17 +69,16 @@ def _write(file: Path, left: LeftJournal, frames: Iterable[Frame]) -> int:
             write_statistics=ASKED_FOR,
             write_batch_size=_ROW_GROUP_ROWS,
             store_schema=False,
-        ) as writer:
-            # Dictionaries are our way to write: who reads the file finds text.
-            kept = {b"ARROW:schema": b64encode(left.schema.serialize()), **(left.schema.metadata or {})}
-            writer.add_key_value_metadata(kept)
-            for group in _row_groups(frames):
-                table = left.table_of(group)
-                writer.write_table(table)
-                rows += len(table)
-        sink.flush()
+        ) as writer,
+    ):
+        writer.add_key_value_metadata(kept)
+        for group in _row_groups(frames):
+            table = left.table_of(group)
+            writer.write_table(table)
+            rows += len(table)
+    with file.open("rb") as written:
         # The journal goes after this: the segment must be on the disk by then, not on its way there.
-        os.fsync(sink.fileno())
+        os.fsync(written.fileno())
     return rows
 
 
