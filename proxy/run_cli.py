@@ -27,6 +27,7 @@ from proxy.memory import give_back
 log = logging.getLogger("notleader")
 errors = Console(stderr=True)
 
+_NAMED_UNHIT = 20
 _FILE_ONLY = {"faults", "steps"}
 _PLAIN_TYPES = (int, float, bool)
 _WATCH_S = 1.0
@@ -316,8 +317,11 @@ def _say_problems(error: ConfigError) -> None:
 
 def _say_unused(proxy: Any) -> None:
     """A rule that was never hit is most likely a mistake: say so."""
-    for name, kind in proxy.plan.unhit().items():
+    unhit = proxy.plan.unhit()
+    for name, kind in list(unhit.items())[:_NAMED_UNHIT]:
         log.warning("fault %s (%s) was never hit", name, kind)
+    if len(unhit) > _NAMED_UNHIT:
+        log.warning("nor were %d others", len(unhit) - _NAMED_UNHIT)
     if proxy.timeline is not None and (left := len(proxy.timeline.left)):
         log.warning("%d of %d steps were never due", left, len(proxy.timeline.steps))
 

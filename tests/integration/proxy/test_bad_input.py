@@ -216,6 +216,22 @@ steps:
     assert "1 of 3 steps were never due" in said
 
 
+def test_of_many_rules_that_were_never_hit_some_are_named_and_the_others_counted(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"faults": [{"name": f"rule-{number}", "kind": "close"} for number in range(1000)]}))
+    command = [sys.executable, "-m", "proxy", "run", "--kafka=127.0.0.1:1", "--listen=127.0.0.1:0", "--json"]
+    command += [f"--config={config}", "--admin=none"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert "ready" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert said.count("was never hit") == 20
+    assert "fault rule-0 (close) was never hit" in said
+    assert "nor were 980 others" in said
+
+
 def test_wrong_use_is_exit_2() -> None:
     assert run("run", "--no-such-flag").returncode == 2
     missing = run("run")
