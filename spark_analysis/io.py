@@ -74,7 +74,7 @@ def read_captures(
 def _read_folder(spark: SparkSession, folder: str, runs: Sequence[str], dates: Sequence[str]) -> DataFrame:
     try:
         rows = _parquet(spark).option("recursiveFileLookup", "true").parquet(folder).schema
-        # Told what a folder's name is: to find out, Spark makes a number of it, of run=15e361470418 with all its digits.
+        # Not told what the folders' names are, Spark would make a number of run=15e361470418, with all its digits.
         frame = _parquet(spark).schema(StructType([*rows, *_FOLDERS])).parquet(folder)
     except AnalysisException as error:
         raise InputError(f"capture folder {folder}: {_first_line(error)}") from error

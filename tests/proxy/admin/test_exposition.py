@@ -124,7 +124,7 @@ def test_the_pieces_are_what_the_library_writes_in_one(accept: str) -> None:
 
 async def test_a_blocked_event_loop_shows_as_lag() -> None:
     counters = Counters()
-    sampler = asyncio.create_task(sample_loop_lag(counters, 0.01))
+    sampler = asyncio.create_task(sample_loop_lag(counters, 0.01, 0.01))
     await asyncio.sleep(0)
     deadline = asyncio.get_running_loop().time() + 0.05
     while asyncio.get_running_loop().time() < deadline:
@@ -133,3 +133,15 @@ async def test_a_blocked_event_loop_shows_as_lag() -> None:
         await asyncio.sleep(0)
     sampler.cancel()
     assert counters.loop_lag_max_us >= 30_000
+
+
+async def test_a_loop_through_which_nothing_passes_is_looked_at_seldom() -> None:
+    counters = Counters()
+    sampler = asyncio.create_task(sample_loop_lag(counters, 0.01, 3600))
+    while counters.loop_ticks < 3:
+        counters.client_bytes += 1
+        await asyncio.sleep(0.001)
+    seen = counters.loop_ticks
+    await asyncio.sleep(0.1)
+    sampler.cancel()
+    assert counters.loop_ticks <= seen + 1  # the one that was under way
