@@ -1,23 +1,26 @@
-"""Interleaved rounds: in each, every workload goes to every target, the broker itself first."""
+"""Rounds, in each of which all targets take turns with every workload, the broker itself among them."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import select
 import statistics
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.proxy.errors import UnavailableError
-from benchmarks.proxy.processes import settle
+from benchmarks.proxy.processes import cpu_seconds, settle
 from benchmarks.proxy.targets import DIRECT, HOST, Running, Target
 from benchmarks.proxy.workloads import Workload
 from proxy.lab.ports import free_ports
 from proxy.lab.process import Child
 
+SLOT_S = 0.5
 _RUN_TIMEOUT_S = 120.0
 _GB = 1e9
 
@@ -118,52 +121,109 @@ def measure(
     duration_s: float,
     say: Say,
 ) -> list[Sample]:
-    """All samples. The order of the targets turns by one from round to round, the broker itself stays first.
+    """All samples. In each round, all targets work on a workload by turns, ``duration_s`` each, for all see the same
+    machine then; a shared one changes within seconds by more than what is to be seen.
 
     More than one round: an unrecorded one comes before, for compilers and caches that have to warm up.
     """
     samples: list[Sample] = []
-    direct, proxies = targets[0], list(targets[1:])
     if rounds > 1:
-        for running in proxies:
+        for running in targets[1:]:
             say(f"warming up {running.target.name}")
             for workload in workloads:
                 with contextlib.suppress(UnavailableError):
-                    sample(program, running, workload, -1, min(duration_s, 1.0))
+                    load(program, workload.command(running.address, min(duration_s, 1.0), 0.2), running.target.name)
     for number in range(rounds):
-        turn = number % max(len(proxies), 1)
         for workload in workloads:
-            for running in (direct, *proxies[turn:], *proxies[:turn]):
-                say(f"round {number + 1}/{rounds}: {workload.name} through {running.target.name}")
-                try:
-                    samples.append(sample(program, running, workload, number, duration_s))
-                except UnavailableError as error:
-                    if running is direct:
-                        raise
-                    say(f"not measured: {workload.name} through {error}")
+            say(f"round {number + 1}/{rounds}: {workload.name}, {len(targets)} targets by turns")
+            samples += _round(program, targets, workload, number, duration_s, say)
     return samples
 
 
-def sample(program: Path, running: Running, workload: Workload, number: int, duration_s: float) -> Sample:
-    """One run. Raises UnavailableError when the load could not be carried."""
-    if running.pid is not None:
-        settle(running.pid)  # what is left of an earlier run is not this one's
-    command = workload.command(running.address, duration_s, duration_s / 5)
-    told, cpu_s = running.cpu_of(lambda: load(program, command, running.target.name))
-    return Sample(
-        round=number,
-        workload=workload.name,
-        target=running.target.name,
-        requests=int(told["requests"]),
-        bytes=int(told["bytes"]),
-        seconds=told["seconds"],
-        p50_us=told["p50_us"],
-        p99_us=told["p99_us"],
-        requests_in_all=int(told["total_requests"]),
-        bytes_in_all=int(told["total_bytes"]),
-        cpu_s=cpu_s,
-        rss_bytes=running.rss_bytes,
-    )
+def _round(
+    program: Path, targets: Sequence[Running], workload: Workload, number: int, duration_s: float, say: Say
+) -> list[Sample]:
+    """A sample of each that carried the load; UnavailableError when the broker itself did not."""
+    before = used(targets)
+    told = take_turns(program, targets, workload, max(1, round(duration_s / SLOT_S)), min(duration_s, SLOT_S), number)
+    after = used(targets, worked=True)
+    samples = []
+    for running, saw, since, until in zip(targets, told, before, after, strict=True):
+        if isinstance(saw, UnavailableError):
+            if running.pid is None:
+                raise saw
+            say(f"not measured: {workload.name} through {saw}")
+            continue
+        samples.append(
+            Sample(
+                round=number,
+                workload=workload.name,
+                target=running.target.name,
+                requests=int(saw["requests"]),
+                bytes=int(saw["bytes"]),
+                seconds=saw["seconds"],
+                p50_us=saw["p50_us"],
+                p99_us=saw["p99_us"],
+                requests_in_all=int(saw["total_requests"]),
+                bytes_in_all=int(saw["total_bytes"]),
+                cpu_s=until - since,
+                rss_bytes=running.rss_bytes,
+            )
+        )
+    return samples
+
+
+def used(targets: Sequence[Running], *, worked: bool = False) -> list[float]:
+    """CPU seconds of each (0 for the broker), once what is left to do is done too.
+
+    Where they have ``worked``, a capture's last segment may have begun just now.
+    """
+    ended = time.monotonic()
+    taken = []
+    for running in targets:
+        if running.pid is None:
+            taken.append(0.0)
+            continue
+        settle(running.pid, at_least_s=ended + running.target.settle_s - time.monotonic() if worked else 0.0)
+        taken.append(cpu_seconds(running.pid))
+    return taken
+
+
+def take_turns(
+    program: Path, targets: Sequence[Running], workload: Workload, turns: int, slot_s: float, first: int = 0
+) -> list[dict[str, float] | UnavailableError]:
+    """What the load saw through each target: all loads are there throughout, and one of them at a time asks.
+
+    A turn that isn't measured comes before; the order changes from turn to turn, from the one at ``first`` on.
+    """
+    with contextlib.ExitStack() as stack:
+        loads = [stack.enter_context(loading(program, workload.in_turns(running.address))) for running in targets]
+        for turn in range(-1, turns):
+            start = (first + turn) % len(loads)
+            for process in (*loads[start:], *loads[:start]):
+                _take_turn(process, "warm" if turn < 0 else "go", slot_s)
+        told: list[dict[str, float] | UnavailableError] = []
+        for process, running in zip(loads, targets, strict=True):
+            try:
+                told.append(result_of(process, running.target.name))
+            except UnavailableError as error:
+                told.append(error)
+        return told
+
+
+def _take_turn(process: subprocess.Popen[str], begin: str, slot_s: float) -> None:
+    """One turn, up to its last answer; a load that has failed lets it pass, and says why at its end."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write(f"{begin}\n")
+        process.stdin.flush()
+        time.sleep(slot_s)
+        process.stdin.write("stop\n")
+        process.stdin.flush()
+        if not select.select([process.stdout], [], [], _RUN_TIMEOUT_S)[0]:
+            process.kill()
+        process.stdout.readline()
 
 
 def load(program: Path, arguments: Sequence[str], target: str) -> dict[str, float]:
@@ -190,7 +250,7 @@ def result_of(process: subprocess.Popen[str], target: str) -> dict[str, float]:
     except subprocess.TimeoutExpired as error:
         raise UnavailableError(f"{target}: no answer in {_RUN_TIMEOUT_S:.0f} s") from error
     if process.returncode:
-        raise UnavailableError(f"{target}: {said.strip()}")
+        raise UnavailableError(f"{target}: {said.strip() or 'the load did not end'}")
     told: dict[str, float] = json.loads(out)
     return told
 

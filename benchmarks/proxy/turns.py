@@ -1,15 +1,8 @@
-"""CPU per request of several targets that take turns of half a second, so that all see the same machine.
-
-In interleaved rounds a shared machine changes between one target's run and the next one's by more than a capture
-costs. Here all loads are there throughout, and all but one of them are stopped.
-"""
+"""CPU per request of several targets that take many turns, closely: what a capture costs is seen after minutes."""
 
 from __future__ import annotations
 
-import contextlib
-import signal
 import statistics
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +11,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from benchmarks.proxy.processes import cpu_seconds, settle
-from benchmarks.proxy.rounds import Say, load, loading, result_of
+from benchmarks.proxy.errors import UnavailableError
+from benchmarks.proxy.rounds import SLOT_S, Say, load, take_turns, used
 from benchmarks.proxy.targets import Running
 from benchmarks.proxy.workloads import Workload
-
-_SLOT_S = 0.5
-_AROUND_S = 0.5  # the loads start and end together
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +41,7 @@ def measure(
     rounds: int,
     turns: int,
     say: Say,
-    slot_s: float = _SLOT_S,
+    slot_s: float = SLOT_S,
 ) -> list[Share]:
     """All shares; in each round, each of the targets gets so many slots. Raises UnavailableError."""
     for workload in workloads:
@@ -59,50 +49,19 @@ def measure(
             say(f"warming up {running.target.name}: {workload.name}")
             load(program, workload.command(running.address, 1.0, 0.2), running.target.name)
     shares = []
-    before = _used(targets)
+    before = used(targets, worked=True)
     for number in range(rounds):
         for workload in workloads:
             say(f"round {number + 1}/{rounds}: {workload.name}, {turns} turns of {len(targets)} targets")
-            requests = _take_turns(program, targets, workload, turns, slot_s)
-            after = _used(targets)
-            for running, asked, since, until in zip(targets, requests, before, after, strict=True):
-                shares.append(Share(number, workload.name, running.target.name, asked, until - since))
+            told = take_turns(program, targets, workload, turns, slot_s)
+            after = used(targets, worked=True)
+            for running, saw, since, until in zip(targets, told, before, after, strict=True):
+                if isinstance(saw, UnavailableError):
+                    raise saw
+                requests = int(saw["total_requests"])
+                shares.append(Share(number, workload.name, running.target.name, requests, until - since))
             before = after
     return shares
-
-
-def _used(targets: Sequence[Running]) -> list[float]:
-    """CPU seconds of each, once what the loads left to do is done too: a capture's last segment begins at their end."""
-    ended = time.monotonic()
-    used = []
-    for running in targets:
-        assert running.pid is not None
-        settle(running.pid, at_least_s=ended + running.target.settle_s - time.monotonic())
-        used.append(cpu_seconds(running.pid))
-    return used
-
-
-def _take_turns(program: Path, targets: Sequence[Running], workload: Workload, turns: int, slot_s: float) -> list[int]:
-    """How many requests each of them carried."""
-    duration_s = slot_s * turns * len(targets) + 2 * _AROUND_S
-    with contextlib.ExitStack() as stack:
-        loads = [
-            stack.enter_context(loading(program, workload.command(running.address, duration_s, 0.0)))
-            for running in targets
-        ]
-        time.sleep(_AROUND_S)
-        for process in loads:
-            process.send_signal(signal.SIGSTOP)
-        for turn in range(turns):
-            first = turn % len(loads)
-            for process in (*loads[first:], *loads[:first]):
-                process.send_signal(signal.SIGCONT)
-                time.sleep(slot_s)
-                process.send_signal(signal.SIGSTOP)
-        for process in loads:
-            process.send_signal(signal.SIGCONT)
-        told = [result_of(process, running.target.name) for process, running in zip(loads, targets, strict=True)]
-    return [int(one["total_requests"]) for one in told]
 
 
 def ratios(shares: Sequence[Share], base: str) -> dict[tuple[str, str], list[float]]:

@@ -27,6 +27,10 @@ class Workload:
             f"-warmup={warmup_s}s",
         ]
 
+    def in_turns(self, target: str) -> list[str]:
+        """The same for a run that asks only when it is told to."""
+        return ["run", f"-target={target}", *self.arguments, "-turns"]
+
 
 WORKLOADS = (
     Workload("one", "1 connection, one small request at a time", "request", ("-workload=small",)),

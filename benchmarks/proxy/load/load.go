@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,7 @@ type plan struct {
 	warmup      time.Duration
 	duration    time.Duration
 	reconnect   bool // a lost or silent connection is opened again instead of ending the run
+	turns       bool // it asks only when its input says so
 }
 
 // silence is how long a run that reconnects waits for an answer.
@@ -78,6 +80,7 @@ func run(p plan) (result, error) {
 		return result{}, err
 	}
 	var measuring, stopping atomic.Bool
+	pass := newGate(p.turns)
 	tallies := make([]tally, p.connections)
 	failures := make(chan error, p.connections)
 	var working sync.WaitGroup
@@ -86,7 +89,7 @@ func run(p plan) (result, error) {
 		go func(i int) {
 			defer working.Done()
 			for {
-				err := converse(conns[i], template, p, &tallies[i], &measuring, &stopping)
+				err := converse(conns[i], template, p, &tallies[i], pass, &measuring, &stopping)
 				conns[i].Close()
 				if err == nil || (p.reconnect && stopping.Load()) {
 					return
@@ -94,6 +97,7 @@ func run(p plan) (result, error) {
 				if !p.reconnect {
 					failures <- fmt.Errorf("connection %d: %w", i, err)
 					stopping.Store(true)
+					pass.set(true)
 					return
 				}
 				if conns[i] = redial(p.target, &stopping); conns[i] == nil {
@@ -103,13 +107,19 @@ func run(p plan) (result, error) {
 			}
 		}(i)
 	}
-	wait(p.warmup, &stopping)
-	measuring.Store(true)
-	started := time.Now()
-	wait(p.duration, &stopping)
-	measuring.Store(false)
-	elapsed := time.Since(started)
+	var elapsed time.Duration
+	if p.turns {
+		elapsed = takeTurns(os.Stdin, pass, len(conns), &measuring, &stopping)
+	} else {
+		wait(p.warmup, &stopping)
+		measuring.Store(true)
+		started := time.Now()
+		wait(p.duration, &stopping)
+		measuring.Store(false)
+		elapsed = time.Since(started)
+	}
 	stopping.Store(true)
+	pass.set(true)
 	working.Wait()
 	select {
 	case err := <-failures:
@@ -130,6 +140,78 @@ func run(p plan) (result, error) {
 	sum.P50us, sum.P99us = all.quantile(0.5), all.quantile(0.99)
 	sum.MeanUs, sum.MaxUs = all.mean(), all.max()
 	return sum, nil
+}
+
+// gate is what conversations wait in front of while it is closed.
+type gate struct {
+	mutex   sync.Mutex
+	changed *sync.Cond
+	closed  atomic.Bool
+	waiting int
+}
+
+func newGate(closed bool) *gate {
+	g := &gate{}
+	g.changed = sync.NewCond(&g.mutex)
+	g.closed.Store(closed)
+	return g
+}
+
+func (g *gate) set(open bool) {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	g.closed.Store(!open)
+	g.changed.Broadcast()
+}
+
+func (g *gate) wait() {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	g.waiting++
+	g.changed.Broadcast()
+	for g.closed.Load() {
+		g.changed.Wait()
+	}
+	g.waiting--
+}
+
+// untilWait returns once so many wait, or it is open.
+func (g *gate) untilWait(all int) {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	for g.closed.Load() && g.waiting < all {
+		g.changed.Wait()
+	}
+}
+
+// takeTurns does what the lines of `input` say: `warm` and `go` begin a turn, which is measured after `go`; `stop` ends
+// it, and is answered when the last answer is there. It returns how long the measured ones were.
+func takeTurns(input io.Reader, pass *gate, all int, measuring, stopping *atomic.Bool) time.Duration {
+	var elapsed time.Duration
+	var started time.Time
+	for lines := bufio.NewScanner(input); !stopping.Load() && lines.Scan(); {
+		switch lines.Text() {
+		case "warm":
+			pass.set(true)
+		case "go":
+			started = time.Now()
+			measuring.Store(true)
+			pass.set(true)
+		case "stop":
+			if measuring.Swap(false) {
+				elapsed += time.Since(started)
+			}
+			pass.set(false)
+			if stopping.Load() {
+				pass.set(true) // what failed opened it before
+			}
+			pass.untilWait(all)
+			if !stopping.Load() {
+				say(map[string]any{"event": "stopped"})
+			}
+		}
+	}
+	return elapsed
 }
 
 func wait(duration time.Duration, stopping *atomic.Bool) {
@@ -200,7 +282,7 @@ func once(conn net.Conn, request []byte) error {
 
 // converse keeps `inflight` requests under way until it is told to stop, then takes the last answers.
 func converse(
-	conn net.Conn, template []byte, p plan, count *tally, measuring, stopping *atomic.Bool,
+	conn net.Conn, template []byte, p plan, count *tally, pass *gate, measuring, stopping *atomic.Bool,
 ) error {
 	inflight := p.inflight
 	reader := bufio.NewReaderSize(conn, largeBuffer)
@@ -209,7 +291,7 @@ func converse(
 	sent := make([]time.Time, inflight) // a ring: correlation id modulo its size
 	next, due := uint32(0), uint32(0)
 	for {
-		if !stopping.Load() {
+		if !stopping.Load() && !pass.closed.Load() {
 			now := time.Now()
 			out = out[:0]
 			for int(next-due) < inflight {
@@ -223,7 +305,11 @@ func converse(
 				return err
 			}
 		} else if next == due {
-			return nil
+			if stopping.Load() {
+				return nil
+			}
+			pass.wait()
+			continue
 		}
 		if p.reconnect {
 			conn.SetReadDeadline(time.Now().Add(silence))

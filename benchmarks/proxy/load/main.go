@@ -35,6 +35,7 @@ func main() {
 		flags.IntVar(&p.inflight, "inflight", 1, "requests under way per connection")
 		flags.IntVar(&p.bytes, "bytes", 1<<10, "record bytes of a Produce request")
 		flags.BoolVar(&p.reconnect, "reconnect", false, "open a lost or silent connection again")
+		flags.BoolVar(&p.turns, "turns", false, "ask only between the lines go (or warm) and stop of the input")
 		flags.DurationVar(&p.warmup, "warmup", 200*time.Millisecond, "time before measuring")
 		flags.DurationVar(&p.duration, "duration", time.Second, "time measured")
 		flags.Parse(os.Args[2:])

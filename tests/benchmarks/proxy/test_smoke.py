@@ -5,6 +5,7 @@ import json
 import socket
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from struct import pack, unpack
@@ -136,6 +137,49 @@ def test_the_last_segment_of_a_capture_is_counted_with_its_turns(program: Path, 
         capture = tmp_path / "captures" / "capture"
         assert [*capture.rglob("*.parquet")]
         assert not [*capture.rglob(".*.journal")]
+
+
+def tell(load: subprocess.Popen[str], *lines: str) -> None:
+    assert load.stdin is not None
+    for line in lines:
+        load.stdin.write(f"{line}\n")
+        load.stdin.flush()
+
+
+def test_a_load_that_takes_turns_asks_in_them_alone(program: Path, tmp_path: Path) -> None:
+    with rounds.broker(program, tmp_path) as port:
+        command = chosen("pipelined")[0].in_turns(f"127.0.0.1:{port}")
+        with rounds.loading(program, command) as load:
+            assert load.stdout is not None
+            for begin, seconds in (("warm", 0.05), ("go", 0.1), ("go", 0.1)):
+                time.sleep(0.3)
+                tell(load, begin)
+                time.sleep(seconds)
+                tell(load, "stop")
+                assert json.loads(load.stdout.readline()) == {"event": "stopped"}
+            saw = rounds.result_of(load, "the broker")
+    assert 0 < saw["requests"] < saw["total_requests"]
+    assert saw["seconds"] >= 0.2
+    # What was under way at a turn's end was answered in it: nobody waited for the next one.
+    assert saw["max_us"] < 0.3e6 + saw["seconds"] * 1e6 - 0.2e6
+
+
+def test_a_load_whose_target_goes_between_two_turns_says_so(program: Path, tmp_path: Path) -> None:
+    with rounds.broker(program, tmp_path) as port:
+        load = subprocess.Popen(
+            [str(program), *chosen("hundred")[0].in_turns(f"127.0.0.1:{port}")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert load.stdout is not None
+        tell(load, "go", "stop")
+        assert load.stdout.readline()
+    with load:
+        tell(load, "go")
+        with pytest.raises(UnavailableError, match="the broker: load: connection "):
+            rounds.result_of(load, "the broker")
 
 
 def test_a_load_that_fails_is_said(program: Path, tmp_path: Path) -> None:
