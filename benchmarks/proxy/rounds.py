@@ -9,9 +9,10 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.proxy.errors import UnavailableError
 from benchmarks.proxy.processes import cpu_seconds, settle
@@ -127,28 +128,12 @@ def measure(
     More than one round: an unrecorded one comes before, for compilers and caches that have to warm up.
     """
     samples: list[Sample] = []
-    if rounds > 1:
-        for running in targets[1:]:
-            say(f"warming up {running.target.name}")
-            for workload in workloads:
-                with contextlib.suppress(UnavailableError):
-                    load(program, workload.command(running.address, min(duration_s, 1.0), 0.2), running.target.name)
-    for number in range(rounds):
-        for workload in workloads:
-            say(f"round {number + 1}/{rounds}: {workload.name}, {len(targets)} targets by turns")
-            samples += _round(program, targets, workload, number, duration_s, say)
-    return samples
-
-
-def _round(
-    program: Path, targets: Sequence[Running], workload: Workload, number: int, duration_s: float, say: Say
-) -> list[Sample]:
-    """A sample of each that carried the load; UnavailableError when the broker itself did not."""
-    before = used(targets)
-    told = take_turns(program, targets, workload, max(1, round(duration_s / SLOT_S)), min(duration_s, SLOT_S), number)
-    after = used(targets, worked=True)
-    samples = []
-    for running, saw, since, until in zip(targets, told, before, after, strict=True):
+    turns = max(1, round(duration_s / SLOT_S))
+    warm_up_s = min(duration_s, 1.0) if rounds > 1 else 0.0
+    slot_s = min(duration_s, SLOT_S)
+    for number, workload, running, saw, cpu_s in by_turns(
+        program, targets, workloads, rounds=rounds, turns=turns, slot_s=slot_s, warm_up_s=warm_up_s, say=say
+    ):
         if isinstance(saw, UnavailableError):
             if running.pid is None:
                 raise saw
@@ -166,14 +151,54 @@ def _round(
                 p99_us=saw["p99_us"],
                 requests_in_all=int(saw["total_requests"]),
                 bytes_in_all=int(saw["total_bytes"]),
-                cpu_s=until - since,
+                cpu_s=cpu_s,
                 rss_bytes=running.rss_bytes,
             )
         )
     return samples
 
 
-def used(targets: Sequence[Running], *, worked: bool = False) -> list[float]:
+class Turns(NamedTuple):
+    """What the load saw through one target in one round, or why it saw nothing, and the target's CPU seconds."""
+
+    round: int
+    workload: Workload
+    running: Running
+    saw: dict[str, float] | UnavailableError
+    cpu_s: float
+
+
+def by_turns(
+    program: Path,
+    targets: Sequence[Running],
+    workloads: Sequence[Workload],
+    *,
+    rounds: int,
+    turns: int,
+    slot_s: float,
+    warm_up_s: float,
+    say: Say,
+) -> Iterator[Turns]:
+    """Each round of each workload, target by target; before them all warm up, for so long with each workload."""
+    if warm_up_s:
+        for running in targets:
+            say(f"warming up {running.target.name}")
+            for workload in workloads:
+                # What can't be carried is told in its round.
+                with contextlib.suppress(UnavailableError):
+                    load(program, workload.command(running.address, warm_up_s, 0.2), running.target.name)
+    before = _used(targets, worked=warm_up_s > 0)
+    for number in range(rounds):
+        for workload in workloads:
+            say(f"round {number + 1}/{rounds}: {workload.name}, {turns} turns of {len(targets)} targets")
+            told = _take_turns(program, targets, workload, turns, slot_s, number)
+            after = _used(targets, worked=True)
+            for running, saw, since, until in zip(targets, told, before, after, strict=True):
+                yield Turns(number, workload, running, saw, until - since)
+            before = after
+
+
+def _used(targets: Sequence[Running], *, worked: bool) -> list[float]:
     """CPU seconds of each (0 for the broker), once what is left to do is done too.
 
     Where they have ``worked``, a capture's last segment may have begun just now.
@@ -189,8 +214,8 @@ def used(targets: Sequence[Running], *, worked: bool = False) -> list[float]:
     return taken
 
 
-def take_turns(
-    program: Path, targets: Sequence[Running], workload: Workload, turns: int, slot_s: float, first: int = 0
+def _take_turns(
+    program: Path, targets: Sequence[Running], workload: Workload, turns: int, slot_s: float, first: int
 ) -> list[dict[str, float] | UnavailableError]:
     """What the load saw through each target: all loads are there throughout, and one of them at a time asks.
 

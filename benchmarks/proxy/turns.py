@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.proxy.errors import UnavailableError
-from benchmarks.proxy.rounds import SLOT_S, Say, load, take_turns, used
+from benchmarks.proxy.rounds import SLOT_S, Say, by_turns
 from benchmarks.proxy.targets import Running
 from benchmarks.proxy.workloads import Workload
 
@@ -44,23 +44,13 @@ def measure(
     slot_s: float = SLOT_S,
 ) -> list[Share]:
     """All shares; in each round, each of the targets gets so many slots. Raises UnavailableError."""
-    for workload in workloads:
-        for running in targets:
-            say(f"warming up {running.target.name}: {workload.name}")
-            load(program, workload.command(running.address, 1.0, 0.2), running.target.name)
     shares = []
-    before = used(targets, worked=True)
-    for number in range(rounds):
-        for workload in workloads:
-            say(f"round {number + 1}/{rounds}: {workload.name}, {turns} turns of {len(targets)} targets")
-            told = take_turns(program, targets, workload, turns, slot_s)
-            after = used(targets, worked=True)
-            for running, saw, since, until in zip(targets, told, before, after, strict=True):
-                if isinstance(saw, UnavailableError):
-                    raise saw
-                requests = int(saw["total_requests"])
-                shares.append(Share(number, workload.name, running.target.name, requests, until - since))
-            before = after
+    for number, workload, running, saw, cpu_s in by_turns(
+        program, targets, workloads, rounds=rounds, turns=turns, slot_s=slot_s, warm_up_s=1.0, say=say
+    ):
+        if isinstance(saw, UnavailableError):
+            raise saw
+        shares.append(Share(number, workload.name, running.target.name, int(saw["total_requests"]), cpu_s))
     return shares
 
 
