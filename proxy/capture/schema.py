@@ -324,17 +324,17 @@ def _used(places: pa.Array, entries: pa.Table) -> tuple[pa.Table, pa.Array]:
 
 
 def _spread(names: Sequence[str], entries: pa.Table, places: pa.Array, zeros: pa.Array) -> dict[str, pa.Array]:
-    """The columns of these entries, each repeated where it is pointed to; ``zeros`` are at least as many."""
+    """The columns of these entries that say anything, each repeated where it is pointed to.
+
+    ``zeros`` are at least as many.
+    """
     rows = len(places)
-    spread, absent = {}, {}
+    spread = {}
     for name in names:
         (values,) = entries[name].chunks
         if values.null_count == len(values):
-            kind = _coded(values.type)
-            if kind not in absent:
-                absent[kind] = pa.nulls(rows, kind)
-            spread[name] = absent[kind]
-        elif pa.types.is_string(values.type):
+            continue
+        if pa.types.is_string(values.type):
             if _is_one(values):
                 spread[name] = pa.DictionaryArray.from_arrays(zeros[:rows], values[:1], safe=False)
             else:

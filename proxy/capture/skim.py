@@ -146,17 +146,22 @@ def fetch_request(data: Buffer, position: int, version: int) -> Skimmed:
     return Skimmed(parts)
 
 
-def fetch_response(data: Buffer, position: int, version: int) -> Skimmed:
-    """error_code and records of each partition, the error of the whole, and the throttle time."""
-    flexible = version >= 12
-    throttle = None
-    error = 0
+def _of_the_whole(data: Buffer, position: int, version: int) -> tuple[int | None, int, int]:
+    """throttle_time_ms and error_code of a Fetch answer, and where its topics begin."""
+    throttle, error = None, 0
     if version >= 1:
         (throttle,) = _I32.unpack_from(data, position)
         position += 4
     if version >= 7:
         (error,) = _I16.unpack_from(data, position)
         position += 6
+    return throttle, error, position
+
+
+def fetch_response(data: Buffer, position: int, version: int) -> Skimmed:
+    """error_code and records of each partition, the error of the whole, and the throttle time."""
+    flexible = version >= 12
+    throttle, error, position = _of_the_whole(data, position, version)
     topics, position = _count(data, position, flexible)
     parts: list[Part] = []
     offsets = 8 + 8 * (version >= 4) + 8 * (version >= 5)
@@ -409,14 +414,7 @@ def response_begun(version: int, start: Buffer, total: int) -> Begun | None:
         return None
     flexible = version >= 12
     try:
-        position = past_response_header(start, flexible)
-        throttle, error = None, 0
-        if version >= 1:
-            (throttle,) = _I32.unpack_from(start, position)
-            position += 4
-        if version >= 7:
-            (error,) = _I16.unpack_from(start, position)
-            position += 6
+        throttle, error, position = _of_the_whole(start, past_response_header(start, flexible), version)
         position = _past_one(start, position, flexible)
         name, topic_id, position = _topic(start, position, flexible, version >= 13)
         position = _past_one(start, position, flexible)
