@@ -1,4 +1,4 @@
-"""Give back the memory that only starting up needed."""
+"""Give back the memory that starting up, or a large piece of work, needed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ctypes
 import mmap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 
 def give_back() -> None:
@@ -22,7 +23,7 @@ def give_back() -> None:
             _looked_at.update(mapped)
             _clean.clear()
             _clean.update(_clean_ranges(Path("/proc/self/smaps").read_text()))
-        libc.malloc_trim(0)
+        _trim(libc)
         for mapping in mapped & _clean.keys():
             start, stop = _clean[mapping]
             libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(stop - start), mmap.MADV_DONTNEED)
@@ -30,6 +31,23 @@ def give_back() -> None:
         return
 
 
+def _trim(libc: ctypes.CDLL) -> None:
+    """Free memory between what is in use, everywhere, and behind it, of this thread.
+
+    `malloc_trim` leaves the end of a thread's heap as it is. That goes when the thread frees something larger than
+    64 KiB while the end is longer than a threshold, which otherwise grows with what is freed (mallopt(3)).
+    """
+    libc.malloc.restype = ctypes.c_void_p
+    libc.mallopt(_M_MMAP_THRESHOLD, _LARGEST_MMAP_THRESHOLD)
+    libc.mallopt(_M_TRIM_THRESHOLD, 0)
+    libc.free(ctypes.c_void_p(libc.malloc(128 << 10)))
+    libc.malloc_trim(0)
+    libc.mallopt(_M_TRIM_THRESHOLD, 2 * _LARGEST_MMAP_THRESHOLD)
+
+
+_M_TRIM_THRESHOLD: Final = -1
+_M_MMAP_THRESHOLD: Final = -3
+_LARGEST_MMAP_THRESHOLD: Final = 32 << 20
 _looked_at: set[str] = set()
 _clean: dict[str, tuple[int, int]] = {}
 

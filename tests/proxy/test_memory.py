@@ -67,6 +67,33 @@ print(after < before / 2, resident() < before / 2)
     assert run(program).split() == ["True", "True"]
 
 
+def test_what_a_thread_has_freed_is_given_back_though_it_once_freed_more_at_a_time() -> None:
+    program = """
+import threading
+from pathlib import Path
+from proxy.memory import give_back
+
+def resident():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) >> 10 for line in lines if line.startswith("RssAnon"))
+
+def work():
+    bytearray(30 << 20)
+    before = resident()
+    pieces = [bytearray(b"x" * (1 << 20)) for _ in range(24)]
+    during = resident()
+    del pieces
+    kept = resident()
+    give_back()
+    print(during - before > 20, kept - before > 20, resident() - before < 4)
+
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+"""
+    assert run(program).split() == ["True", "True", "True"]
+
+
 def test_a_proxy_without_a_capture_and_without_an_api_loads_neither_arrow_nor_a_web_server() -> None:
     program = """
 import sys, proxy.run_cli, proxy.server
