@@ -34,14 +34,14 @@ class FaultDocumentError(Exception):
 
 
 def parse_faults(document: Any, path: str = "faults") -> list[Fault]:
-    """The faults of a list of documents; FaultDocumentError with every problem of all of them."""
+    """The faults of a list of documents (or of faults); FaultDocumentError with every problem of all of them."""
     if not isinstance(document, list):
         raise FaultDocumentError([Problem(path, f"a list of faults expected, got {_kind_of(document)}")])
     parsed: list[Fault] = []
     problems: list[Problem] = []
     for position, item in enumerate(document):
         try:
-            parsed.append(parse_fault_document(item, f"{path}[{position}]"))
+            parsed.append(item if isinstance(item, Fault) else parse_fault_document(item, f"{path}[{position}]"))
         except FaultDocumentError as error:
             problems += error.problems
     problems += _taken_twice(document, path)
@@ -136,7 +136,7 @@ def _taken_twice(document: list[Any], path: str) -> list[Problem]:
     first: dict[str, int] = {}
     problems = []
     for position, item in enumerate(document):
-        name = item.get("name") if isinstance(item, dict) else None
+        name = item.get("name") if isinstance(item, dict) else getattr(item, "name", None)
         if isinstance(name, str) and name:
             if name in first:
                 message = f"the name {name!r} is taken by {path}[{first[name]}]"

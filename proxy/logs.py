@@ -7,9 +7,6 @@ import logging
 import sys
 from datetime import UTC, datetime
 
-from rich.console import Console
-from rich.logging import RichHandler
-
 from proxy.config import LogFormat
 
 
@@ -22,6 +19,9 @@ def log_to(log_format: LogFormat, level: int) -> None:
 def _handler(log_format: LogFormat) -> logging.Handler:
     """Rich on a terminal, plain lines with time and level anywhere else; JSON lines where asked for."""
     if log_format is LogFormat.TEXT and sys.stderr.isatty():
+        from rich.console import Console
+        from rich.logging import RichHandler
+
         return RichHandler(console=Console(stderr=True), show_path=False)
     handler = logging.StreamHandler()
     if log_format is LogFormat.JSON:

@@ -16,7 +16,6 @@ import typer
 import uvloop
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
-from rich.console import Console
 
 from faults.schema import FaultDocumentError
 from proxy import __version__
@@ -25,7 +24,6 @@ from proxy.logs import log_to
 from proxy.memory import give_back
 
 log = logging.getLogger("notleader")
-errors = Console(stderr=True)
 
 _NAMED_UNHIT = 20
 _FILE_ONLY = {"faults", "steps"}
@@ -220,7 +218,7 @@ async def _serve(settings: Settings, as_json: bool, flags: dict[str, Any], file:
         try:
             from proxy.admin.traces import Traces
         except ModuleNotFoundError:
-            errors.print("notleader run: traces: this needs pip install 'notleader[otel]'", markup=False)
+            typer.echo("notleader run: traces: this needs pip install 'notleader[otel]'", err=True)
             return 2
         traces = Traces.over_http(settings.traces, settings.proxy_id, proxy.run_id)
     admin = None
@@ -237,7 +235,7 @@ async def _serve(settings: Settings, as_json: bool, flags: dict[str, Any], file:
             except (OSError, ValueError) as error:
                 raise OSError(f"the HTTP API can't listen on {settings.admin}: {_text(error)}") from error
     except (OSError, CaptureError) as error:
-        errors.print(f"notleader run: {_text(error)}", markup=False, soft_wrap=True)
+        typer.echo(f"notleader run: {_text(error)}", err=True)
         await proxy.stop()
         return 1
     gc.collect()
@@ -264,7 +262,7 @@ async def _serve(settings: Settings, as_json: bool, flags: dict[str, Any], file:
             await asyncio.to_thread(traces.close)
     _say_unused(proxy)
     if settings.workers > 1 and proxy.lost is not None:
-        errors.print(f"notleader run: {proxy.lost}", markup=False, soft_wrap=True)
+        typer.echo(f"notleader run: {proxy.lost}", err=True)
         return 1
     return 0
 
@@ -312,7 +310,7 @@ def _say_ready(proxy: Any, admin: Any, as_json: bool) -> None:
 
 def _say_problems(error: ConfigError) -> None:
     for problem in error.problems:
-        errors.print(f"notleader run: {problem.path}: {problem.message}", markup=False, soft_wrap=True)
+        typer.echo(f"notleader run: {problem.path}: {problem.message}", err=True)
 
 
 def _say_unused(proxy: Any) -> None:
