@@ -95,7 +95,9 @@ def main(
                         say(f"skipped: memory of {target.name}: {error}")
                 report.write(results, out)
         if real:
-            results.real.extend(real_kafka.figures(_real(targets, folder, number, records, say)))
+            # Kafka's tools start anew with each run, which differs more than a turn does.
+            results.real_samples.extend(_real(targets, folder, 2 * number - 1, records, say))
+            results.real.extend(real_kafka.figures(results.real_samples))
     report.show(results, console)
     report.write(results, out)
     console.print(f"written to {out}", highlight=False)
@@ -159,7 +161,7 @@ def _real(
             return real_kafka.measure(
                 running,
                 version=cluster.version,
-                rounds=min(number, 3),
+                rounds=number,
                 records=records,
                 latency_records=max(records // 200, 200),
                 say=say,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from benchmarks.proxy.notleader import ALL_ON, PLAIN
+from benchmarks.proxy.real_kafka import RealSample
 from benchmarks.proxy.report import Results
 from benchmarks.proxy.rounds import Sample
 from benchmarks.proxy.workloads import WORKLOADS, Workload
@@ -24,6 +26,7 @@ _OVER_WITHOUT = (
 )
 
 Of = Callable[[Sample], float]
+AnySample = TypeVar("AnySample", Sample, RealSample)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +74,8 @@ def _beside_peers(results: Results) -> Iterator[Bar]:
         yield Bar("p50 of a single small request beyond HAProxy's", False, 15, found, "µs")
     if (found := _paired(results, "metadata", "kafka-proxy", _cpu_per_request)) is not None:
         yield Bar("CPU of Metadata of 1000 topics over kafka-proxy's", False, 0.1, found)
-    real = {(one.workload, one.target): one for one in results.real}
-    for workload_name in dict.fromkeys(one.workload for one in results.real):
-        mine, peer = real.get((workload_name, ALL_ON.name)), real.get((workload_name, "HAProxy"))
-        if mine is not None and peer is not None and mine.added_us is None:
-            found = mine.ratio / peer.ratio
+    for workload_name in dict.fromkeys(one.workload for one in results.real_samples if one.bytes):
+        if (found := _paired_of(results.real_samples, workload_name, "HAProxy", _value)) is not None:
             yield Bar(f"throughput over HAProxy's on real Kafka, {workload_name}", True, 0.9, found)
 
 
@@ -108,11 +108,23 @@ def _summit(results: Results) -> Iterator[Bar]:
 def _paired(
     results: Results, workload: str, peer: str, of: Of, *, mine: str = ALL_ON.name, minus: bool = False
 ) -> float | None:
+    return _paired_of(results.samples, workload, peer, of, mine=mine, minus=minus)
+
+
+def _paired_of(
+    samples: Sequence[AnySample],
+    workload: str,
+    peer: str,
+    of: Callable[[AnySample], float],
+    *,
+    mine: str = ALL_ON.name,
+    minus: bool = False,
+) -> float | None:
     """The median over the rounds of notleader's value over (or minus) the peer's in the same round."""
-    theirs = {one.round: one for one in results.samples if one.workload == workload and one.target == peer}
+    theirs = {one.round: one for one in samples if one.workload == workload and one.target == peer}
     pairs = [
         (of(one), of(theirs[one.round]))
-        for one in results.samples
+        for one in samples
         if one.workload == workload and one.target == mine and one.round in theirs
     ]
     if not pairs:
@@ -139,3 +151,7 @@ def _cpu_per_byte(sample: Sample) -> float:
 
 def _p50(sample: Sample) -> float:
     return sample.p50_us
+
+
+def _value(sample: RealSample) -> float:
+    return sample.value

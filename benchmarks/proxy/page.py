@@ -13,8 +13,9 @@ _INTRODUCTION = """# How fast it is, beside its peers
 
 `python -m benchmarks.proxy` wrote this page. It sends the same load through each proxy to a broker that answers at
 once; in each round they take turns of half a second, for a machine changes from one second to the next by more than
-proxies differ. Then it sends Kafka's own tools through each to a real Kafka broker, one run after the other. All of it
-shares one machine: load, proxy and broker compete for its cores, so read **ratios and CPU**, not absolute throughput.
+proxies differ. Then it sends Kafka's own tools through each to a real Kafka broker, one run after the other, in nearly
+twice as many rounds: each run is a Java process that starts anew. All of it shares one machine: load, proxy and broker
+compete for its cores, so read **ratios and CPU**, not absolute throughput.
 Every figure is the median over the rounds; a ratio compares with what went without a proxy in the same round. CPU is
 the user and system time of all of a proxy's processes, work put off until after the round included: a capture's files
 take some tens of milliseconds each, however little is in them, so that short rounds make it look dearer than it is.

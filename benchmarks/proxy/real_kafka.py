@@ -8,12 +8,12 @@ import re
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from benchmarks.proxy.errors import UnavailableError
+from benchmarks.proxy.rounds import Say, used_cpu_s
 from benchmarks.proxy.targets import DIRECT, HOST, PORTS_EACH, Running, Target
 from proxy.lab import jars
 from proxy.lab.errors import LabError
@@ -26,8 +26,6 @@ RECORD_BYTES = 1024
 _TOOL_TIMEOUT_S = 180.0
 _GB = 1e9
 _TOOLS = "org.apache.kafka.tools."
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,30 +107,33 @@ def started(targets: Sequence[Target], folder: Path, say: Say) -> Generator[tupl
 def measure(
     targets: Sequence[Running], *, version: str, rounds: int, records: int, latency_records: int, say: Say
 ) -> list[RealSample]:
-    """Produce, consume and end-to-end latency through every target, the broker itself first in each round.
+    """Produce, consume and end-to-end latency through every target, the broker itself among them.
 
     An unrecorded pass comes before: a broker that has just started compiles its code for whoever is first.
     """
     tools = _Tools(version)
     samples = []
-    direct, proxies = targets[0], list(targets[1:])
+    direct = targets[0]
     say("real Kafka: warming up the broker")
     tools.produce(direct.address, records)
     tools.consume(direct.address, records)
     tools.latency(direct.address, latency_records)
+    before = used_cpu_s(targets, worked=False)
     for number in range(rounds):
-        turn = number % max(len(proxies), 1)
-        order = (direct, *proxies[turn:], *proxies[:turn])
         for workload, run, count in (
             ("produce, acks=all", tools.produce, records),
             ("consume", tools.consume, records),
             ("end-to-end latency", tools.latency, latency_records),
         ):
-            for running in order:
-                say(f"real Kafka, round {number + 1}/{rounds}: {workload} through {running.target.name}")
-                value, cpu_s = running.cpu_of(partial(run, running.address, count))
+            say(f"real Kafka, round {number + 1}/{rounds}: {workload} through {len(targets)} targets")
+            turn = number % len(targets)
+            values = {running: run(running.address, count) for running in (*targets[turn:], *targets[:turn])}
+            after = used_cpu_s(targets, worked=True)
+            for running, since, until in zip(targets, before, after, strict=True):
                 moved = 0 if workload.startswith("end") else count * RECORD_BYTES
-                samples.append(RealSample(number, workload, running.target.name, value, moved, count, cpu_s))
+                value = values[running]
+                samples.append(RealSample(number, workload, running.target.name, value, moved, count, until - since))
+            before = after
     return samples
 
 

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from benchmarks.proxy.real_kafka import RealFigures
+from benchmarks.proxy.real_kafka import RealFigures, RealSample
 from benchmarks.proxy.rounds import Figures, Holding, Sample
 from benchmarks.proxy.workloads import WORKLOADS, Workload
 
@@ -36,6 +36,7 @@ class Results:
     samples: list[Sample]
     figures: list[Figures]
     holdings: list[Holding] = field(default_factory=list)
+    real_samples: list[RealSample] = field(default_factory=list)
     real: list[RealFigures] = field(default_factory=list)
     machine: dict[str, str] = field(default_factory=lambda: machine())
     date: str = field(default_factory=lambda: time.strftime("%Y-%m-%d"))

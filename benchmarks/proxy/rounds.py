@@ -187,18 +187,18 @@ def by_turns(
                 # What can't be carried is told in its round.
                 with contextlib.suppress(UnavailableError):
                     load(program, workload.command(running.address, warm_up_s, 0.2), running.target.name)
-    before = _used(targets, worked=warm_up_s > 0)
+    before = used_cpu_s(targets, worked=warm_up_s > 0)
     for number in range(rounds):
         for workload in workloads:
             say(f"round {number + 1}/{rounds}: {workload.name}, {turns} turns of {len(targets)} targets")
             told = _take_turns(program, targets, workload, turns, slot_s, number)
-            after = _used(targets, worked=True)
+            after = used_cpu_s(targets, worked=True)
             for running, saw, since, until in zip(targets, told, before, after, strict=True):
                 yield Turns(number, workload, running, saw, until - since)
             before = after
 
 
-def _used(targets: Sequence[Running], *, worked: bool) -> list[float]:
+def used_cpu_s(targets: Sequence[Running], *, worked: bool) -> list[float]:
     """CPU seconds of each (0 for the broker), once what is left to do is done too.
 
     Where they have ``worked``, a capture's last segment may have begun just now.

@@ -9,17 +9,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from benchmarks.proxy.errors import UnavailableError
-from benchmarks.proxy.processes import cpu_seconds, rss_bytes, settle
+from benchmarks.proxy.processes import rss_bytes
 from proxy.lab.ports import free_ports
 from proxy.lab.process import Child
 
 HOST = "127.0.0.1"
 PORTS_EACH = 4  # proxies that know brokers open one more port for each
 _READY_TIMEOUT_S = 30.0
-T = TypeVar("T")
 
 
 def connections_to_hold(wanted: int) -> int:
@@ -89,15 +87,6 @@ class Running:
     def rss_bytes(self) -> int:
         """Resident memory of the target's processes, 0 for the broker itself."""
         return 0 if self._child is None else rss_bytes(self._child.pid)
-
-    def cpu_of(self, work: Callable[[], T]) -> tuple[T, float]:
-        """What ``work`` gives, and the CPU seconds it cost the target, in the end too; 0 for the broker itself."""
-        if self.pid is None:
-            return work(), 0.0
-        started, before = time.monotonic(), cpu_seconds(self.pid)
-        given = work()
-        settle(self.pid, at_least_s=started + self.target.settle_s - time.monotonic())
-        return given, cpu_seconds(self.pid) - before
 
     def stop(self) -> None:
         """End it; harmless when it has ended."""

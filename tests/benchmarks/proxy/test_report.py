@@ -12,6 +12,7 @@ from benchmarks.proxy.bars import bars
 from benchmarks.proxy.cache import command
 from benchmarks.proxy.errors import UnavailableError
 from benchmarks.proxy.notleader import OTHER_APIS, RULES, SAME_APIS, rules
+from benchmarks.proxy.real_kafka import RealSample
 from benchmarks.proxy.report import Results
 from benchmarks.proxy.rounds import Figures, Holding, Sample
 from benchmarks.proxy.workloads import WORKLOADS, chosen
@@ -65,6 +66,19 @@ def test_a_bar_compares_within_a_round() -> None:
     assert (later.found, later.is_met) == (37.5, False)
     text = page.page(told, "plots")
     assert "| p50 of a single small request beyond HAProxy's | ≤ 15 µs | 37.5 | missed |" in text
+
+
+def test_a_bar_on_real_kafka_compares_within_a_round_and_leaves_latencies_alone() -> None:
+    told = results()
+    for number, rate in enumerate((100.0, 50.0, 200.0)):
+        told.real_samples.append(RealSample(number, "consume", "HAProxy", rate, 1 << 30, 50, 0.0))
+        told.real_samples.append(RealSample(number, "consume", "notleader+all", rate * 0.75, 1 << 30, 50, 0.0))
+        told.real_samples.append(RealSample(number, "end-to-end latency", "HAProxy", rate, 0, 50, 0.0))
+        told.real_samples.append(RealSample(number, "end-to-end latency", "notleader+all", rate, 0, 50, 0.0))
+    real = [bar for bar in bars(told) if "real Kafka" in bar.title]
+    assert [(bar.title, bar.found, bar.is_met) for bar in real] == [
+        ("throughput over HAProxy's on real Kafka, consume", 0.75, False)
+    ]
 
 
 def test_what_is_written_can_be_read(tmp_path: Path) -> None:
