@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from itertools import combinations
 
 from benchmarks.soak.cycle import Sample
 
@@ -22,7 +23,7 @@ def steady(samples: Sequence[Sample]) -> Sequence[Sample]:
 def trend(samples: Sequence[Sample]) -> str:
     """One line: what was carried, and what each figure did after the warm-up."""
     later = steady(samples)
-    slope = statistics.linear_regression([one.at_s for one in later], [one.rss_bytes for one in later]).slope
+    usual = statistics.median(one.rss_bytes for one in later) / _MIB
     requests, reconnects = sum(one.requests for one in samples), sum(one.reconnects for one in samples)
     rss = _span(later, lambda one: one.rss_bytes / _MIB, ".1f")
     descriptors, threads = (
@@ -31,7 +32,15 @@ def trend(samples: Sequence[Sample]) -> str:
     )
     return (
         f"{requests:,} requests and {reconnects:,} reconnects in {samples[-1].at_s / 60:.0f} min; after the first"
-        f" third: RSS {rss} MiB ({slope * 3600 / _MIB:+.1f} MiB an hour), descriptors {descriptors}, threads {threads}"
+        f" third: RSS {usual:.1f} MiB ({rss}; {_growth(later) * 3600 / _MIB:+.1f} MiB an hour), descriptors"
+        f" {descriptors}, threads {threads}"
+    )
+
+
+def _growth(samples: Sequence[Sample]) -> float:
+    """Bytes a second: the median of the slopes between all pairs, which a few odd samples don't bend (Sen 1968)."""
+    return statistics.median(
+        (later.rss_bytes - one.rss_bytes) / (later.at_s - one.at_s) for one, later in combinations(samples, 2)
     )
 
 
