@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -23,7 +24,9 @@ def give_back() -> None:
             _looked_at.update(mapped)
             _clean.clear()
             _clean.update(_clean_ranges(Path("/proc/self/smaps").read_text()))
-        _trim(libc)
+        if threading.current_thread() is not threading.main_thread():
+            _trim_end(libc)
+        libc.malloc_trim(0)
         for mapping in mapped & _clean.keys():
             start, stop = _clean[mapping]
             libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(stop - start), mmap.MADV_DONTNEED)
@@ -31,17 +34,16 @@ def give_back() -> None:
         return
 
 
-def _trim(libc: ctypes.CDLL) -> None:
-    """Free memory between what is in use, everywhere, and behind it, of this thread.
+def _trim_end(libc: ctypes.CDLL) -> None:
+    """Free what lies behind all that is in use in this thread's heap, which `malloc_trim` leaves as it is.
 
-    `malloc_trim` leaves the end of a thread's heap as it is. That goes when the thread frees something larger than
-    64 KiB while the end is longer than a threshold, which otherwise grows with what is freed (mallopt(3)).
+    That goes when the thread frees something larger than 64 KiB while the end is longer than a threshold, which
+    otherwise grows with what is freed (mallopt(3)). From then on the thread gives nothing back by itself.
     """
     libc.malloc.restype = ctypes.c_void_p
     libc.mallopt(_M_MMAP_THRESHOLD, _LARGEST_MMAP_THRESHOLD)
     libc.mallopt(_M_TRIM_THRESHOLD, 0)
     libc.free(ctypes.c_void_p(libc.malloc(128 << 10)))
-    libc.malloc_trim(0)
     libc.mallopt(_M_TRIM_THRESHOLD, 2 * _LARGEST_MMAP_THRESHOLD)
 
 
