@@ -185,7 +185,7 @@ class Settings(BaseModel):
         default=None, ge=1 << 16, description="The oldest segments are deleted beyond this size of all together."
     )
     capture_queue_bytes: int = Field(
-        default=64 << 20, ge=1 << 20, description="Frames that may wait for the recorder; more is dropped and told."
+        default=64 << 20, ge=1 << 20, description="What may wait for the recorder; more is dropped and told."
     )
     capture_redact: Annotated[list[str], BeforeValidator(_rules)] = Field(
         default_factory=list,

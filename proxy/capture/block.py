@@ -119,6 +119,11 @@ class Block:
         return len(self.numbers) // ROW_BYTES
 
     @property
+    def size_bytes(self) -> int:
+        """How much memory its numbers take."""
+        return len(self.numbers) + len(self.parts)
+
+    @property
     def unpacked_bytes(self) -> int:
         """About how much memory it takes as Arrow columns."""
         return unpacked_bytes(len(self), len(self.parts) // PART_BYTES + self.told)

@@ -184,7 +184,7 @@ class Recording:
     def _append(self, batch: pa.RecordBatch | None, blocks: Sequence[Block]) -> int:
         to_write = unpacked = 0 if batch is None else batch.nbytes
         for block in blocks:
-            to_write += len(block.numbers) + len(block.parts)
+            to_write += block.size_bytes
             unpacked += block.unpacked_bytes
         self._make_room(to_write, unpacked)
         if self._journal is None:

@@ -1,8 +1,8 @@
 """The capture's two halves: what the loop does with a finished exchange, and the thread that writes it.
 
 The loop reads the common shapes itself (``quick``) and puts the rest aside; a few times a second it hands over both.
-Traffic never waits for the thread: when more than ``max_pending_rows`` entries wait, or more than
-``max_pending_bytes`` of frames, whole lists are dropped, counted, and accounted for in a gap row.
+Traffic never waits for the thread: when more than ``max_pending_rows`` entries that were put aside wait, or more than
+``max_pending_bytes`` of frames and of what was read, whole lists are dropped, counted, and accounted for in a gap row.
 
 The thread shares the interpreter with the loop, so it comes in bursts (waking it for every turn costs more than
 the rows themselves) and lets go of the interpreter often while it works.
@@ -131,6 +131,7 @@ class CaptureWriter(_Taker):
         # Each is written by one side alone: what is given by the loop, what is taken by the thread.
         self._given_rows = self._given_bytes = 0
         self._taken_rows = self._taken_bytes = 0
+        self._given_aside = self._taken_aside = 0
         self._dropped_rows = 0
         self._dropped = Losses()
         self._dropped_lock = threading.Lock()
@@ -166,7 +167,7 @@ class CaptureWriter(_Taker):
 
     @property
     def queued_bytes(self) -> int:
-        """About how much memory the frames of the entries that wait take."""
+        """About how much memory the frames of the entries that wait take, and the numbers of those that were read."""
         return self._given_bytes - self._taken_bytes
 
     @property
@@ -203,8 +204,8 @@ class CaptureWriter(_Taker):
             self.write(aside)
         if self._quick is not None and len(self._quick):
             block = self._quick.swap()
-            if self._has_room(0):
-                self._give(block, 0)
+            if self._has_room(block.size_bytes):
+                self._give(block, block.size_bytes)
             else:
                 self._drop(len(block), *block.first_and_last_us())
 
@@ -218,17 +219,15 @@ class CaptureWriter(_Taker):
                     size += entry.request_bytes
                 if entry.response is not None and not isinstance(entry.response, Passing):
                     size += entry.response_bytes
-        if self._has_room(size):
+        if self._given_aside - self._taken_aside <= self._max_pending_rows and self._has_room(size):
+            self._given_aside += len(entries)
             self._give(entries, size)
         else:
             times = [entry.request_at_us if isinstance(entry, Exchange) else entry.at_us for entry in entries]
             self._drop(len(entries), min(times), max(times))
 
     def _has_room(self, size_bytes: int) -> bool:
-        return (
-            self._given_rows - self._taken_rows <= self._max_pending_rows
-            and self._given_bytes - self._taken_bytes + size_bytes <= self._max_pending_bytes
-        )
+        return self._given_bytes - self._taken_bytes + size_bytes <= self._max_pending_bytes
 
     def _give(self, entries: list[Entry] | Block, size_bytes: int) -> None:
         self._given_rows += len(entries)
@@ -374,6 +373,7 @@ class CaptureWriter(_Taker):
                 self._recording.add_block(entries)
         else:
             self._make(entries, size_bytes)
+            self._taken_aside += len(entries)
         self._taken_rows += len(entries)
         self._taken_bytes += size_bytes
 

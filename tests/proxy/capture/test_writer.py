@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from proxy.capture.block import ROW_BYTES
 from proxy.capture.filter import compile_filter
 from proxy.capture.limits import Limits
 from proxy.capture.place import open_place
+from proxy.capture.quick import Quick
 from proxy.capture.rows import Level, Row, Rows
 from proxy.capture.writer import CaptureWriter
 from tests.proxy.capture.entries import METADATA, PROXY, RUN, exchange, gaps, numbers, read
@@ -65,6 +67,25 @@ def test_large_frames_that_wait_are_bounded_in_bytes(tmp_path: Path) -> None:
     writer.stop()
     assert numbers(read(tmp_path)) == [0, 1, 2, 10]
     assert writer.lost_rows == 7
+
+
+def test_exchanges_that_the_loop_has_read_are_bounded_by_their_numbers_alone(tmp_path: Path) -> None:
+    rows = SlowRows()
+    quick = Quick(Level.HEADER, rows.topics)
+    writer = writer_to(tmp_path, rows, quick=quick, max_pending_rows=10, max_pending_bytes=3 * 25 * ROW_BYTES + 100)
+    take = writer.take
+    assert take is not None
+    writer.write([exchange(0)])
+    for start in range(1, 101, 25):
+        assert all(take(exchange(number)) for number in range(start, start + 25))
+        writer.hand_over()
+    assert (writer.queued_rows, writer.queued_bytes, writer.lost_rows) == (76, 3 * 25 * ROW_BYTES, 25)
+    rows.let.set()
+    writer.stop()
+    found = read(tmp_path)
+    assert numbers(found) == list(range(76))
+    assert gaps(found) == ["lost 25 rows: the recorder could not keep up"]
+    assert writer.queued_rows == writer.queued_bytes == 0
 
 
 async def test_a_mark_and_a_rotation_are_on_disk_at_once(tmp_path: Path) -> None:
