@@ -22,6 +22,7 @@ from proxy.lag import sample_loop_lag
 
 _MAX_CONNECTIONS: Final = 256
 _GRACE_S: Final = 1
+_TICKS_PER_S: Final = 10  # as uvicorn counts them
 _OFFER: Final = re.compile(rb"(?<=\r\n)upgrade: *h2c\r\n", re.IGNORECASE)  # a body is JSON: it has no such line
 
 
@@ -38,7 +39,27 @@ class _Http(HttpToolsProtocol):
 
 
 class _Uvicorn(uvicorn.Server):
-    """uvicorn without its signal handlers: the proxy decides what SIGINT and SIGTERM mean."""
+    """uvicorn without its signal handlers, for the proxy decides what SIGINT and SIGTERM mean; it wakes once a second.
+
+    uvicorn itself does ten times, to see whether it should exit: here `end` says so.
+    """
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._ended = asyncio.Event()
+
+    def end(self) -> None:
+        """Let `serve` return."""
+        self.should_exit = True
+        self._ended.set()
+
+    async def main_loop(self) -> None:
+        """Write the time of the answers' `Date` anew each second, until the end."""
+        tick = 0
+        while not await self.on_tick(tick):
+            tick += _TICKS_PER_S
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), 1)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -66,7 +87,7 @@ class AdminServer:
         self._hosts = tuple(hosts)
         self._stopping = asyncio.Event()
         self._toxics = ToxicProxies(proxy.plan.seed, proxy)
-        self._server: uvicorn.Server | None = None
+        self._server: _Uvicorn | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -116,7 +137,7 @@ class AdminServer:
         """End streams, let running requests finish for a second, close the port; harmless when not started."""
         self._stopping.set()
         if self._server is not None:
-            self._server.should_exit = True
+            self._server.end()
         for task in self._tasks[1:]:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -37,6 +37,14 @@ async def test_it_says_where_it_listens_and_answers_there(controlled: Controlled
         assert "process_resident_memory_bytes" in (await client.get("/metrics")).text
 
 
+async def test_its_answers_tell_the_time(controlled: Controlled) -> None:
+    async with api(controlled) as client:
+        first = (await client.get("/healthz")).headers["date"]
+        async with asyncio.timeout(60):
+            while (await client.get("/healthz")).headers["date"] == first:
+                await asyncio.sleep(0.2)
+
+
 async def test_who_offers_http_2_is_answered_all_the_same(controlled: Controlled) -> None:
     """As Java's HttpClient does it."""
     offer = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAEAAEAAAAIAAAAB"}
