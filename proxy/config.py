@@ -244,9 +244,8 @@ class Settings(BaseModel):
     )
     relay_sasl_username: str = Field(default="", description="As whom; what is relayed is done in this name.")
     relay_sasl_password_file: Path | None = Field(default=None, description="File with that user's password.")
-    faults: Any = Field(
-        default_factory=list, description="Fault rules, see `notleader fault kinds`."
-    )  # documents, or what `load` has made of them
+    # Documents, or what `load` has made of them.
+    faults: Any = Field(default_factory=list, description="Fault rules, see `notleader fault kinds`.")
     steps: Any = Field(default_factory=list, description="Timeline: rules added and removed by time or hits.")
 
     def parsed_faults(self) -> list[Fault]:
@@ -287,17 +286,19 @@ def load(flags: dict[str, Any], file: Path | None = None, *, need_kafka: bool = 
         settings = Settings.model_validate(values)
     except ValidationError as error:
         problems += [_problem(entry) for entry in error.errors()]
-    read: dict[str, Any] = {}
-    for parse, key in ((parse_faults, "faults"), (parse_timeline, "steps")):
-        if values.get(key):
-            try:
-                read[key] = parse(values[key])
-            except FaultDocumentError as error:
-                problems += error.problems
+    faults: list[Fault] = []
+    try:
+        faults = parse_faults(values.get("faults", []))
+    except FaultDocumentError as error:
+        problems += error.problems
+    # A timeline keeps count of what it has done: each proxy makes its own of the documents.
+    try:
+        parse_timeline(values.get("steps") or [])
+    except FaultDocumentError as error:
+        problems += error.problems
     if problems or settings is None:
         raise ConfigError(problems)
-    # A timeline keeps count of what it has done: each proxy makes its own of the documents.
-    return settings.model_copy(update={"faults": read.get("faults", [])})
+    return settings.model_copy(update={"faults": faults})
 
 
 def read_yaml(file: Path) -> dict[str, Any]:

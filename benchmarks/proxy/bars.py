@@ -25,7 +25,6 @@ _OVER_WITHOUT = (
     ("a capture at level partition", f"{PLAIN.name}+capture", 1.2),
 )
 
-Of = Callable[[Sample], float]
 AnySample = TypeVar("AnySample", Sample, RealSample)
 
 
@@ -59,30 +58,30 @@ def bars(results: Results) -> list[Bar]:
 def _beside_peers(results: Results) -> Iterator[Bar]:
     for peer in ("Toxiproxy", "kafka-proxy"):
         for workload in WORKLOADS:
-            if (found := _paired(results, workload.name, peer, _rate)) is not None:
+            if (found := _paired(results.samples, workload.name, peer, _rate)) is not None:
                 yield Bar(f"throughput over {peer}'s, {workload.title}", True, 1.0, found)
     for name in _BULK:
         for peer, limit in (("Toxiproxy", 0.4), ("nginx stream", 1.3)):
-            if (found := _paired(results, name, peer, _cpu_per_byte)) is not None:
+            if (found := _paired(results.samples, name, peer, _cpu_per_byte)) is not None:
                 yield Bar(f"CPU per GB over {peer}'s, {_title(name)}", False, limit, found)
     for name in _SMALL:
-        if (found := _paired(results, name, "Toxiproxy", _cpu_per_request)) is not None:
+        if (found := _paired(results.samples, name, "Toxiproxy", _cpu_per_request)) is not None:
             yield Bar(f"CPU per small request over Toxiproxy's, {_title(name)}", False, 1.0, found)
-        if (found := _paired(results, name, "kafka-proxy", _cpu_per_request)) is not None:
+        if (found := _paired(results.samples, name, "kafka-proxy", _cpu_per_request)) is not None:
             yield Bar(f"CPU per small request over kafka-proxy's, {_title(name)}", False, 1.0, found)
-    if (found := _paired(results, "one", "HAProxy", _p50, minus=True)) is not None:
+    if (found := _paired(results.samples, "one", "HAProxy", _p50, minus=True)) is not None:
         yield Bar("p50 of a single small request beyond HAProxy's", False, 15, found, "µs")
-    if (found := _paired(results, "metadata", "kafka-proxy", _cpu_per_request)) is not None:
+    if (found := _paired(results.samples, "metadata", "kafka-proxy", _cpu_per_request)) is not None:
         yield Bar("CPU of Metadata of 1000 topics over kafka-proxy's", False, 0.1, found)
     for workload_name in dict.fromkeys(one.workload for one in results.real_samples if one.bytes):
-        if (found := _paired_of(results.real_samples, workload_name, "HAProxy", _value)) is not None:
+        if (found := _paired(results.real_samples, workload_name, "HAProxy", _value)) is not None:
             yield Bar(f"throughput over HAProxy's on real Kafka, {workload_name}", True, 0.9, found)
 
 
 def _alone(results: Results) -> Iterator[Bar]:
     for what, state, limit in _OVER_WITHOUT:
         for name in _SMALL:
-            if (found := _paired(results, name, PLAIN.name, _cpu_per_request, mine=state)) is not None:
+            if (found := _paired(results.samples, name, PLAIN.name, _cpu_per_request, mine=state)) is not None:
                 yield Bar(f"CPU with {what} over without, {_title(name)}", False, limit, found)
     for held in results.holdings:
         if held.target == ALL_ON.name:
@@ -94,24 +93,18 @@ def _alone(results: Results) -> Iterator[Bar]:
 
 def _summit(results: Results) -> Iterator[Bar]:
     for name in _SMALL:
-        if (found := _paired(results, name, "Kroxylicious", _rate)) is not None:
+        if (found := _paired(results.samples, name, "Kroxylicious", _rate)) is not None:
             yield Bar(f"throughput over Kroxylicious', {_title(name)}", True, 1.15, found, summit=True)
         for peer, limit in (("Toxiproxy", 0.8), ("nginx stream", 1.3)):
-            if (found := _paired(results, name, peer, _cpu_per_request)) is not None:
+            if (found := _paired(results.samples, name, peer, _cpu_per_request)) is not None:
                 title = f"CPU per small request over {peer}'s, {_title(name)}"
                 yield Bar(title, False, limit, found, summit=True)
     for name in _BULK:
-        if (found := _paired(results, name, "nginx stream", _cpu_per_byte)) is not None:
+        if (found := _paired(results.samples, name, "nginx stream", _cpu_per_byte)) is not None:
             yield Bar(f"CPU per GB over nginx stream's, {_title(name)}", False, 1.15, found, summit=True)
 
 
 def _paired(
-    results: Results, workload: str, peer: str, of: Of, *, mine: str = ALL_ON.name, minus: bool = False
-) -> float | None:
-    return _paired_of(results.samples, workload, peer, of, mine=mine, minus=minus)
-
-
-def _paired_of(
     samples: Sequence[AnySample],
     workload: str,
     peer: str,

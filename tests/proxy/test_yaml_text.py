@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from proxy.config import ConfigError, read_yaml
+from proxy.config import ConfigError, load, read_yaml
 from proxy.yaml_text import parse_yaml
 
 PROJECT = Path(__file__).parents[2]
@@ -36,3 +36,13 @@ def test_what_cant_be_read_is_refused(tmp_path: Path, text: str, problem: str) -
     with pytest.raises(ConfigError) as refused:
         read_yaml(file)
     assert f"{file}{problem}" in str(refused.value)
+
+
+@pytest.mark.parametrize(("written", "found"), [("", "nothing"), ("{}", "dict"), ("0", "int"), ("''", "str")])
+def test_faults_that_are_no_list_are_refused_though_there_is_nothing_in_them(
+    tmp_path: Path, written: str, found: str
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(f"kafka: 127.0.0.1:9092\nfaults: {written}\n")
+    with pytest.raises(ConfigError, match=f"^faults: a list of faults expected, got {found}$"):
+        load({}, file)
