@@ -113,6 +113,7 @@ def run(**options: Any) -> None:
 
     Every flag is also an environment variable (NOTLEADER_KAFKA, NOTLEADER_LISTEN, …) and a key of the
     --config file, which also takes `faults:` and `steps:`. SIGHUP, or a change of that file, has it read again.
+    SIGUSR1 finishes the segment of the capture at hand.
 
     Example: notleader run --kafka localhost:9092 --listen localhost:19092 --config faults.yaml
     """
@@ -194,6 +195,18 @@ async def _watch(proxy: Any, flags: dict[str, Any], file: Path | None, asked: as
             reload_config(proxy, flags, file)
 
 
+async def _rotate(proxy: Any, asked: asyncio.Event) -> None:
+    """Finish the segment of the capture at hand whenever `asked`."""
+    while True:
+        await asked.wait()
+        asked.clear()
+        if proxy.capture is None:
+            log.warning("nothing is recorded: there is no segment to finish")
+            continue
+        await proxy.capture.rotate()
+        log.info("the capture's segment is finished")
+
+
 def _changed_ns(file: Path | None) -> int:
     try:
         return file.stat().st_mtime_ns if file is not None else 0
@@ -204,10 +217,16 @@ def _changed_ns(file: Path | None) -> int:
 async def _serve(settings: Settings, as_json: bool, flags: dict[str, Any], file: Path | None) -> int:
     from proxy.capture.limits import CaptureError
 
-    stop = asyncio.Event()
+    stop, read_again, rotate = asyncio.Event(), asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    # From here on: whatever comes before everything listens is done then.
+    for number, event in (
+        (signal.SIGINT, stop),
+        (signal.SIGTERM, stop),
+        (signal.SIGHUP, read_again),
+        (signal.SIGUSR1, rotate),
+    ):
+        loop.add_signal_handler(number, event.set)
     try:
         proxy = _proxy_of(settings)
     except ConfigError as error:
@@ -242,9 +261,7 @@ async def _serve(settings: Settings, as_json: bool, flags: dict[str, Any], file:
     give_back()
     gc.freeze()  # what is there now stays: no later collection has to look at it
     _say_ready(proxy, admin, as_json)
-    asked = asyncio.Event()
-    loop.add_signal_handler(signal.SIGHUP, asked.set)
-    working = [loop.create_task(_watch(proxy, flags, file, asked))]
+    working = [loop.create_task(_watch(proxy, flags, file, read_again)), loop.create_task(_rotate(proxy, rotate))]
     if traces is not None:
         working.append(loop.create_task(traces.follow(proxy, stop)))
     if settings.workers > 1:

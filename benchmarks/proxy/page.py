@@ -17,8 +17,9 @@ proxies differ. Then it sends Kafka's own tools through each to a real Kafka bro
 twice as many rounds: each run is a Java process that starts anew. All of it shares one machine: load, proxy and broker
 compete for its cores, so read **ratios and CPU**, not absolute throughput.
 Every figure is the median over the rounds; a ratio compares with what went without a proxy in the same round. CPU is
-the user and system time of all of a proxy's processes, work put off until after the round included: a capture's files
-take some tens of milliseconds each, however little is in them, so that short rounds make it look dearer than it is.
+the user and system time of all of a proxy's processes, work put off until after the round included: a capture finishes
+its segment when a round ends, which takes ten milliseconds, however little is in it. By itself it would do so every ten
+seconds, and record more in them than in a round; so, if anything, it is made dearer than it is.
 """
 
 _TARGETS = f"""

@@ -118,7 +118,7 @@ def measure(
     tools.produce(direct.address, records)
     tools.consume(direct.address, records)
     tools.latency(direct.address, latency_records)
-    before = used_cpu_s(targets, worked=False)
+    before = used_cpu_s(targets)
     for number in range(rounds):
         for workload, run, count in (
             ("produce, acks=all", tools.produce, records),
@@ -128,7 +128,7 @@ def measure(
             say(f"real Kafka, round {number + 1}/{rounds}: {workload} through {len(targets)} targets")
             turn = number % len(targets)
             values = {running: run(running.address, count) for running in (*targets[turn:], *targets[:turn])}
-            after = used_cpu_s(targets, worked=True)
+            after = used_cpu_s(targets)
             for running, since, until in zip(targets, before, after, strict=True):
                 moved = 0 if workload.startswith("end") else count * RECORD_BYTES
                 value = values[running]

@@ -23,6 +23,7 @@ from proxy.lab.process import Child
 
 SLOT_S = 0.5
 _RUN_TIMEOUT_S = 120.0
+_CATCH_UP_S = 1.0
 _GB = 1e9
 
 Say = Callable[[str], None]
@@ -187,31 +188,26 @@ def by_turns(
                 # What can't be carried is told in its round.
                 with contextlib.suppress(UnavailableError):
                     load(program, workload.command(running.address, warm_up_s, 0.2), running.target.name)
-    before = used_cpu_s(targets, worked=warm_up_s > 0)
+    before = used_cpu_s(targets)
     for number in range(rounds):
         for workload in workloads:
             say(f"round {number + 1}/{rounds}: {workload.name}, {turns} turns of {len(targets)} targets")
             told = _take_turns(program, targets, workload, turns, slot_s, number)
-            after = used_cpu_s(targets, worked=True)
+            after = used_cpu_s(targets)
             for running, saw, since, until in zip(targets, told, before, after, strict=True):
                 yield Turns(number, workload, running, saw, until - since)
             before = after
 
 
-def used_cpu_s(targets: Sequence[Running], *, worked: bool) -> list[float]:
-    """CPU seconds of each (0 for the broker), once what is left to do is done too.
-
-    Where they have ``worked``, a capture's last segment may have begun just now.
-    """
-    ended = time.monotonic()
-    taken = []
+def used_cpu_s(targets: Sequence[Running]) -> list[float]:
+    """CPU seconds of each (0 for the broker), once what is left to do is done too."""
+    asked = [running.catch_up() for running in targets]
+    if any(asked):
+        time.sleep(_CATCH_UP_S)  # a disk that takes its time looks like nothing left to do
     for running in targets:
-        if running.pid is None:
-            taken.append(0.0)
-            continue
-        settle(running.pid, at_least_s=ended + running.target.settle_s - time.monotonic() if worked else 0.0)
-        taken.append(cpu_seconds(running.pid))
-    return taken
+        if running.pid is not None:
+            settle(running.pid)
+    return [0.0 if running.pid is None else cpu_seconds(running.pid) for running in targets]
 
 
 def _take_turns(

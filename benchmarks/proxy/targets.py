@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from signal import Signals
 
 from benchmarks.proxy.errors import UnavailableError
 from benchmarks.proxy.processes import rss_bytes
@@ -39,14 +41,14 @@ class Start:
 class Target:
     """A proxy to measure. ``start(broker_port, listen_port, folder)`` says how; None is the broker itself.
 
-    ``settle_s`` is how long after the beginning of a run the target may still be at work on it. ``rewrites``: it puts
-    its own address into what the broker says; for the others the broker itself has to advertise the proxy's.
+    ``catches_up_on`` is the signal that has it do at once what it puts off. ``rewrites``: it puts its own address into
+    what the broker says; for the others the broker itself has to advertise the proxy's.
     """
 
     name: str
     version: str
     start: Callable[[int, int, Path], Start] | None
-    settle_s: float = 0.0
+    catches_up_on: Signals | None = None
     rewrites: bool = False
 
 
@@ -87,6 +89,13 @@ class Running:
     def rss_bytes(self) -> int:
         """Resident memory of the target's processes, 0 for the broker itself."""
         return 0 if self._child is None else rss_bytes(self._child.pid)
+
+    def catch_up(self) -> bool:
+        """Have it do what it puts off; whether it does that."""
+        if self._child is None or self.target.catches_up_on is None:
+            return False
+        os.kill(self._child.pid, self.target.catches_up_on)
+        return True
 
     def stop(self) -> None:
         """End it; harmless when it has ended."""

@@ -138,11 +138,11 @@ class Capture:
     def _of_journal(self, journal: Path, *, frames: bool, skip: int = 0) -> Iterator[RowDict]:
         try:
             with LeftJournal(journal) as left:
-                for table in left.tables():
-                    if skip >= len(table):
-                        skip -= len(table)
+                for frame in left.frames():
+                    if skip >= frame.rows:
+                        skip -= frame.rows
                         continue
-                    chosen = table[skip:]
+                    chosen = left.table_of([frame])[skip:]
                     yield from (chosen if frames else chosen.drop_columns(list(FRAMES))).to_pylist()
                     skip = 0
         except FileNotFoundError:

@@ -141,6 +141,7 @@ class CaptureWriter(_Taker):
         self._wake = threading.Event()
         self._idle = False
         self._hurry = False
+        self._has_ended = False
         self._thread = threading.Thread(target=self._run, name="notleader-capture", daemon=True)
         self._salvaging: threading.Thread | None = None
         self._readers: list[_Reader] = []
@@ -305,6 +306,8 @@ class CaptureWriter(_Taker):
     def _call(self, do: Callable[[], None]) -> None:
         call = _Call(do)
         self._send(call)
+        if self._has_ended:
+            return
         call.done.wait()
 
     def _send(self, item: _Call | type[_Stop]) -> None:
@@ -323,6 +326,12 @@ class CaptureWriter(_Taker):
         if recording is not None:
             self._account()
             recording.close()
+        # Who calls queues first and looks then; here it is the other way round, so that nobody is left waiting.
+        self._has_ended = True
+        while self._queue:
+            item = self._queue.popleft()
+            if isinstance(item, _Call):
+                item.done.set()
 
     def _burst(self) -> bool:
         """Wait for something to do and do it; False once it is over."""

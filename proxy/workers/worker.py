@@ -276,7 +276,7 @@ class Worker(Proxy):
 
 def main() -> None:
     """Be a worker, on the descriptors named on the command line."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)  # a terminal sends them to everybody; the control plane says what to do
     questions, orders, news, memory = (int(argument) for argument in sys.argv[1:5])
     ask = Questions(socket.socket(fileno=questions))

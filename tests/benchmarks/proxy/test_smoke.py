@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from struct import pack, unpack
 
@@ -16,7 +15,6 @@ from rich.console import Console
 from benchmarks.proxy import notleader, rounds, turns
 from benchmarks.proxy.cache import load_program
 from benchmarks.proxy.errors import UnavailableError
-from benchmarks.proxy.targets import Start
 from benchmarks.proxy.workloads import chosen
 from proxy.lab.ports import free_ports
 from proxy.wire.codec import request_codec, response_codec
@@ -125,13 +123,7 @@ def test_targets_take_turns_and_are_compared_with_the_first(program: Path, tmp_p
 
 
 def test_the_last_segment_of_a_capture_is_counted_with_its_turns(program: Path, tmp_path: Path) -> None:
-    state = notleader.State("captures", captures="header")
-
-    def start(broker_port: int, listen_port: int, folder: Path) -> Start:
-        made = notleader.target(state).start(broker_port, listen_port, folder)
-        return replace(made, argv=[*made.argv, "--capture-rotate-s=2"])
-
-    target = replace(notleader.target(state), start=start, settle_s=3.0)
+    target = notleader.target(notleader.State("captures", captures="header"))
     with rounds.broker(program, tmp_path) as port, rounds.started([target], port, tmp_path, print) as running:
         turns.measure(program, running[1:], chosen("one"), rounds=1, turns=5, slot_s=0.5, say=print)
         capture = tmp_path / "captures" / "capture"
@@ -177,7 +169,7 @@ def test_a_load_whose_target_goes_between_two_turns_says_so(program: Path, tmp_p
         tell(load, "go", "stop")
         assert load.stdout.readline()
     with load:
-        tell(load, "go")
+        rounds._take_turn(load, "go", rounds.SLOT_S)
         with pytest.raises(UnavailableError, match="the broker: load: connection "):
             rounds.result_of(load, "the broker")
 

@@ -98,6 +98,15 @@ async def test_a_mark_and_a_rotation_are_on_disk_at_once(tmp_path: Path) -> None
     writer.stop()
 
 
+async def test_who_asks_for_a_rotation_as_the_writer_stops_is_not_left_waiting(tmp_path: Path) -> None:
+    writer = writer_to(tmp_path, Rows(RUN, PROXY, 7, Level.HEADER))
+    writer.write([exchange(1)])
+    writer.stop()
+    async with asyncio.timeout(60):
+        await writer.rotate()
+    assert numbers(read(tmp_path)) == [1]
+
+
 async def test_a_reader_gets_what_its_filter_accepts_and_a_gap_for_what_it_missed() -> None:
     writer = CaptureWriter(Rows(RUN, PROXY, 7, Level.HEADER), None)
     writer.start()

@@ -1,0 +1,46 @@
+"""SIGUSR1 has `notleader run` finish the segment at hand, in one process and in several."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from proxy.lab.kafka import KafkaCluster
+from tests.integration.capture.conftest import RunProxy
+from tests.integration.capture.load import Load
+from tests.proxy.capture.entries import read
+
+DEADLINE_S = 60
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_a_signal_finishes_what_was_recorded_so_far(
+    kafka: KafkaCluster, run_proxy: RunProxy, tmp_path: Path, workers: int
+) -> None:
+    folder = tmp_path / "capture"
+    flags = ("--capture", str(folder), "--capture-rotate-s", "3600", "--workers", str(workers))
+    with run_proxy("--kafka", kafka.bootstrap, *flags) as running:
+        for number in (1, 2):
+            for _ in range(8):  # connections, for each worker to get some
+                await Load(running.listen).run(requests=5)
+            running.process.send_signal(signal.SIGUSR1)
+            deadline = time.monotonic() + DEADLINE_S
+            while sum(row["event"] == "exchange" for row in read(folder)) < number * 8 * 5:
+                assert time.monotonic() < deadline, running.errors.read_text()
+                await asyncio.sleep(0.05)
+        assert running.end(signal.SIGTERM) == 0
+
+
+def test_without_a_capture_the_signal_is_said_to_do_nothing(run_proxy: RunProxy) -> None:
+    with run_proxy("--kafka", "127.0.0.1:1") as running:
+        running.process.send_signal(signal.SIGUSR1)
+        deadline = time.monotonic() + DEADLINE_S
+        while "nothing is recorded" not in running.errors.read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert running.end(signal.SIGTERM) == 0
