@@ -381,12 +381,12 @@ class Proxy(Noting):
                 counters.error(entry.api_key, entry.error_code)
         capture = self.capture
         if capture is not None:
-            take = capture.take
+            taking = capture.taking
             if not self._hands_over:
                 # Waking the thread costs as much as a request, and while it works it holds the interpreter.
                 self._hands_over = True
                 asyncio.get_running_loop().call_later(capture.pause_s, self._hand_over)
-            if take is None or not take(entry):
+            if taking is None or not taking.take(entry):
                 capture.record(entry)
 
     def _refused(self, rule: Rule, reason: str) -> None:

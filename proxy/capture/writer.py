@@ -26,6 +26,7 @@ from proxy.capture.passing import Passing
 from proxy.capture.quick import Quick
 from proxy.capture.rows import COLUMNS, SCHEMA_VERSION, Row, Rows
 from proxy.inflight import ConnectionEvent, Exchange
+from proxy.plain import Taker
 
 if TYPE_CHECKING:
     # These load Arrow, which a proxy that writes no files can do without.
@@ -85,13 +86,7 @@ class _Reader:
             self.queue.put_nowait(row)
 
 
-class _Taker:
-    """What is asked for with every exchange has a place of its own: in a dictionary it is five times as far away."""
-
-    __slots__ = ("take",)
-
-
-class CaptureWriter(_Taker):
+class CaptureWriter(Taker):
     """Writes the rows of one run to ``place`` and hands them to live subscribers.
 
     ``place`` None: no files, subscribers only. ``spool`` is where segments for a remote place grow.
@@ -114,9 +109,7 @@ class CaptureWriter(_Taker):
         self.place = place
         self._rows = rows
         self._quick = quick
-        self._take_quickly = None if quick is None else quick.take
-        self.take = self._take_quickly
-        """Takes an entry at once if it can (True); None while somebody looks, who wants rows and in their order."""
+        self.taking = quick
         self._tell_errors = tell_errors
         self._aside: list[Entry] = []
         self._recording: Recording | None = None
@@ -193,7 +186,7 @@ class CaptureWriter(_Taker):
         return _WATCHED_PAUSE_S if self._readers else _PAUSE_S
 
     def record(self, entry: Entry) -> None:
-        """Take a finished exchange or an event that `take` did not; now and then `hand_over` has to be called."""
+        """Take an exchange or event that `taking` did not take; now and then `hand_over` has to be called."""
         self._aside.append(entry)
         if len(self._aside) >= _HAND_OVER_ROWS:
             self.hand_over()
@@ -296,12 +289,12 @@ class CaptureWriter(_Taker):
         """
         reader = _Reader(limit, accepts)
         self._readers = [*self._readers, reader]
-        self.take = None
+        self.taking = None
         try:
             yield reader.queue
         finally:
             self._readers = [other for other in self._readers if other is not reader]
-            self.take = None if self._readers else self._take_quickly
+            self.taking = None if self._readers else self._quick
 
     def _call(self, do: Callable[[], None]) -> None:
         call = _Call(do)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 IS_NATIVE = not os.environ.get("NOTLEADER_PURE") and find_spec("proxy.plain.native") is not None
 
 if TYPE_CHECKING or not IS_NATIVE:
-    from proxy.plain.pure import BrokerEnd, Ends, Exchange, Noting, Plain, Tally
+    from proxy.plain.pure import BrokerEnd, Ends, Exchange, Noting, Plain, Taker, Tally
 else:
     native = import_module("proxy.plain.native")
     Exchange, Plain = native.Exchange, native.Plain
-    Ends, BrokerEnd, Noting, Tally = native.Ends, native.BrokerEnd, native.Noting, native.Tally
+    Ends, BrokerEnd, Noting, Taker, Tally = native.Ends, native.BrokerEnd, native.Noting, native.Taker, native.Tally
 
-__all__ = ["IS_NATIVE", "BrokerEnd", "Ends", "Exchange", "Noting", "Plain", "Tally"]
+__all__ = ["IS_NATIVE", "BrokerEnd", "Ends", "Exchange", "Noting", "Plain", "Taker", "Tally"]

@@ -478,30 +478,6 @@ cdef class Tally:
     cdef public object latency_us, latency_sum_us, unanswered
 
 
-cdef class Noting:
-    """`pure.Noting`."""
-
-    cdef public object counters, capture
-    cdef public bint _hands_over
-
-    def record(self, entry):
-        cdef object take, capture = self.capture
-        if (
-            type(entry) is not Exchange
-            or (<Exchange>entry).hits
-            or (<Exchange>entry).error_code
-            or capture is not None
-            and not self._hands_over
-        ):
-            self._note(entry)
-            return
-        count(self.counters, entry)
-        if capture is not None:
-            take = capture.take
-            if take is None or not take(entry):
-                capture.record(entry)
-
-
 cpdef count(Tally counters, Exchange exchange):
     """`proxy.metrics.count`."""
     cdef long long latency
@@ -659,15 +635,14 @@ cdef class Taking:
     cdef long long _seen_place
 
     def take(self, entry):
-        cdef Exchange exchange
+        return type(entry) is Exchange and self.has_taken(<Exchange>entry)
+
+    cdef bint has_taken(self, Exchange exchange) except -1:
         cdef long long numbers[11]
         cdef object connection, latest, place
         cdef What known
         cdef dict plain
         cdef int api_key, api
-        if type(entry) is not Exchange:
-            return False
-        exchange = entry
         if exchange.hits:
             return False
         api_key = exchange.api_key
@@ -1172,3 +1147,35 @@ cdef object batches_like(Bytes first, long long count, long long length):
     return told(
         count, length, int64_at(first + 43), int16_at(first + 51), int32_at(first + 53), compression, int64_at(first)
     )
+
+
+cdef class Taker:
+    """`pure.Taker`."""
+
+    cdef public Taking taking
+
+
+cdef class Noting:
+    """`pure.Noting`."""
+
+    cdef public object counters
+    cdef public Taker capture
+    cdef public bint _hands_over
+
+    def record(self, entry):
+        cdef Taker capture = self.capture
+        cdef Taking taking
+        if (
+            type(entry) is not Exchange
+            or (<Exchange>entry).hits
+            or (<Exchange>entry).error_code
+            or capture is not None
+            and not self._hands_over
+        ):
+            self._note(entry)
+            return
+        count(self.counters, entry)
+        if capture is not None:
+            taking = capture.taking
+            if taking is None or not taking.has_taken(<Exchange>entry):
+                capture.record(entry)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from faults.actions import Action
     from faults.decision import Decision, Hit
     from faults.plan import Plan
+    from proxy.capture.quick import Quick
     from proxy.capture.writer import CaptureWriter
     from proxy.commands import Commands
     from proxy.handling import Handling
@@ -172,6 +173,15 @@ class Tally:
     latency_us: dict[int, list[int]]
     latency_sum_us: dict[int, int]
     unanswered: dict[int, int]
+
+
+class Taker:
+    """What the capture is asked with every exchange: a part of `proxy.capture.writer.CaptureWriter`."""
+
+    __slots__ = ("taking",)
+
+    taking: Quick | None
+    """Takes an exchange at once if it can; None while somebody looks, who wants rows and in their order."""
 
 
 class Noting:

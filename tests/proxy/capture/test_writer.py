@@ -73,11 +73,11 @@ def test_exchanges_that_the_loop_has_read_are_bounded_by_their_numbers_alone(tmp
     rows = SlowRows()
     quick = Quick(Level.HEADER, rows.topics)
     writer = writer_to(tmp_path, rows, quick=quick, max_pending_rows=10, max_pending_bytes=3 * 25 * ROW_BYTES + 100)
-    take = writer.take
-    assert take is not None
+    taking = writer.taking
+    assert taking is not None
     writer.write([exchange(0)])
     for start in range(1, 101, 25):
-        assert all(take(exchange(number)) for number in range(start, start + 25))
+        assert all(taking.take(exchange(number)) for number in range(start, start + 25))
         writer.hand_over()
     assert (writer.queued_rows, writer.queued_bytes, writer.lost_rows) == (76, 3 * 25 * ROW_BYTES, 25)
     rows.let.set()
