@@ -17,7 +17,8 @@ _MIB = 1 << 20
 _MOST_RSS_MIB = 60
 _MOST_IDLE_KIB = 10
 _BULK = ("produce", "fetch")
-_SMALL = ("one", "hundred", "thousand")
+_ONE = ("one", "one-cpu")
+_SMALL = (*_ONE, "hundred", "thousand")
 
 _OVER_WITHOUT = (
     ("1000 rules that don't match", f"{PLAIN.name}+rules", 1.05),
@@ -69,8 +70,9 @@ def _beside_peers(results: Results) -> Iterator[Bar]:
             yield Bar(f"CPU per small request over Toxiproxy's, {_title(name)}", False, 1.0, found)
         if (found := _paired(results.samples, name, "kafka-proxy", _cpu_per_request)) is not None:
             yield Bar(f"CPU per small request over kafka-proxy's, {_title(name)}", False, 1.0, found)
-    if (found := _paired(results.samples, "one", "HAProxy", _p50, minus=True)) is not None:
-        yield Bar("p50 of a single small request beyond HAProxy's", False, 15, found, "µs")
+    for name in _ONE:
+        if (found := _paired(results.samples, name, "HAProxy", _p50, minus=True)) is not None:
+            yield Bar(f"p50 beyond HAProxy's, {_title(name)}", False, 15, found, "µs")
     if (found := _paired(results.samples, "metadata", "kafka-proxy", _cpu_per_request)) is not None:
         yield Bar("CPU of Metadata of 1000 topics over kafka-proxy's", False, 0.1, found)
     for workload_name in dict.fromkeys(one.workload for one in results.real_samples if one.bytes):

@@ -10,12 +10,17 @@ Unit = Literal["request", "byte"]
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One kind of load; ``per`` says what the proxy's CPU is divided by."""
+    """One kind of load; ``per`` says what the proxy's CPU is divided by.
+
+    ``on_one_cpu``: load, proxy and broker share one CPU. To wake another one takes longer than to carry a small
+    request, and who has to be woken is up to the scheduler, which changes its mind every few seconds.
+    """
 
     name: str
     title: str
     per: Unit
     arguments: tuple[str, ...]
+    on_one_cpu: bool = False
 
     def command(self, target: str, duration_s: float, warmup_s: float) -> list[str]:
         """Arguments of the load program for one run against ``target`` (HOST:PORT)."""
@@ -34,6 +39,13 @@ class Workload:
 
 WORKLOADS = (
     Workload("one", "1 connection, one small request at a time", "request", ("-workload=small",)),
+    Workload(
+        "one-cpu",
+        "1 connection, one small request at a time, all on one CPU",
+        "request",
+        ("-workload=small",),
+        on_one_cpu=True,
+    ),
     Workload("hundred", "100 connections of small requests", "request", ("-workload=small", "-connections=100")),
     Workload("thousand", "1000 connections of small requests", "request", ("-workload=small", "-connections=1000")),
     Workload("produce", "produce, 256 KiB batches", "byte", ("-workload=produce", "-bytes=262144", "-connections=4")),

@@ -62,10 +62,10 @@ def test_a_bar_compares_within_a_round() -> None:
     assert (faster.found, faster.is_met) == (2.0, True)
     cheaper = [bar for title, bar in found.items() if title.startswith("CPU per small request over Toxiproxy's")]
     assert {(round(bar.found, 9), bar.is_met, bar.summit) for bar in cheaper} == {(0.75, True, True)}
-    later = found["p50 of a single small request beyond HAProxy's"]
+    later = found["p50 beyond HAProxy's, 1 connection, one small request at a time"]
     assert (later.found, later.is_met) == (37.5, False)
     text = page.page(told, "plots")
-    assert "| p50 of a single small request beyond HAProxy's | ≤ 15 µs | 37.5 | missed |" in text
+    assert "| p50 beyond HAProxy's, 1 connection, one small request at a time | ≤ 15 µs | 37.5 | missed |" in text
 
 
 def test_a_bar_on_real_kafka_compares_within_a_round_and_leaves_latencies_alone() -> None:
