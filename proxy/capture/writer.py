@@ -349,6 +349,8 @@ class CaptureWriter(Taker):
             if isinstance(item, _Call):
                 try:
                     item.do()
+                except Exception:  # whoever asked finds out from what is there; the recording goes on
+                    log.exception("the capture failed to write")
                 finally:
                     item.done.set()
             else:

@@ -98,6 +98,21 @@ async def test_a_mark_and_a_rotation_are_on_disk_at_once(tmp_path: Path) -> None
     writer.stop()
 
 
+async def test_a_rotation_that_fails_does_not_end_the_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = writer_to(tmp_path, Rows(RUN, PROXY, 7, Level.HEADER))
+    with monkeypatch.context() as broken:
+        broken.setattr("proxy.capture.recording.finish", lambda *_, **__: 1 / 0)
+        writer.write([exchange(1)])
+        await writer.rotate()
+    assert "the capture failed to write" in caplog.text
+    writer.write([exchange(2)])
+    await writer.rotate()
+    writer.stop()
+    assert numbers(read(tmp_path)) == [1, 2]
+
+
 async def test_who_asks_for_a_rotation_as_the_writer_stops_is_not_left_waiting(tmp_path: Path) -> None:
     writer = writer_to(tmp_path, Rows(RUN, PROXY, 7, Level.HEADER))
     writer.write([exchange(1)])
