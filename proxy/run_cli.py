@@ -200,11 +200,12 @@ async def _rotate(proxy: Any, asked: asyncio.Event) -> None:
     while True:
         await asked.wait()
         asked.clear()
-        if proxy.capture is None:
+        capture = proxy.capture
+        if capture is None:
             log.warning("nothing is recorded: there is no segment to finish")
             continue
-        await proxy.capture.rotate()
-        log.info("the capture's segment is finished")
+        await capture.rotate()
+        log.info("asked to finish the capture's segment: %d are finished by now", capture.segments)
 
 
 def _changed_ns(file: Path | None) -> int:
