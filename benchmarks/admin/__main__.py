@@ -107,7 +107,7 @@ def main(
                     found = {}
                     for state in ("quiet", "polled") if round_ % 2 else ("polled", "quiet"):
                         progress.print(f"round {round_ + 1}/{number}: {workload.name}, {state}", highlight=False)
-                        with _polled(asked if state == "polled" else other, pollers, rates[state]):
+                        with workload.placed(), _polled(asked if state == "polled" else other, pollers, rates[state]):
                             found[state] = load(
                                 program, workload.command(asked.address, duration, duration / 5), "notleader"
                             )

@@ -1,4 +1,4 @@
-"""What a process and its descendants have used, from /proc."""
+"""What a process and its descendants have used, from /proc, and where they run."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.proxy.errors import UnavailableError
-from benchmarks.proxy.processes import cpu_seconds, on_one_cpu, settle
+from benchmarks.proxy.processes import cpu_seconds, settle
 from benchmarks.proxy.targets import DIRECT, HOST, Running, Target
 from benchmarks.proxy.workloads import Workload
 from proxy.lab.ports import free_ports
@@ -218,8 +218,7 @@ def _take_turns(
     A turn that isn't measured comes before; the order changes from turn to turn, from the one at ``first`` on.
     """
     with contextlib.ExitStack() as stack:
-        if workload.on_one_cpu:
-            stack.enter_context(on_one_cpu())
+        stack.enter_context(workload.placed())
         loads = [stack.enter_context(loading(program, workload.in_turns(running.address))) for running in targets]
         for turn in range(-1, turns):
             start = (first + turn) % len(loads)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Literal
+
+from benchmarks.proxy.processes import on_one_cpu
 
 Unit = Literal["request", "byte"]
 
@@ -31,6 +34,10 @@ class Workload:
             f"-duration={duration_s}s",
             f"-warmup={warmup_s}s",
         ]
+
+    def placed(self) -> AbstractContextManager[None]:
+        """While it is open, this process and all that it has started run where this load wants them."""
+        return on_one_cpu() if self.on_one_cpu else nullcontext()
 
     def in_turns(self, target: str) -> list[str]:
         """The same for a run that asks only when it is told to."""

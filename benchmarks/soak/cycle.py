@@ -93,7 +93,7 @@ class Soak:
         share_s = duration_s / len(WORKLOADS)
         restarted = self._random.choice(WORKLOADS)
         for workload in WORKLOADS:
-            with self._faults():
+            with workload.placed(), self._faults():
                 argv = [str(self._program), *workload.command(self._target, share_s, 0.05), "-reconnect"]
                 run = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
                 if workload is restarted:

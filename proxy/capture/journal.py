@@ -207,10 +207,12 @@ class LeftJournal:
         run_id, proxy_id, seed = (known.get(f"notleader.{name}") for name in ("run_id", "proxy_id", "seed"))
         return run_id or "", proxy_id or "", int(seed or 0)
 
-    def tables(self) -> Iterator[pa.Table]:
-        """The rows of each flush in order; once, instead of `frames`."""
+    def tables(self, skip: int = 0) -> Iterator[pa.Table]:
+        """The rows of each flush in order, but for the first ``skip`` of all; once, instead of `frames`."""
         for frame in self.frames():
-            yield self.table_of([frame])
+            if skip < frame.rows:
+                yield self.table_of([frame])[skip:]
+            skip = max(skip - frame.rows, 0)
 
     def table_of(self, frames: Sequence[Frame]) -> pa.Table:
         """The rows of these, text as dictionaries: flush by flush, those of one flush by time.

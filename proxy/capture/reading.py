@@ -138,13 +138,8 @@ class Capture:
     def _of_journal(self, journal: Path, *, frames: bool, skip: int = 0) -> Iterator[RowDict]:
         try:
             with LeftJournal(journal) as left:
-                for frame in left.frames():
-                    if skip >= frame.rows:
-                        skip -= frame.rows
-                        continue
-                    chosen = left.table_of([frame])[skip:]
-                    yield from (chosen if frames else chosen.drop_columns(list(FRAMES))).to_pylist()
-                    skip = 0
+                for table in left.tables(skip):
+                    yield from (table if frames else table.drop_columns(list(FRAMES))).to_pylist()
         except FileNotFoundError:
             return  # finished meanwhile
         except (OSError, JournalError, pa.ArrowException) as error:

@@ -247,7 +247,7 @@ class CaptureWriter(Taker):
         """Finish the segment at hand, so that all that was recorded so far can be read."""
         self.hand_over()
         if self._recording is not None:
-            await asyncio.to_thread(self._call, self._rotate)
+            await asyncio.to_thread(self._call, self._recording.rotate)
             await asyncio.to_thread(self._recording.settle, _UPLOAD_S)
 
     def mark(self, label: str) -> None:
@@ -299,9 +299,8 @@ class CaptureWriter(Taker):
     def _call(self, do: Callable[[], None]) -> None:
         call = _Call(do)
         self._send(call)
-        if self._has_ended:
-            return
-        call.done.wait()
+        if not self._has_ended:
+            call.done.wait()
 
     def _send(self, item: _Call | type[_Stop]) -> None:
         """Queue something that can't wait for the next burst."""
@@ -315,10 +314,9 @@ class CaptureWriter(Taker):
         recording = self._recording
         while self._burst():
             if recording is not None and (due := recording.due()) is not None and due <= time.monotonic():
-                self._tick()
+                self._do(recording.tick)
         if recording is not None:
-            self._account()
-            recording.close()
+            self._do(recording.close)
         # Who calls queues first and looks then; here it is the other way round, so that nobody is left waiting.
         self._has_ended = True
         while self._queue:
@@ -347,29 +345,20 @@ class CaptureWriter(Taker):
             if item is _Stop:
                 return False
             if isinstance(item, _Call):
-                try:
-                    item.do()
-                except Exception:  # whoever asked finds out from what is there; the recording goes on
-                    log.exception("the capture failed to write")
-                finally:
-                    item.done.set()
+                self._do(item.do)
+                item.done.set()
             else:
                 assert isinstance(item, tuple)
                 self._take(*item)
         return True
 
-    def _tick(self) -> None:
-        assert self._recording is not None
+    def _do(self, work: Callable[[], None]) -> None:
+        """Have the recording work, after a word on what the loop's side dropped; what goes wrong must not end it."""
         self._account()
         try:
-            self._recording.tick()
-        except Exception:  # whatever went wrong with this batch must not end the recording
+            work()
+        except Exception:
             log.exception("the capture failed to write")
-
-    def _rotate(self) -> None:
-        assert self._recording is not None
-        self._account()
-        self._recording.rotate()
 
     def _take(self, entries: list[Entry] | Block, size_bytes: int) -> None:
         if isinstance(entries, Block):

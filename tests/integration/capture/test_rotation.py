@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from proxy.lab.kafka import KafkaCluster
-from tests.integration.capture.conftest import RunProxy
+from tests.integration.capture.conftest import Running, RunProxy
 from tests.integration.capture.load import Load
 from tests.proxy.capture.entries import read
 
 DEADLINE_S = 60
+
+
+def until(holds: Callable[[], bool], running: Running) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < deadline, running.errors.read_text()
+        time.sleep(0.05)
 
 
 @pytest.mark.kafka
@@ -29,18 +36,13 @@ async def test_a_signal_finishes_what_was_recorded_so_far(
             for _ in range(8):  # connections, for each worker to get some
                 await Load(running.listen).run(requests=5)
             running.process.send_signal(signal.SIGUSR1)
-            deadline = time.monotonic() + DEADLINE_S
-            while sum(row["event"] == "exchange" for row in read(folder)) < number * 8 * 5:
-                assert time.monotonic() < deadline, running.errors.read_text()
-                await asyncio.sleep(0.05)
+            asked = number * 8 * 5
+            until(lambda asked=asked: sum(row["event"] == "exchange" for row in read(folder)) >= asked, running)
         assert running.end(signal.SIGTERM) == 0
 
 
 def test_without_a_capture_the_signal_is_said_to_do_nothing(run_proxy: RunProxy) -> None:
     with run_proxy("--kafka", "127.0.0.1:1") as running:
         running.process.send_signal(signal.SIGUSR1)
-        deadline = time.monotonic() + DEADLINE_S
-        while "nothing is recorded" not in running.errors.read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: "nothing is recorded" in running.errors.read_text(), running)
         assert running.end(signal.SIGTERM) == 0
