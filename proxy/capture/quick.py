@@ -80,6 +80,7 @@ class Taking:
     _short: dict[bytes, What]
     _lanes: dict[int, dict[bytes, Lane]]
     _lane_ends: dict[int, list[int]]
+    _fetches: dict[bytes, tuple[int, int, int]]  # of the compiled form: what, template, error code
     _count_error: Callable[[int, int], None]
     _compressions: tuple[str, ...]
 
@@ -240,6 +241,7 @@ class Quick(Taking):
         self._nameless: dict[Template, int] = {}  # of topics that only have an id so far
         self._lanes = {version: {} for version in _FLEXIBLE_PRODUCE}
         self._lane_ends = {version: [] for version in _FLEXIBLE_PRODUCE}
+        self._fetches = {}
 
     def __len__(self) -> int:
         return len(self._block)

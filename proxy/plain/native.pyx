@@ -44,8 +44,11 @@ cdef enum:
     ANSWER_HEAD = 8  # length and correlation_id
     HIGHEST_API_KEY = 1000
     SMALL = 4096
+    KEPT_HEAD = 1024  # `passing._HEAD_BYTES`
     HEADER_ENOUGH = 64 << 10
     FETCH = 1
+    MOST_FETCHES = 4096
+    MOST_RECORDS = 0x7FFFFFFF
     BY_ID = 13  # the first version of Produce that names its topics by id alone
 
 cdef object ANSWERED = "answered"
@@ -245,10 +248,10 @@ cdef class Plain:
                 if total <= available and total < SMALL:
                     exchange.request = PyBytes_FromStringAndSize(<const char*>p + 4, size)
                 else:
-                    begun = part(data, position + 4, min(position + total, end), end)
                     if total > self._table.shed_bytes:
-                        begun = loaded("proxy.capture.passing", "for_request")(api_key, api_version, begun, size)
-                    exchange.request = begun
+                        exchange.request = passing(exchange, data, position + 4, min(position + total, end), size, True)
+                    else:
+                        exchange.request = part(data, position + 4, min(position + total, end), end)
             elif flags & ASSEMBLE_RESPONSE:
                 # Its header will say how the answer is encoded; the body is not needed.
                 exchange.request = data[position + 4 : position + min(total, 4 + HEADER_ENOUGH)]
@@ -335,7 +338,7 @@ cdef class Plain:
                     exchange.response = PyBytes_FromStringAndSize(<const char*>p + 4, size)
                 else:
                     if total > self._table.shed_bytes:
-                        exchange.response = passing_answer(exchange, data, position + 4, min(position + total, end), size)
+                        exchange.response = passing(exchange, data, position + 4, min(position + total, end), size, False)
                     else:
                         exchange.response = part(data, position + 4, min(position + total, end), end)
             position += total
@@ -457,15 +460,16 @@ cdef object loaded(str module, str name):
     return found
 
 
-cdef object passing_answer(Exchange exchange, bytes data, Py_ssize_t start, Py_ssize_t stop, int total):
-    """What takes the place of an answer of which so much is here."""
+cdef object passing(Exchange exchange, bytes data, Py_ssize_t start, Py_ssize_t stop, int total, bint asks):
+    """What takes the place of a request or an answer of which so much is here."""
     cdef Records it
-    if exchange.api_key == FETCH:
+    if exchange.api_key == (0 if asks else FETCH):
         it = Records.__new__(Records)
-        if it.begin(exchange.api_version, data, start, stop, total):
+        if it.begin(exchange.api_version, data, start, stop, total, asks):
             return it
     begun = part(data, start, stop, PyBytes_GET_SIZE(data))
-    return loaded("proxy.capture.passing", "for_response")(exchange.api_key, exchange.api_version, begun, total)
+    name = "for_request" if asks else "for_response"
+    return loaded("proxy.capture.passing", name)(exchange.api_key, exchange.api_version, begun, total)
 
 
 # ---- what is counted and recorded of an exchange ---------------------------------------------------
@@ -624,7 +628,7 @@ cdef class Taking:
     cdef public object _tables, _block, _count_error
     cdef public tuple _compressions
     cdef public bytearray _numbers, _parts
-    cdef public dict _latest, _plain, _short, _lanes, _lane_ends
+    cdef public dict _latest, _plain, _short, _lanes, _lane_ends, _fetches
     cdef public bint _reads_bodies
     # What was looked up last, in which of the tables above.
     cdef dict _seen_plain, _seen_lanes
@@ -655,8 +659,11 @@ cdef class Taking:
                 self._seen_place = self._header_only(exchange) if place is None else place
                 self._seen_plain, self._seen_outcome, self._seen_api = self._plain, exchange.outcome, api
             numbers[1] = self._seen_place
-        elif api_key <= 1:
-            if not (api_key == 0 and self._lane(exchange, &numbers[1])):
+        elif api_key == FETCH:
+            if not self._fetched(exchange, numbers):
+                return False
+        elif api_key == 0:
+            if not self._lane(exchange, &numbers[1]):
                 place = self._skimmed(exchange)
                 if place is None:
                     return False
@@ -798,6 +805,109 @@ cdef class Taking:
         return True
 
 
+    cdef bint _fetched(self, Exchange exchange, long long* numbers) except -1:
+        """Any Fetch; of at most one partition, as one like it was read before. False for another layout."""
+        cdef long long part[5]
+        cdef bytes key = self._fetch_key(exchange, part)
+        cdef object known = None if key is None else self._fetches.get(key)
+        cdef long long template = -1, error
+        if known is not None:
+            numbers[1], template, error = known
+            numbers[10] = 0
+            if template >= 0:
+                part[0] = template
+                extend(self._parts, part, 40)
+                numbers[10] = 1
+            if error:
+                self._count_error(FETCH, error)
+            return True
+        known = self._skimmed(exchange)
+        if known is None:
+            return False
+        numbers[1], numbers[10] = known
+        if key is not None:
+            if numbers[10]:
+                memcpy(&template, PyByteArray_AS_STRING(self._parts) + PyByteArray_GET_SIZE(self._parts) - 40, 8)
+                if self._tables.templates[template][0] is None:
+                    return True  # Metadata may tell the topic's name yet
+            if len(self._fetches) >= MOST_FETCHES:
+                self._fetches.clear()
+            self._fetches[key] = numbers[1], template, self._tables.whats[numbers[1]].values[4] or 0
+        return True
+
+    cdef bytes _fetch_key(self, Exchange exchange, long long* part):
+        """What a Fetch of at most one partition has in common with others, and the numbers it has to itself.
+
+        None where it is laid out otherwise, or asks for one partition and is told of another.
+        """
+        cdef bytes request, start, named
+        cdef Bytes p, first = NULL
+        cdef Records records = None
+        cdef Sole sole
+        cdef Span topic
+        cdef int version = exchange.api_version, asked, index, epoch = 0, throttle, error, code
+        cdef Py_ssize_t topic_bytes
+        cdef long long total, left, size, count = 0
+        cdef long long common[7]
+        if type(exchange.request) is not bytes or exchange.outcome != ANSWERED:
+            return None
+        request = exchange.request
+        if type(exchange.response) is bytes:
+            start = exchange.response
+            total = PyBytes_GET_SIZE(start)
+        elif type(exchange.response) is Records:
+            records = exchange.response
+            if not records._ended or records._walk is None:
+                return None
+            start, total = records._start, records._total
+        else:
+            return None
+        p = <Bytes>PyBytes_AS_STRING(start)
+        asked = fetch_asked(version, request, &topic, &index, &epoch)
+        if asked < 0:
+            return None
+        if not answer_begun(version, p, PyBytes_GET_SIZE(start), total, &sole, &throttle, &error, &code):
+            return None
+        topic_bytes = max(sole.topic.size, 0)
+        named = (<const char*>p)[sole.topic.at : sole.topic.at + topic_bytes]
+        if asked and (
+            index != sole.index
+            or topic.size != sole.topic.size
+            or memcmp(PyBytes_AS_STRING(request) + topic.at, PyBytes_AS_STRING(named), topic_bytes)
+        ):
+            return None
+        if records is not None:
+            count = records._walk._count
+            if records._walk._begun:
+                first = records._walk._first
+        else:
+            left = sole.length
+            p += sole.records_at
+            while left >= BATCH:
+                size = batch_bytes(p)
+                if not BATCH <= size <= left:
+                    return None
+                if first == NULL:
+                    first = p
+                count += int32_at(p + 57)
+                left -= size
+                p += size
+            if left > 0:
+                return None
+        part[1] = part[2] = part[3] = part[4] = NO_OFFSET
+        common[0] = version | asked << 8 | (sole.length >= 0) << 9 | (first != NULL) << 10
+        common[1], common[2], common[3], common[4] = throttle, error << 16 | code & 0xFFFF, sole.index, epoch
+        common[5] = common[6] = 0
+        if sole.length >= 0:
+            part[2], part[3] = count, sole.length
+        if first != NULL:
+            common[5], common[6] = int64_at(first + 43), int16_at(first + 51) << 3 | int16_at(first + 21) & 7
+            part[1], part[4] = int32_at(first + 53), int64_at(first)
+            if part[4] == NO_OFFSET or not -MOST_RECORDS <= count <= MOST_RECORDS:
+                return None
+        return PyBytes_FromStringAndSize(<const char*>common, sizeof(common)) + named
+
+
 cdef inline long long batch_bytes(Bytes p) noexcept nogil:
     """The size of the record batch whose header this is; -1 for an older format."""
     return <long long>int32_at(p + 8) + 12 if p[16] == 2 else -1
@@ -934,21 +1044,28 @@ cdef Begun begun(Sole* sole, tuple partition, tuple rest):
     return it
 
 
-def request_begun(int version, bytes start not None, long long total):
-    """`proxy.capture.skim.request_begun`."""
-    cdef Reading r = Reading(<Bytes>PyBytes_AS_STRING(start), 8, PyBytes_GET_SIZE(start), version >= 9, False)
-    cdef Span transactional_id = Span(0, -1)
-    cdef Sole sole
-    cdef int acks
+cdef bint produce_begun(
+    int version, Bytes start, Py_ssize_t end, long long total, Sole* sole, Span* transactional_id, int* acks
+) noexcept nogil:
+    """Whether a Produce is for one partition, without any tagged field."""
+    cdef Reading r = Reading(start, 8, end, version >= 9, False)
     if not 0 <= version <= HIGHEST_PRODUCE:
-        return None
+        return False
     past_request_header(&r)
-    if version >= 3:
-        transactional_id = text_at(&r)
-    acks = int16_at(taken(&r, 6))
+    transactional_id[0] = text_at(&r) if version >= 3 else Span(0, -1)
+    acks[0] = int16_at(taken(&r, 6))
     sole.topic = sole_topic_at(&r, version >= 13)
     sole.index = int32_at(taken(&r, 4))
-    if not ends_with(&r, &sole, total):
+    return ends_with(&r, sole, total)
+
+
+def request_begun(int version, bytes start not None, long long total):
+    """`proxy.capture.skim.request_begun`."""
+    cdef Span transactional_id
+    cdef Sole sole
+    cdef int acks
+    cdef Bytes p = <Bytes>PyBytes_AS_STRING(start)
+    if not produce_begun(version, p, PyBytes_GET_SIZE(start), total, &sole, &transactional_id, &acks):
         return None
     partition = (*topic_of(start, sole.topic, version >= 13), sole.index, None)
     return begun(&sole, partition, (text_of(start, transactional_id), acks, 0, None))
@@ -982,31 +1099,37 @@ def response_begun(int version, bytes start not None, long long total):
     cdef Bytes p = <Bytes>PyBytes_AS_STRING(start)
     if not answer_begun(version, p, PyBytes_GET_SIZE(start), total, &sole, &throttle, &error, &code):
         return None
-    return answer_like(&sole, version, start, throttle, error, code)
+    partition = (*topic_of(start, sole.topic, version >= 13), sole.index, code)
+    return begun(&sole, partition, (None, None, error or code, throttle if version >= 1 else None))
 
 
-cdef Begun answer_like(Sole* sole, int version, bytes start, int throttle, int error, int code):
-    cdef tuple partition = (*topic_of(start, sole.topic, version >= 13), sole.index, code)
-    return begun(sole, partition, (None, None, error or code, throttle if version >= 1 else None))
+cdef int fetch_asked(int version, bytes request, Span* topic, int* index, int* epoch) noexcept:
+    """How many partitions a Fetch asks for, beside those of its session: none or 1; -1 for more."""
+    cdef Reading r = Reading(<Bytes>PyBytes_AS_STRING(request), 8, PyBytes_GET_SIZE(request), version >= 12, False)
+    cdef Reading ahead
+    cdef Bytes p
+    if not 0 <= version <= HIGHEST_FETCH:
+        return -1
+    past_request_header(&r)
+    taken(&r, (12 if version < 15 else 8) + 4 * (version >= 3) + (version >= 4) + 8 * (version >= 7))
+    ahead = r
+    if length_at(&ahead, 4) <= 0 and not ahead.failed:
+        return 0
+    topic[0] = sole_topic_at(&r, version >= 13)
+    p = taken(&r, 16 + 4 * (version >= 9) + 4 * (version >= 12) + 8 * (version >= 5))
+    index[0], epoch[0] = int32_at(p), int32_at(p + 4) if version >= 9 else 0
+    past_no_tags(&r)
+    past_no_tags(&r)
+    return -1 if r.failed else 1
 
 
 def sole_fetch(int version, bytes request not None):
     """`proxy.capture.skim.sole_fetch`."""
-    cdef Reading r = Reading(<Bytes>PyBytes_AS_STRING(request), 8, PyBytes_GET_SIZE(request), version >= 12, False)
     cdef Span topic
-    cdef Bytes p
-    if not 0 <= version <= HIGHEST_FETCH:
+    cdef int index, epoch
+    if fetch_asked(version, request, &topic, &index, &epoch) != 1:
         return None
-    past_request_header(&r)
-    taken(&r, (12 if version < 15 else 8) + 4 * (version >= 3) + (version >= 4) + 8 * (version >= 7))
-    topic = sole_topic_at(&r, version >= 13)
-    p = taken(&r, 16 + 4 * (version >= 9) + 4 * (version >= 12) + 8 * (version >= 5))
-    past_no_tags(&r)
-    past_no_tags(&r)
-    if r.failed:
-        return None
-    epoch = int32_at(p + 4) if version >= 9 else None
-    asked = (*topic_of(request, topic, version >= 13), int32_at(p), None, None, epoch, None)
+    asked = (*topic_of(request, topic, version >= 13), index, None, None, epoch if version >= 9 else None, None)
     return loaded("proxy.capture.skim", "Skimmed")([asked])
 
 
@@ -1069,32 +1192,41 @@ cdef long long ALL = 1 << 62
 
 
 cdef class Records(Passing):
-    """The answer to a Fetch for one partition: its batches are looked at without a step of Python."""
+    """A Produce for one partition, or the answer to such a Fetch: its batches are looked at without a step of Python."""
 
-    cdef Begun _begun
+    cdef bint _asks, _ended
+    cdef int _version, _have
+    cdef long long _total, _length
+    cdef bytes _start  # up to the header of the first batch
     cdef Walk _walk
     cdef object _skimmed
-    cdef int _have
-    cdef bint _ended
     cdef unsigned char[BATCH] _batch
 
-    cdef bint begin(self, int version, bytes data, Py_ssize_t start, Py_ssize_t stop, long long total) except -1:
+    cdef bint begin(self, int version, bytes data, Py_ssize_t start, Py_ssize_t stop, long long total, bint asks) except -1:
         """Take what is here of a frame; False where it is laid out otherwise."""
         cdef Sole sole
+        cdef Span transactional_id
         cdef int throttle, error, code
         cdef Bytes p = <Bytes>PyBytes_AS_STRING(data) + start
-        cdef Py_ssize_t here
+        cdef Py_ssize_t here = stop - start
         cdef bint alone
-        if not answer_begun(version, p, stop - start, total, &sole, &throttle, &error, &code):
+        if not (
+            produce_begun(version, p, here, total, &sole, &transactional_id, &code)
+            if asks
+            else answer_begun(version, p, here, total, &sole, &throttle, &error, &code)
+        ):
             return False
-        self._begun = answer_like(&sole, version, data[start : start + sole.records_at], throttle, error, code)
+        self._asks, self._version, self._total, self._length = asks, version, total, sole.length
+        self._start = data[start : start + min(here, sole.records_at + BATCH)]
+        if asks:
+            self.head = data[start : start + min(here, KEPT_HEAD + max(int16_at(p + 8), 0))]
         self._walk = Walk(max(sole.length, 0))
         p += sole.records_at
-        here = stop - start - sole.records_at
+        here -= sole.records_at
         alone = here >= BATCH and batch_bytes(p) == sole.length
         self.read(p, BATCH if alone else here)
         # All is told of a single batch as soon as its header is here, and of no records.
-        if self._walk.left == 0 and (alone or self.skip == 0):
+        if self._walk is not None and self._walk.left == 0 and (alone or self.skip == 0):
             self.end()
         return True
 
@@ -1104,8 +1236,10 @@ cdef class Records(Passing):
 
     @property
     def skimmed(self):
-        if self._skimmed is None and self._ended and self._begun is not None:
-            self._skimmed = self._begun.with_records(None if self._begun.length < 0 else self._walk.told())
+        cdef Begun begun
+        if self._skimmed is None and self._ended and self._walk is not None:
+            begun = (request_begun if self._asks else response_begun)(self._version, self._start, self._total)
+            self._skimmed = begun.with_records(None if self._length < 0 else self._walk.told())
         return self._skimmed
 
     def feed(self, const unsigned char[::1] part not None):
@@ -1133,7 +1267,7 @@ cdef class Records(Passing):
                 self.skip = max(found - end, 0)
                 position = min(found, end)
             if found < 0:
-                self._begun = None  # an older format, or none
+                self._walk = None  # an older format, or none
                 self.end()
             elif self._walk.left == 0 and self.skip == 0:
                 self.end()

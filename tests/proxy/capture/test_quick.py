@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from faults.base import Connection
+from proxy import plain
 from proxy.capture import passing
 from proxy.capture.quick import Quick
 from proxy.capture.rows import COLUMNS, Level, Row, Rows
@@ -21,6 +22,7 @@ from proxy.wire.codec import known_versions, request_codec, response_codec
 from proxy.wire.header import encode_request_header, encode_response_header
 from proxy.wire.names import ApiKey
 from tests.proxy.capture.batches import batch
+from tests.proxy.conversation import Conversation, framed
 from tests.proxy.wire.frames import random_body
 from tests.proxy.wire.frames import recorded as frames_of_real_clients
 
@@ -172,6 +174,70 @@ def test_produces_of_one_batch_one_after_the_other(version: int) -> None:
     both.see(entries)
     assert both.taken == len(entries)
     both.agree()
+
+
+@pytest.mark.parametrize("version", known_versions(ApiKey.Fetch))
+def test_fetches_of_one_partition_one_after_the_other(version: int) -> None:
+    """What is alike is read in full once; what differs from one to the next is nobody else's."""
+    rng = Random(version)
+    orders = {"topic": "orders", "topic_id": UUID(int=7)}
+    other = {"topic": "o" * 130, "topic_id": UUID(int=11)}
+    entries = []
+    talk = Conversation(level=Level.PARTITION)
+    talk.table.record_at(Level.PARTITION, 150)
+    for number in range(300):
+        topic, index = rng.choice((orders, orders, other)), number % 2
+        some = batch(
+            bytes(rng.choice((1, 70, 300))),
+            base_offset=rng.choice((number, 1 << 40)),
+            base_sequence=number,
+            producer_id=rng.choice((-1, 5)),
+            producer_epoch=rng.choice((-1, 3)),
+            record_count=rng.choice((1, 500)),
+            attributes=rng.choice((0, 2)),
+        )
+        records = rng.choice((some, some, some, some * 3, b"", None, some + some[:50], some[:40], bytes(200_000)))
+        part = {"partition_index": index, "records": records, "error_code": rng.choice((0, 0, 0, 6))}
+        if not number % 19:
+            part["aborted_transactions"] = [{"producer_id": 5, "first_offset": 1}]
+        wanted = [{"partition": index, "current_leader_epoch": rng.choice((-1, 3)), "fetch_offset": number}]
+        asked = rng.choice(([], [{**topic, "partitions": wanted}], [{**other, "partitions": wanted}]))
+        told = {"responses": [{**topic, "partitions": [part]}], "throttle_time_ms": rng.choice((0, 0, 9))}
+        if not number % 23:
+            told["responses"] = []
+        if not number % 17:
+            told["error_code"] = 70
+        request, response = frames(ApiKey.Fetch, version, number, {"topics": asked}, told)
+        entries.append(exchange(number, ApiKey.Fetch, version, request, response))
+        if version >= 4:
+            talk.client(framed(request))
+            whole, cut = framed(response), rng.choice((5, 60, 90, 120, 170, 1000))
+            talk.broker(whole[:cut])
+            talk.broker(whole[cut:])
+    assert len(talk.exchanges) == (len(entries) if version >= 4 else 0)
+    for whole_or_passing in (entries, talk.exchanges):
+        both = Both()
+        both.see(whole_or_passing)
+        both.agree()
+
+
+def test_a_fetch_like_another_is_not_read_by_python() -> None:
+    read = []
+
+    class Watched(Quick):
+        def _skimmed(self, exchange: Exchange) -> tuple[int, int] | None:
+            read.append(exchange.seq)
+            return super()._skimmed(exchange)
+
+    quick = Watched(Level.PARTITION, Rows(*IDENTITY, Level.PARTITION, name_of).topics)
+    topic = {"topic": "orders", "topic_id": UUID(int=7)}
+    for number in range(6):
+        part = {"partition_index": 0, "records": batch(b"x" * (70 + number), base_offset=number)}
+        asked = {"session_epoch": number, "topics": [{**topic, "partitions": [{"partition": 0}]}] if number else []}
+        told = {"responses": [{**topic, "partitions": [part]}], "error_code": 70 if number == 4 else 0}
+        assert quick.take(exchange(number, ApiKey.Fetch, 17, *frames(ApiKey.Fetch, 17, number, asked, told)))
+    assert read == ([0, 1, 4] if plain.IS_NATIVE else [*range(6)]), "compiled, the first of each kind"
+    assert [row[32][0]["base_offset"] for row in quick.swap().rows(*IDENTITY)] == list(range(6))
 
 
 @pytest.mark.parametrize(("batches", "is_taken"), [(1, True), (2, False)])
