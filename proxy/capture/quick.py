@@ -142,7 +142,7 @@ class Taking:
         total = exchange.request_bytes - 4
         if isinstance(request, Passing):
             request = request.head
-        elif type(request) is not bytes or not request.endswith(_END_OF_PRODUCE):
+        elif request is None or not (request := _whole(request)).endswith(_END_OF_PRODUCE):
             return None
         if type(response) is not bytes or exchange.outcome != "answered":
             return None
@@ -374,7 +374,9 @@ class Quick(Taking):
         lanes = self._lanes[exchange.api_version]
         if isinstance(request, Passing):
             request = request.head
-        if type(request) is not bytes or type(response) is not bytes or len(lanes) >= _MOST_KNOWN:
+        elif request is not None:
+            request = _whole(request)
+        if request is None or type(response) is not bytes or len(lanes) >= _MOST_KNOWN:
             return
         if tuple(part[:8]) not in self._templates:
             return  # its topic has no name yet
@@ -433,10 +435,10 @@ def _values(exchange: Exchange, *facts: Any) -> tuple[Any, ...]:
 def _read(frame: Any, api_key: int, version: int, skim: Callable[[int, int, bytes], Skimmed | None]) -> Skimmed | None:
     if isinstance(frame, Passing):
         return frame.skimmed
-    if type(frame) is bytes:
-        return skim(api_key, version, frame)
-    if isinstance(frame, list):
-        if sum(map(len, frame)) > _JOINED_BYTES:
-            return None
-        return skim(api_key, version, b"".join(frame))
-    return skim(api_key, version, bytes(frame))
+    if isinstance(frame, list) and sum(map(len, frame)) > _JOINED_BYTES:
+        return None
+    return skim(api_key, version, _whole(frame))
+
+
+def _whole(frame: bytes | memoryview | list[bytes | memoryview]) -> bytes:
+    return b"".join(frame) if isinstance(frame, list) else bytes(frame)

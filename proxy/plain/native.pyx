@@ -728,8 +728,8 @@ cdef class Taking:
         if type(exchange.response) is not bytes or exchange.outcome != ANSWERED:
             return False
         response = exchange.response
-        if type(exchange.request) is bytes:
-            request = exchange.request
+        request = whole(exchange.request)
+        if request is not None:
             p = <Bytes>PyBytes_AS_STRING(request)
             length = PyBytes_GET_SIZE(request)
             if length < 4 or p[length - 1] or p[length - 2] or p[length - 3]:
@@ -840,48 +840,45 @@ cdef class Taking:
 
         None where it is laid out otherwise, or asks for one partition and is told of another.
         """
-        cdef bytes request, start, named
+        cdef bytes request, start, named = b""
         cdef Bytes p, first = NULL
         cdef Records records = None
         cdef Sole sole
         cdef Span topic
-        cdef int version = exchange.api_version, asked, index, epoch = 0, throttle, error, code
-        cdef Py_ssize_t topic_bytes
-        cdef long long total, left, size, count = 0
+        cdef int version = exchange.api_version, asked, answered, index = 0, epoch = 0, throttle, error, code = 0
+        cdef long long total, length = -1, left, size, count = 0
         cdef long long common[7]
         if type(exchange.request) is not bytes or exchange.outcome != ANSWERED:
             return None
         request = exchange.request
-        if type(exchange.response) is bytes:
-            start = exchange.response
-            total = PyBytes_GET_SIZE(start)
-        elif type(exchange.response) is Records:
+        if type(exchange.response) is Records:
             records = exchange.response
             if not records._ended or records._walk is None:
                 return None
             start, total = records._start, records._total
         else:
-            return None
+            start = whole(exchange.response)
+            if start is None:
+                return None
+            total = PyBytes_GET_SIZE(start)
         p = <Bytes>PyBytes_AS_STRING(start)
         asked = fetch_asked(version, request, &topic, &index, &epoch)
-        if asked < 0:
+        answered = fetch_answered(version, p, PyBytes_GET_SIZE(start), total, &sole, &throttle, &error, &code)
+        if asked < 0 or answered < 0:
             return None
-        if not answer_begun(version, p, PyBytes_GET_SIZE(start), total, &sole, &throttle, &error, &code):
-            return None
-        topic_bytes = max(sole.topic.size, 0)
-        named = (<const char*>p)[sole.topic.at : sole.topic.at + topic_bytes]
-        if asked and (
-            index != sole.index
-            or topic.size != sole.topic.size
-            or memcmp(PyBytes_AS_STRING(request) + topic.at, PyBytes_AS_STRING(named), topic_bytes)
-        ):
-            return None
+        if asked:
+            named = request[topic.at : topic.at + max(topic.size, 0)]
+        if answered:
+            told = start[sole.topic.at : sole.topic.at + max(sole.topic.size, 0)]
+            if asked and (index != sole.index or named != told):
+                return None
+            index, named, length = sole.index, told, sole.length
         if records is not None:
             count = records._walk._count
             if records._walk._begun:
                 first = records._walk._first
-        else:
-            left = sole.length
+        elif answered:
+            left = length
             p += sole.records_at
             while left >= BATCH:
                 size = batch_bytes(p)
@@ -895,17 +892,26 @@ cdef class Taking:
             if left > 0:
                 return None
         part[1] = part[2] = part[3] = part[4] = NO_OFFSET
-        common[0] = version | asked << 8 | (sole.length >= 0) << 9 | (first != NULL) << 10
-        common[1], common[2], common[3], common[4] = throttle, error << 16 | code & 0xFFFF, sole.index, epoch
+        common[0] = version | asked << 8 | answered << 9 | (length >= 0) << 10 | (first != NULL) << 11
+        common[1], common[2], common[3], common[4] = throttle, error << 16 | code & 0xFFFF, index, epoch
         common[5] = common[6] = 0
-        if sole.length >= 0:
-            part[2], part[3] = count, sole.length
+        if length >= 0:
+            part[2], part[3] = count, length
         if first != NULL:
             common[5], common[6] = int64_at(first + 43), int16_at(first + 51) << 3 | int16_at(first + 21) & 7
             part[1], part[4] = int32_at(first + 53), int64_at(first)
             if part[4] == NO_OFFSET or not -MOST_RECORDS <= count <= MOST_RECORDS:
                 return None
         return PyBytes_FromStringAndSize(<const char*>common, sizeof(common)) + named
+
+
+cdef bytes whole(frame):
+    """A frame that is kept as it was, in one piece; None for others."""
+    if type(frame) is bytes:
+        return frame
+    if type(frame) is list:
+        return b"".join(frame)
+    return bytes(frame) if type(frame) is memoryview else None
 
 
 cdef inline long long batch_bytes(Bytes p) noexcept nogil:
@@ -1075,21 +1081,32 @@ cdef bint answer_begun(
     int version, Bytes start, Py_ssize_t end, long long total, Sole* sole, int* throttle, int* error, int* code
 ) noexcept nogil:
     """Whether a Fetch answer is for one partition, without aborted transactions and without any tagged field."""
+    return fetch_answered(version, start, end, total, sole, throttle, error, code) == 1
+
+
+cdef int fetch_answered(
+    int version, Bytes start, Py_ssize_t end, long long total, Sole* sole, int* throttle, int* error, int* code
+) noexcept nogil:
+    """How many partitions a Fetch answer is for: none, or 1 as `answer_begun` means it; -1 for others."""
     cdef Reading r = Reading(start, 4, end, version >= 12, False)
+    cdef Reading ahead
     cdef Bytes p
     if not 0 <= version <= HIGHEST_FETCH:
-        return False
+        return -1
     past_no_tags(&r)
     throttle[0] = int32_at(taken(&r, 4)) if version >= 1 else 0
     error[0] = int16_at(taken(&r, 6)) if version >= 7 else 0
+    ahead = r
+    if length_at(&ahead, 4) <= 0 and not ahead.failed:
+        return 0
     sole.topic = sole_topic_at(&r, version >= 13)
     p = taken(&r, 14 + 8 * (version >= 4) + 8 * (version >= 5))
     sole.index, code[0] = int32_at(p), int16_at(p + 4)
     if version >= 4 and length_at(&r, 4) > 0:
-        return False
+        return -1
     if version >= 11:
         taken(&r, 4)
-    return ends_with(&r, sole, total)
+    return 1 if ends_with(&r, sole, total) else -1
 
 
 def response_begun(int version, bytes start not None, long long total):
