@@ -138,11 +138,13 @@ class Taking:
 
     def _lane(self, exchange: Exchange) -> tuple[int, int] | None:
         """A Produce of one batch to one partition, like one that was seen before."""
-        request, response = exchange.request, exchange.response
+        response = exchange.response
         total = exchange.request_bytes - 4
-        if isinstance(request, Passing):
-            request = request.head
-        elif request is None or not (request := _whole(request)).endswith(_END_OF_PRODUCE):
+        if exchange.request is None:
+            return None
+        if isinstance(exchange.request, Passing):
+            request = exchange.request.head
+        elif not (request := _whole(exchange.request)).endswith(_END_OF_PRODUCE):
             return None
         if type(response) is not bytes or exchange.outcome != "answered":
             return None
@@ -370,14 +372,10 @@ class Quick(Taking):
 
     def _open_lane(self, exchange: Exchange, part: Told, template: int, what: int) -> None:
         """Let exchanges that begin like this one be read by `_lane` from now on."""
-        request, response = exchange.request, exchange.response
-        lanes = self._lanes[exchange.api_version]
-        if isinstance(request, Passing):
-            request = request.head
-        elif request is not None:
-            request = _whole(request)
-        if request is None or type(response) is not bytes or len(lanes) >= _MOST_KNOWN:
+        response, lanes = exchange.response, self._lanes[exchange.api_version]
+        if exchange.request is None or type(response) is not bytes or len(lanes) >= _MOST_KNOWN:
             return
+        request = exchange.request.head if isinstance(exchange.request, Passing) else _whole(exchange.request)
         if tuple(part[:8]) not in self._templates:
             return  # its topic has no name yet
         end = only_records_at(request, exchange.api_version)
