@@ -127,7 +127,12 @@ def measure(
         ):
             say(f"real Kafka, round {number + 1}/{rounds}: {workload} through {len(targets)} targets")
             turn = number % len(targets)
-            values = {running: run(running.address, count) for running in (*targets[turn:], *targets[:turn])}
+            values = {}
+            for running in (*targets[turn:], *targets[:turn]):
+                try:
+                    values[running] = run(running.address, count)
+                except UnavailableError as error:
+                    raise UnavailableError(f"{workload} through {running.target.name}: {error}") from error
             after = used_cpu_s(targets)
             for running, since, until in zip(targets, before, after, strict=True):
                 moved = 0 if workload.startswith("end") else count * RECORD_BYTES
