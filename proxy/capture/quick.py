@@ -29,6 +29,7 @@ from proxy.capture.skim import (
     told,
 )
 from proxy.inflight import ConnectionEvent, Exchange
+from proxy.pieces import joined
 from proxy.plain.pure import Outcome
 from proxy.wire.names import ApiKey
 
@@ -80,7 +81,7 @@ class Taking:
     _short: dict[bytes, What]
     _lanes: dict[int, dict[bytes, Lane]]
     _lane_ends: dict[int, list[int]]
-    _fetches: dict[bytes, tuple[int, int, int]]  # of the compiled form: what, template, error code
+    _fetches: dict[bytes, tuple[int, int, int]]  # of the compiled form: what, template (-1: no part), error code
     _count_error: Callable[[int, int], None]
     _compressions: tuple[str, ...]
 
@@ -142,9 +143,8 @@ class Taking:
         total = exchange.request_bytes - 4
         if exchange.request is None:
             return None
-        if isinstance(exchange.request, Passing):
-            request = exchange.request.head
-        elif not (request := _whole(exchange.request)).endswith(_END_OF_PRODUCE):
+        request = bytes(joined(exchange.request))
+        if not isinstance(exchange.request, Passing) and not request.endswith(_END_OF_PRODUCE):
             return None
         if type(response) is not bytes or exchange.outcome != "answered":
             return None
@@ -201,7 +201,7 @@ class Taking:
         """What an exchange of the same bytes was found to say; of APIs that are not read in passing."""
         raise NotImplementedError
 
-    def _skimmed(self, exchange: Exchange) -> tuple[int, int] | None:
+    def _skimmed(self, exchange: Exchange, fetch_key: bytes | None = None) -> tuple[int, int] | None:
         raise NotImplementedError
 
 
@@ -316,8 +316,11 @@ class Quick(Taking):
 
     # ---- Produce and Fetch ----------------------------------------------------------------------
 
-    def _skimmed(self, exchange: Exchange) -> tuple[int, int] | None:
-        """Any Produce or Fetch whose bodies are laid out as expected."""
+    def _skimmed(self, exchange: Exchange, fetch_key: bytes | None = None) -> tuple[int, int] | None:
+        """Any Produce or Fetch whose bodies are laid out as expected.
+
+        ``fetch_key`` is what it has in common with those that the compiled form needs no more of than that.
+        """
         api_key, version = exchange.api_key, exchange.api_version
         asked = _read(exchange.request, api_key, version, skim_request)
         if asked is None:
@@ -347,6 +350,11 @@ class Quick(Taking):
             self._parts += pack_part(template, *numbers)
         if api_key == _PRODUCE and len(parts) == 1 and version in _FLEXIBLE_PRODUCE:
             self._open_lane(exchange, parts[0], template, what)
+        # Of a topic that has no name yet, Metadata may tell it.
+        if fetch_key is not None and all(tuple(part[:8]) in self._templates for part in parts):
+            if len(self._fetches) >= _MOST_KNOWN:
+                self._fetches.clear()
+            self._fetches[fetch_key] = what, template, error or 0
         return what, len(parts)
 
     def _template(self, part: Told) -> int:
@@ -375,7 +383,7 @@ class Quick(Taking):
         response, lanes = exchange.response, self._lanes[exchange.api_version]
         if exchange.request is None or type(response) is not bytes or len(lanes) >= _MOST_KNOWN:
             return
-        request = exchange.request.head if isinstance(exchange.request, Passing) else _whole(exchange.request)
+        request = bytes(joined(exchange.request))
         if tuple(part[:8]) not in self._templates:
             return  # its topic has no name yet
         end = only_records_at(request, exchange.api_version)
@@ -435,8 +443,4 @@ def _read(frame: Any, api_key: int, version: int, skim: Callable[[int, int, byte
         return frame.skimmed
     if isinstance(frame, list) and sum(map(len, frame)) > _JOINED_BYTES:
         return None
-    return skim(api_key, version, _whole(frame))
-
-
-def _whole(frame: bytes | memoryview | list[bytes | memoryview]) -> bytes:
-    return b"".join(frame) if isinstance(frame, list) else bytes(frame)
+    return skim(api_key, version, bytes(joined(frame)))

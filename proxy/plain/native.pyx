@@ -47,7 +47,6 @@ cdef enum:
     KEPT_HEAD = 1024  # `passing._HEAD_BYTES`
     HEADER_ENOUGH = 64 << 10
     FETCH = 1
-    MOST_FETCHES = 4096
     MOST_RECORDS = 0x7FFFFFFF
     BY_ID = 13  # the first version of Produce that names its topics by id alone
 
@@ -248,10 +247,7 @@ cdef class Plain:
                 if total <= available and total < SMALL:
                     exchange.request = PyBytes_FromStringAndSize(<const char*>p + 4, size)
                 else:
-                    if total > self._table.shed_bytes:
-                        exchange.request = passing(exchange, data, position + 4, min(position + total, end), size, True)
-                    else:
-                        exchange.request = part(data, position + 4, min(position + total, end), end)
+                    exchange.request = self._large(exchange, data, position + 4, min(position + total, end), size, True)
             elif flags & ASSEMBLE_RESPONSE:
                 # Its header will say how the answer is encoded; the body is not needed.
                 exchange.request = data[position + 4 : position + min(total, 4 + HEADER_ENOUGH)]
@@ -337,10 +333,7 @@ cdef class Plain:
                 if total <= available and total < SMALL:
                     exchange.response = PyBytes_FromStringAndSize(<const char*>p + 4, size)
                 else:
-                    if total > self._table.shed_bytes:
-                        exchange.response = passing(exchange, data, position + 4, min(position + total, end), size, False)
-                    else:
-                        exchange.response = part(data, position + 4, min(position + total, end), end)
+                    exchange.response = self._large(exchange, data, position + 4, min(position + total, end), size, False)
             position += total
             if position > end:
                 self._response_left = position - end
@@ -348,6 +341,19 @@ cdef class Plain:
                 return end
             done.append(exchange)
         return position
+
+    cdef object _large(self, Exchange exchange, bytes data, Py_ssize_t start, Py_ssize_t stop, int size, bint asks):
+        """What is kept of a request or an answer of ``size`` bytes of which so much is here, or takes its place."""
+        cdef Records it
+        if size + 4 <= self._table.shed_bytes:
+            return part(data, start, stop, PyBytes_GET_SIZE(data))
+        if exchange.api_key == (0 if asks else FETCH):
+            it = Records.__new__(Records)
+            if it.begin(exchange.api_version, data, start, stop, size, asks):
+                return it
+        begun = part(data, start, stop, PyBytes_GET_SIZE(data))
+        name = "for_request" if asks else "for_response"
+        return loaded("proxy.capture.passing", name)(exchange.api_key, exchange.api_version, begun, size)
 
 
 cdef class Ends:
@@ -458,18 +464,6 @@ cdef object loaded(str module, str name):
     if found is None:
         found = LOADED[name] = getattr(_import_module(module), name)
     return found
-
-
-cdef object passing(Exchange exchange, bytes data, Py_ssize_t start, Py_ssize_t stop, int total, bint asks):
-    """What takes the place of a request or an answer of which so much is here."""
-    cdef Records it
-    if exchange.api_key == (0 if asks else FETCH):
-        it = Records.__new__(Records)
-        if it.begin(exchange.api_version, data, start, stop, total, asks):
-            return it
-    begun = part(data, start, stop, PyBytes_GET_SIZE(data))
-    name = "for_request" if asks else "for_response"
-    return loaded("proxy.capture.passing", name)(exchange.api_key, exchange.api_version, begun, total)
 
 
 # ---- what is counted and recorded of an exchange ---------------------------------------------------
@@ -810,7 +804,7 @@ cdef class Taking:
         cdef long long part[5]
         cdef bytes key = self._fetch_key(exchange, part)
         cdef object known = None if key is None else self._fetches.get(key)
-        cdef long long template = -1, error
+        cdef long long template, error
         if known is not None:
             numbers[1], template, error = known
             numbers[10] = 0
@@ -821,18 +815,10 @@ cdef class Taking:
             if error:
                 self._count_error(FETCH, error)
             return True
-        known = self._skimmed(exchange)
+        known = self._skimmed(exchange, key)
         if known is None:
             return False
         numbers[1], numbers[10] = known
-        if key is not None:
-            if numbers[10]:
-                memcpy(&template, PyByteArray_AS_STRING(self._parts) + PyByteArray_GET_SIZE(self._parts) - 40, 8)
-                if self._tables.templates[template][0] is None:
-                    return True  # Metadata may tell the topic's name yet
-            if len(self._fetches) >= MOST_FETCHES:
-                self._fetches.clear()
-            self._fetches[key] = numbers[1], template, self._tables.whats[numbers[1]].values[4] or 0
         return True
 
     cdef bytes _fetch_key(self, Exchange exchange, long long* part):
@@ -843,14 +829,18 @@ cdef class Taking:
         cdef bytes request, start, named = b""
         cdef Bytes p, first = NULL
         cdef Records records = None
+        cdef Walk walk
         cdef Sole sole
         cdef Span topic
         cdef int version = exchange.api_version, asked, answered, index = 0, epoch = 0, throttle, error, code = 0
-        cdef long long total, length = -1, left, size, count = 0
+        cdef long long total, length = -1
         cdef long long common[7]
         if type(exchange.request) is not bytes or exchange.outcome != ANSWERED:
             return None
         request = exchange.request
+        asked = fetch_asked(version, request, &topic, &index, &epoch)
+        if asked < 0:
+            return None
         if type(exchange.response) is Records:
             records = exchange.response
             if not records._ended or records._walk is None:
@@ -862,9 +852,8 @@ cdef class Taking:
                 return None
             total = PyBytes_GET_SIZE(start)
         p = <Bytes>PyBytes_AS_STRING(start)
-        asked = fetch_asked(version, request, &topic, &index, &epoch)
         answered = fetch_answered(version, p, PyBytes_GET_SIZE(start), total, &sole, &throttle, &error, &code)
-        if asked < 0 or answered < 0:
+        if answered < 0:
             return None
         if asked:
             named = request[topic.at : topic.at + max(topic.size, 0)]
@@ -874,33 +863,23 @@ cdef class Taking:
                 return None
             index, named, length = sole.index, told, sole.length
         if records is not None:
-            count = records._walk._count
-            if records._walk._begun:
-                first = records._walk._first
-        elif answered:
-            left = length
-            p += sole.records_at
-            while left >= BATCH:
-                size = batch_bytes(p)
-                if not BATCH <= size <= left:
-                    return None
-                if first == NULL:
-                    first = p
-                count += int32_at(p + 57)
-                left -= size
-                p += size
-            if left > 0:
+            walk = records._walk
+        else:
+            walk = Walk(max(length, 0))
+            if length > 0 and walk.go(p, sole.records_at, total) < 0:
                 return None
+        if walk._begun:
+            first = walk._first
         part[1] = part[2] = part[3] = part[4] = NO_OFFSET
         common[0] = version | asked << 8 | answered << 9 | (length >= 0) << 10 | (first != NULL) << 11
         common[1], common[2], common[3], common[4] = throttle, error << 16 | code & 0xFFFF, index, epoch
         common[5] = common[6] = 0
         if length >= 0:
-            part[2], part[3] = count, length
+            part[2], part[3] = walk._count, length
         if first != NULL:
             common[5], common[6] = int64_at(first + 43), int16_at(first + 51) << 3 | int16_at(first + 21) & 7
             part[1], part[4] = int32_at(first + 53), int64_at(first)
-            if part[4] == NO_OFFSET or not -MOST_RECORDS <= count <= MOST_RECORDS:
+            if part[4] == NO_OFFSET or not -MOST_RECORDS <= walk._count <= MOST_RECORDS:
                 return None
         return PyBytes_FromStringAndSize(<const char*>common, sizeof(common)) + named
 
@@ -1213,7 +1192,7 @@ cdef class Records(Passing):
 
     cdef bint _asks, _ended
     cdef int _version, _have
-    cdef long long _total, _length
+    cdef long long _total
     cdef bytes _start  # up to the header of the first batch
     cdef Walk _walk
     cdef object _skimmed
@@ -1233,7 +1212,7 @@ cdef class Records(Passing):
             else answer_begun(version, p, here, total, &sole, &throttle, &error, &code)
         ):
             return False
-        self._asks, self._version, self._total, self._length = asks, version, total, sole.length
+        self._asks, self._version, self._total = asks, version, total
         self._start = data[start : start + min(here, sole.records_at + BATCH)]
         if asks:
             self.head = data[start : start + min(here, KEPT_HEAD + max(int16_at(p + 8), 0))]
@@ -1256,7 +1235,7 @@ cdef class Records(Passing):
         cdef Begun begun
         if self._skimmed is None and self._ended and self._walk is not None:
             begun = (request_begun if self._asks else response_begun)(self._version, self._start, self._total)
-            self._skimmed = begun.with_records(None if self._length < 0 else self._walk.told())
+            self._skimmed = begun.with_records(None if begun.length < 0 else self._walk.told())
         return self._skimmed
 
     def feed(self, const unsigned char[::1] part not None):

@@ -198,7 +198,8 @@ def test_fetches_of_one_partition_one_after_the_other(version: int) -> None:
             record_count=rng.choice((1, 500)),
             attributes=rng.choice((0, 2)),
         )
-        records = rng.choice((some, some, some, some * 3, b"", None, some + some[:50], some[:40], bytes(200_000)))
+        torn = (some + some[:50], some + some[:-1], some[:40], some[:-1])
+        records = rng.choice((some, some, some, some * 3, b"", None, *torn, bytes(200_000)))
         part = {"partition_index": index, "records": records, "error_code": rng.choice((0, 0, 0, 6))}
         if not number % 19:
             part["aborted_transactions"] = [{"producer_id": 5, "first_offset": 1}]
@@ -229,9 +230,9 @@ def test_a_fetch_like_another_is_not_read_by_python() -> None:
     read = []
 
     class Watched(Quick):
-        def _skimmed(self, exchange: Exchange) -> tuple[int, int] | None:
+        def _skimmed(self, exchange: Exchange, fetch_key: bytes | None = None) -> tuple[int, int] | None:
             read.append(exchange.seq)
-            return super()._skimmed(exchange)
+            return super()._skimmed(exchange, fetch_key)
 
     quick = Watched(Level.PARTITION, Rows(*IDENTITY, Level.PARTITION, name_of).topics)
     topic = {"topic": "orders", "topic_id": UUID(int=7)}
