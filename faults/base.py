@@ -37,6 +37,7 @@ class Connection:
     client_software_name: str | None = None
     client_software_version: str | None = None
     uses_sasl: bool = False
+    known: object = field(default=None, repr=False, compare=False)  # to the capture, which told of it before
 
 
 class NotApplicableError(Exception):

@@ -16,32 +16,26 @@ _HEAD = Struct(">hhih")
 class Handshake:
     """Where one connection stands in its SASL exchange."""
 
-    __slots__ = ("mechanism", "raw", "raw_answers")
+    __slots__ = ("mechanism",)
 
     def __init__(self) -> None:
         self.mechanism = ""
-        self.raw = False  # bare tokens come from the client
-        self.raw_answers = False  # and from the broker, whose last one may come after the client's first request
 
     def requested(self, mechanism: str) -> None:
         """The client chose this mechanism."""
         self.mechanism = mechanism
 
-    def accepted(self, api_version: int, error_code: int) -> None:
-        """The broker answered the handshake; after a version 0 bare tokens follow."""
-        self.raw = self.raw_answers = api_version == 0 and error_code == 0
-
-    def is_token(self, frame: bytes | memoryview) -> bool:
-        """Whether this client frame is still a bare token; the first real request ends the exchange."""
-        if len(frame) >= _HEAD.size:
-            api_key, api_version, _, client_id_bytes = _HEAD.unpack_from(frame)
-            if is_known(api_key, api_version) and -1 <= client_id_bytes <= len(frame) - _HEAD.size:
-                self.raw = False
-        return self.raw
-
     def principal(self, token: bytes) -> str | None:
         """The name in a client's token, None where the token names nobody (a later round, GSSAPI)."""
         return principal(self.mechanism, token)
+
+
+def is_token(frame: bytes | memoryview) -> bool:
+    """Whether this client frame is still a bare token; the first real request ends the exchange."""
+    if len(frame) < _HEAD.size:
+        return True
+    api_key, api_version, _, client_id_bytes = _HEAD.unpack_from(frame)
+    return not (is_known(api_key, api_version) and -1 <= client_id_bytes <= len(frame) - _HEAD.size)
 
 
 def principal(mechanism: str, token: bytes) -> str | None:

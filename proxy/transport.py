@@ -34,6 +34,7 @@ _RESET = struct.pack("ii", 1, 0)
 _CROWDED_BYTES = 64 << 10
 _DIRECTIONS: tuple[Direction, ...] = ("request", "response")
 _NEITHER: frozenset[Direction] = frozenset()
+_UNSHAPED: dict[Direction, Shaper] = {}  # of all connections: replaced, never changed
 
 
 class Hub(Protocol):
@@ -74,7 +75,7 @@ class Link(Ends, asyncio.Protocol):
         self._early: list[bytes] = []
         self._over = False
         self.silence: Silence | None = None
-        self._shapers: dict[Direction, Shaper] = {}
+        self._shapers = _UNSHAPED
         self._pacing: dict[Direction, asyncio.TimerHandle] = {}
         self._crowded = _NEITHER
         self._half_closes = True
@@ -289,13 +290,13 @@ class Link(Ends, asyncio.Protocol):
     def _reshape(self, direction: Direction, shapes: tuple[Shape, ...]) -> None:
         shaper = self._shapers.get(direction)
         if shaper is not None and shaper.shapes != shapes:
-            del self._shapers[direction]
+            self._shapers = {other: kept for other, kept in self._shapers.items() if other != direction}
             self._set_crowded(direction, False)
             for piece in shaper.drain():
                 self._write(direction, piece)
             shaper = None
         if shaper is None and shapes:
-            self._shapers[direction] = Shaper(shapes, self.hub.uniform)
+            self._shapers = {**self._shapers, direction: Shaper(shapes, self.hub.uniform)}
 
     def _shape(self, direction: Direction, data: bytes | memoryview) -> None:
         shaper = self._shapers.get(direction)
@@ -309,7 +310,7 @@ class Link(Ends, asyncio.Protocol):
         for piece in pieces:
             self._write(direction, piece)
         if shaper.is_over:
-            self._shapers.clear()
+            self._shapers = _UNSHAPED
             self.session.gone(self.now_us(), "closed at the limit of a shape")
             return
         self._set_crowded(direction, shaper.waiting_bytes > _CROWDED_BYTES)

@@ -7,13 +7,14 @@ fault, is left to the recorder's thread, which reads it in full (``rows``) and t
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from proxy import plain
-from proxy.capture.block import ALL_TOLD, NONE, Block, Tables, Template, What, pack_numbers, pack_part
+from proxy.capture.block import ALL_TOLD, NONE, Block, Tables, Template, What, Who, pack_numbers, pack_part
 from proxy.capture.passing import Passing
 from proxy.capture.redaction import NOTHING, Redaction
 from proxy.capture.rows import API_NAMES, PARTITION_FIELDS, PARTITIONS, WHAT_PLACES, Level, Row, TopicIds
@@ -49,6 +50,7 @@ _NAMELESS: Final[dict[str, Any]] = dict.fromkeys(PARTITION_FIELDS)
 _FLEXIBLE_PRODUCE: Final = range(9, 14)
 _END_OF_PRODUCE: Final = b"\0\0\0"
 _OFFSETS: Final = Struct(">q")
+_GENERATIONS: Final = itertools.count(1)
 
 
 class Lane:
@@ -68,6 +70,18 @@ def short_key(api: int, request: bytes, response: bytes) -> bytes:
     return api.to_bytes(3) + len(asked).to_bytes(2) + asked + response[4:]
 
 
+class Known:
+    """Whom a connection was last told of as: the place of a Who in the tables of a generation."""
+
+    __slots__ = ("client_id", "generation", "place", "principal")
+
+    def __init__(self, generation: int, client_id: str | None, principal: str | None, place: int) -> None:
+        self.generation = generation
+        self.client_id = client_id
+        self.principal = principal
+        self.place = place
+
+
 class Taking:
     """How `Quick` takes what it knows; the compiled form of this is in `proxy.plain`."""
 
@@ -76,7 +90,7 @@ class Taking:
     _block: Block
     _numbers: bytearray  # of the block
     _parts: bytearray
-    _latest: dict[int, tuple[str | None, str | None, int]]
+    _generation: int  # of the tables: no two have the same
     _plain: dict[str, dict[int, int]]
     _short: dict[bytes, What]
     _lanes: dict[int, dict[bytes, Lane]]
@@ -114,16 +128,17 @@ class Taking:
                 self._count_error(api_key, known.values[4])
             self._block.told += known.told
         connection = exchange.connection
-        latest = self._latest.get(connection.connection_id)
+        who = connection.known
         if (
-            latest is None
-            or latest[0] is not exchange.client_id
-            or latest[1] is not connection.principal
+            type(who) is not Known
+            or who.generation != self._generation
+            or who.client_id is not exchange.client_id
+            or who.principal is not connection.principal
             or api_key == _API_VERSIONS
         ):
-            latest = self._who(exchange)
+            who = self._who(exchange)
         self._numbers += pack_numbers(
-            latest[2],
+            who.place,
             what,
             exchange.seq,
             exchange.correlation_id,
@@ -194,7 +209,7 @@ class Taking:
     def _put(self, known: What) -> int:
         raise NotImplementedError
 
-    def _who(self, exchange: Exchange) -> tuple[str | None, str | None, int]:
+    def _who(self, exchange: Exchange) -> Known:
         raise NotImplementedError
 
     def known(self, exchange: Exchange) -> What | None:
@@ -206,7 +221,7 @@ class Taking:
 
 
 if not TYPE_CHECKING and plain.IS_NATIVE:
-    Lane, Taking = plain.native.Lane, plain.native.Taking
+    Known, Lane, Taking = plain.native.Known, plain.native.Lane, plain.native.Taking
     short_key = plain.native.short_key
 
 
@@ -233,8 +248,8 @@ class Quick(Taking):
     def _start_tables(self) -> None:
         self._tables = Tables()
         self._start_block()
-        self._whos: dict[tuple[int, str | None, str | None], int] = {}
-        self._latest = {}  # of each connection: client id, principal, who
+        self._generation = next(_GENERATIONS)
+        self._whos: dict[Who, int] = {}
         self._plain = {outcome: {} for outcome in get_args(Outcome)}  # → API and version → what
         self._short = {}
         self._long: dict[tuple[int, bytes], tuple[bytes, What]] = {}
@@ -281,27 +296,24 @@ class Quick(Taking):
         self._tables.whats.append(known)
         return known.index
 
-    def _who(self, exchange: Exchange) -> tuple[str | None, str | None, int]:
+    def _who(self, exchange: Exchange) -> Known:
         connection = exchange.connection
-        key = connection.connection_id, exchange.client_id, connection.principal
-        place = self._whos.get(key)
-        if place is None or exchange.api_key == _API_VERSIONS:
-            place = self._whos[key] = len(self._tables.whos)
-            hide = self._redaction.field
-            self._tables.whos.append(
-                (
-                    connection.connection_id,
-                    hide("client_addr", connection.client_addr),
-                    connection.listener,
-                    connection.node_id,
-                    hide("client_id", exchange.client_id or connection.client_id),
-                    hide("client_software_name", connection.client_software_name),
-                    hide("client_software_version", connection.client_software_version),
-                    hide("principal", connection.principal),
-                )
-            )
-        latest = self._latest[connection.connection_id] = exchange.client_id, connection.principal, place
-        return latest
+        hide = self._redaction.field
+        who = (
+            connection.connection_id,
+            hide("client_addr", connection.client_addr),
+            connection.listener,
+            connection.node_id,
+            hide("client_id", exchange.client_id or connection.client_id),
+            hide("client_software_name", connection.client_software_name),
+            hide("client_software_version", connection.client_software_version),
+            hide("principal", connection.principal),
+        )
+        place = self._whos.setdefault(who, len(self._tables.whos))
+        if place == len(self._tables.whos):
+            self._tables.whos.append(who)
+        connection.known = known = Known(self._generation, exchange.client_id, connection.principal, place)
+        return known
 
     def known(self, exchange: Exchange) -> What | None:
         """What an exchange of the same bytes was found to say; of APIs that are not read in passing."""

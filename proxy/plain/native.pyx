@@ -9,10 +9,12 @@ from cpython.bytearray cimport (
     PyByteArray_Resize,
 )
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy
 
 from importlib import import_module as _import_module
+from sys import intern as _intern
 
 from proxy.plain import flags as _flags
 from proxy.wire.endpoints import surely_absent as _surely_absent
@@ -28,6 +30,7 @@ cdef extern from "<time.h>" nogil:
 
 cdef extern from *:
     int __builtin_clzll(unsigned long long)
+    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
 
 ctypedef const unsigned char* Bytes
 
@@ -113,46 +116,77 @@ cdef class Exchange:
 
 
 cdef class Plain:
-    cdef public object connection, _commands, _plan, _table, _sasl, _walk
+    cdef public object connection, _commands, _plan, _table, _walk
     cdef public object _request_open, _response_open
     cdef public long long exchanges, _request_needed, _request_left, _response_needed, _response_left
-    cdef public bint _closed, _client_ended, _holding, _client_deaf
-    cdef object _to_broker, _to_client, _record, _interest, _queue
-    cdef public bytes _client_id_raw
+    cdef public bint _closed, _client_ended, _holding, _client_deaf, _bare, _bare_answers
+    cdef object _interest, _queue
+    # Who executes the commands, where that can be called without asking each connection's own methods for it.
+    cdef Ends _ends
+    cdef Noting _noting
     cdef long long _max_frame_bytes
 
-    def __init__(self, connection, plan, table, commands, sasl, queue, *, max_frame_bytes):
+    def __init__(self, connection, plan, table, commands, queue, *, max_frame_bytes):
         self.connection = connection
         self._commands = commands
         self._plan = plan
         self._table = table
-        self._sasl = sasl
         self._queue = queue
         self._max_frame_bytes = max_frame_bytes
-        self._to_broker = commands.to_broker
-        self._to_client = commands.to_client
-        self._record = commands.record
         self._interest = plan.interest
+        record = commands.record
+        if isinstance(commands, Ends):
+            self._ends = commands
+        if getattr(record, "__func__", None) is Noting.record:
+            self._noting = record.__self__
+
+    cdef int _to_broker(self, data) except -1:
+        if self._ends is not None:
+            self._ends.give_broker(data)
+        else:
+            self._commands.to_broker(data)
+        return 0
+
+    cdef int _to_client(self, data) except -1:
+        if self._ends is not None:
+            self._ends.give_client(data)
+        else:
+            self._commands.to_client(data)
+        return 0
+
+    cdef int _record(self, Exchange exchange) except -1:
+        if self._noting is not None:
+            self._noting.note(exchange)
+        else:
+            self._commands.record(exchange)
+        return 0
 
     def client_bytes(self, bytes data not None, long long now_us):
+        self.from_client(data, now_us)
+
+    def broker_bytes(self, bytes data not None, long long now_us):
+        self.from_broker(data, now_us)
+
+    cdef int from_client(self, bytes data, long long now_us) except -1:
         cdef Py_ssize_t end = PyBytes_GET_SIZE(data), passed
         if self._closed:
-            return
+            return 0
         passed = self._pass_requests(data, end, now_us)
         if passed:
             self._to_broker(part(data, 0, passed, end))
         if passed < end and not self._closed:
             self._other_requests(data[passed:] if passed else data, now_us)  # bytes: parts of it are kept as such
+        return 0
 
-    def broker_bytes(self, bytes data not None, long long now_us):
+    cdef int from_broker(self, bytes data, long long now_us) except -1:
         cdef Py_ssize_t end = PyBytes_GET_SIZE(data), passed
         cdef list done
         cdef Exchange exchange
         if self._closed:
-            return
+            return 0
         if self._response_left > end and self._inside_answer(data, end):
             self._to_client(data)
-            return
+            return 0
         done = []
         passed = self._pass_answers(data, end, now_us, done)
         if passed:
@@ -167,6 +201,7 @@ cdef class Plain:
             exchange = self._queue[0]
             if exchange.answer is not None or self._client_ended:
                 self._flush(now_us)
+        return 0
 
     cdef Py_ssize_t _pass_requests(self, bytes data, Py_ssize_t end, long long now_us) except -1:
         """Take all plain requests, whole or begun, at the beginning of a chunk; how many bytes that was."""
@@ -176,7 +211,7 @@ cdef class Plain:
         cdef long long total, at
         cdef int size, api_key, api_version, id_bytes, flags = 0, api = -1, acks
         cdef Exchange exchange
-        if self._request_needed or self._holding or self._sasl.raw:
+        if self._request_needed or self._holding or self._bare:
             return 0
         if self._request_left:
             position = min(self._request_left, end)
@@ -225,13 +260,10 @@ cdef class Plain:
                         break
                     at += 2
                 acks = int16_at(p + at)
-            if id_bytes > 0 and (
-                self._client_id_raw is None
-                or PyBytes_GET_SIZE(self._client_id_raw) != id_bytes
-                or memcmp(PyBytes_AS_STRING(self._client_id_raw), p + HEAD, id_bytes)
-            ):
-                self._client_id_raw = (<const char*>p)[HEAD : HEAD + id_bytes]
-                self.connection.client_id = self._client_id_raw.decode("utf-8", "replace")
+            client_id = self.connection.client_id
+            if id_bytes > 0 and not is_text(client_id, <const char*>p + HEAD, id_bytes):
+                client_id = _intern(PyUnicode_DecodeUTF8(<const char*>p + HEAD, id_bytes, "replace"))
+                self.connection.client_id = client_id
             self.exchanges += 1
             exchange = Exchange.__new__(Exchange)
             exchange.connection = self.connection
@@ -239,7 +271,7 @@ cdef class Plain:
             exchange.api_key = api_key
             exchange.api_version = api_version
             exchange.correlation_id = int32_at(p + 8)
-            exchange.client_id = self.connection.client_id
+            exchange.client_id = client_id
             exchange.request_at_us = exchange.forwarded_at_us = now_us
             exchange.request_bytes = total
             exchange.flags = flags
@@ -285,7 +317,7 @@ cdef class Plain:
         cdef int size, flags, throttle, error, code
         cdef Sole sole
         cdef Exchange exchange
-        if self._response_needed or self._client_deaf or self._walk is not None or self._sasl.raw_answers:
+        if self._response_needed or self._client_deaf or self._walk is not None or self._bare_answers:
             return 0
         if self._response_left:
             exchange = self._response_open
@@ -359,26 +391,50 @@ cdef class Plain:
 cdef class Ends:
     """`pure.Ends`."""
 
-    cdef public object client, broker, session, now_us
+    cdef public object client, broker, session
     cdef public dict _shapers
+    cdef object _now_us
+    cdef Clock _clock  # whose time that is, if it is one
+
+    @property
+    def now_us(self):
+        return self._now_us
+
+    @now_us.setter
+    def now_us(self, now_us):
+        clock = getattr(now_us, "__self__", None)
+        self._now_us, self._clock = now_us, clock if type(clock) is Clock else None
 
     def data_received(self, bytes data not None):
         if self.broker is None:
             self._too_early(data)
+        elif isinstance(self.session, Plain):
+            (<Plain>self.session).from_client(data, self.now())
         else:
-            self.session.client_bytes(data, self.now_us())
+            self.session.client_bytes(data, self.now())
+
+    cdef long long now(self) except -1:
+        return self._now_us() if self._clock is None else self._clock.now_us()
 
     def to_broker(self, data):
+        self.give_broker(data)
+
+    def to_client(self, data):
+        self.give_client(data)
+
+    cdef int give_broker(self, data) except -1:
         if self._shapers:
             self._shape("request", data)
         elif self.broker is not None:
             self.broker.write(data)
+        return 0
 
-    def to_client(self, data):
+    cdef int give_client(self, data) except -1:
         if self._shapers:
             self._shape("response", data)
         elif self.client is not None:
             self.client.write(data)
+        return 0
 
 
 cdef class BrokerEnd:
@@ -388,7 +444,20 @@ cdef class BrokerEnd:
 
     def data_received(self, bytes data not None):
         cdef Ends link = self._link
-        link.session.broker_bytes(data, link.now_us())
+        if isinstance(link.session, Plain):
+            (<Plain>link.session).from_broker(data, link.now())
+        else:
+            link.session.broker_bytes(data, link.now())
+
+
+cdef bint is_text(text, const char* raw, Py_ssize_t size) except -1:
+    """Whether a string is what these bytes say; False for None."""
+    cdef Py_ssize_t length
+    cdef const char* known
+    if text is None:
+        return False
+    known = PyUnicode_AsUTF8AndSize(text, &length)
+    return length == size and not memcmp(known, raw, size)
 
 
 cdef object with_more(kept, bytes data, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t end):
@@ -616,13 +685,24 @@ cdef class Lane:
         return self._template
 
 
+cdef class Known:
+    """`proxy.capture.quick.Known`."""
+
+    cdef object _client_id, _principal
+    cdef long long _generation, _place
+
+    def __init__(self, long long generation, client_id, principal, long long place):
+        self._generation, self._client_id, self._principal, self._place = generation, client_id, principal, place
+
+
 cdef class Taking:
     """`proxy.capture.quick.Taking`."""
 
     cdef public object _tables, _block, _count_error
     cdef public tuple _compressions
     cdef public bytearray _numbers, _parts
-    cdef public dict _latest, _plain, _short, _lanes, _lane_ends, _fetches
+    cdef public long long _generation
+    cdef public dict _plain, _short, _lanes, _lane_ends, _fetches
     cdef public bint _reads_bodies
     # What was looked up last, in which of the tables above.
     cdef dict _seen_plain, _seen_lanes
@@ -637,7 +717,7 @@ cdef class Taking:
 
     cdef bint has_taken(self, Exchange exchange) except -1:
         cdef long long numbers[11]
-        cdef object connection, latest, place
+        cdef object connection, place, told
         cdef What known
         cdef dict plain
         cdef int api_key, api
@@ -678,15 +758,16 @@ cdef class Taking:
             if known.told:
                 self._block.told += known.told
         connection = exchange.connection
-        latest = self._latest.get(connection.connection_id)
+        told = connection.known
         if (
-            latest is None
-            or (<tuple>latest)[0] is not exchange.client_id
-            or (<tuple>latest)[1] is not connection.principal
+            type(told) is not Known
+            or (<Known>told)._generation != self._generation
+            or (<Known>told)._client_id is not exchange.client_id
+            or (<Known>told)._principal is not connection.principal
             or api_key == 18  # ApiVersions, where a client tells its software's name
         ):
-            latest = self._who(exchange)
-        numbers[0] = (<tuple>latest)[2]
+            told = self._who(exchange)
+        numbers[0] = (<Known>told)._place
         numbers[2] = exchange.seq
         numbers[3] = exchange.correlation_id
         numbers[4] = exchange.request_at_us
@@ -1293,6 +1374,9 @@ cdef class Noting:
     cdef public bint _hands_over
 
     def record(self, entry):
+        self.note(entry)
+
+    cdef int note(self, entry) except -1:
         cdef Taker capture = self.capture
         cdef Taking taking
         if (
@@ -1303,9 +1387,10 @@ cdef class Noting:
             and not self._hands_over
         ):
             self._note(entry)
-            return
+            return 0
         count(self.counters, entry)
         if capture is not None:
             taking = capture.taking
             if taking is None or not taking.has_taken(<Exchange>entry):
                 capture.record(entry)
+        return 0

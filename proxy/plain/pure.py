@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable
 from struct import Struct
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from proxy.inflight import ConnectionEvent, Kept
     from proxy.metrics import Counters
     from proxy.relays import Relayed
-    from proxy.sasl import Handshake
     from proxy.session import Session
     from proxy.shaping import Shaper
     from proxy.wire.endpoints import FetchWalk
@@ -38,6 +38,11 @@ _REQUEST: Final = Struct(">ihhih")  # length, api_key, api_version, correlation_
 _ANSWER: Final = Struct(">ii")  # length, correlation_id
 HIGHEST_API_KEY: Final = 1000
 """Beyond any key in use (Kafka's are below 100): it is no Kafka request."""
+
+
+def client_id_of(raw: bytes) -> str:
+    """A client id as text, the same object wherever it is the same: hardly any connection has one to itself."""
+    return sys.intern(raw.decode("utf-8", "replace"))
 
 
 class _Seen:
@@ -116,7 +121,11 @@ class Exchange(_Seen):
 
 
 class Ends:
-    """The two ends of a conversation's bytes: a part of `proxy.transport.Link`."""
+    """The two ends of a conversation's bytes: a part of `proxy.transport.Link`.
+
+    What is defined here no subclass replaces, nor `Plain.client_bytes`, `Plain.broker_bytes` and `Noting.record`: they
+    are called directly where they are compiled.
+    """
 
     client: asyncio.Transport | None = None
     broker: asyncio.Transport | None = None
@@ -215,7 +224,6 @@ class Plain:
         plan: Plan,
         table: Handling,
         commands: Commands,
-        sasl: Handshake,
         queue: deque[Exchange],
         *,
         max_frame_bytes: int,
@@ -225,12 +233,13 @@ class Plain:
         self._plan = plan
         self._table = table
         self._commands = commands
-        self._sasl = sasl
         self._queue = queue
         self._most_plain = min(SMALL, max_frame_bytes)
         self._closed = False
         self._client_ended = False
-        self._client_id_raw: bytes | None = None
+        # While SASL tokens travel as bare frames: from the client, and from the broker, whose last one may come after
+        # the client's first request.
+        self._bare = self._bare_answers = False
         self._holding = False  # every request waits: one before it does, or the connection is muted
         self._client_deaf = False  # nothing more is sent to the client
         # Of each direction: how many bytes are missing of what can't be parsed yet, and of a frame being cut through.
@@ -269,7 +278,7 @@ class Plain:
             or self._request_left
             or self._holding
             or not _REQUEST.size <= total <= self._most_plain
-            or self._sasl.raw
+            or self._bare
         ):
             return False
         size, api_key, api_version, correlation_id, client_id_bytes = _REQUEST.unpack_from(data)
@@ -279,11 +288,8 @@ class Plain:
         if flags & NOT_PLAIN:
             return False
         connection = self.connection
-        if client_id_bytes > 0:
-            raw = data[14 : 14 + client_id_bytes]
-            if raw != self._client_id_raw and 14 + client_id_bytes <= total:
-                self._client_id_raw = raw
-                connection.client_id = raw.decode("utf-8", "replace")
+        if 0 < client_id_bytes <= total - 14:
+            connection.client_id = client_id_of(data[14 : 14 + client_id_bytes])
         self.exchanges += 1
         exchange = Exchange(
             connection,
@@ -334,7 +340,7 @@ class Plain:
             or not inflight
             or not _ANSWER.size <= total <= self._most_plain
             or self._client_deaf
-            or self._sasl.raw_answers
+            or self._bare_answers
         ):
             return False
         size, correlation_id = _ANSWER.unpack_from(data)

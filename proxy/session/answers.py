@@ -72,7 +72,7 @@ class Answers(Conversation):
         try:
             while position < end:
                 available = end - position
-                if self._sasl.raw_answers:
+                if self._bare_answers:
                     token_bytes = pieces.frame_length(data, position, self._max_frame_bytes, "broker")
                     if token_bytes is None or available < 4 + token_bytes:
                         needed = 4 + (token_bytes or 0)
@@ -81,7 +81,7 @@ class Answers(Conversation):
                     if not self._inflight.is_due(data[position + 4 : position + 8]):
                         position += 4 + token_bytes
                         continue
-                    self._sasl.raw_answers = False
+                    self._bare_answers = False
                 if available < _HEAD.size:
                     sent = self._stash_response(data, sent, position, _HEAD.size)
                     break
@@ -204,7 +204,7 @@ class Answers(Conversation):
             if newer := rewrite.newer_versions(response.body):
                 self._commands.newer_versions(newer)
         elif exchange.api_key == ApiKey.SaslHandshake:
-            self._sasl.accepted(exchange.api_version, response.body["error_code"])
+            self._bare = self._bare_answers = exchange.api_version == 0 and response.body["error_code"] == 0
         if exchange.relayed is not None:
             if exchange.relayed.add(None, response.body):
                 self._relayed(exchange, now_us)

@@ -10,12 +10,12 @@ from faults.actions import (
 )
 from faults.base import Connection
 from faults.plan import Plan
-from proxy import sasl
 from proxy.commands import Commands
 from proxy.handling import Handling
 from proxy.inflight import ConnectionEvent, Exchange, Inflight
 from proxy.plain import Plain
 from proxy.relays import Relays
+from proxy.sasl import Handshake
 from proxy.wire.addresses import Advertise
 from proxy.wire.errors import WireError
 
@@ -36,10 +36,9 @@ class Conversation(Plain):
         max_frame_bytes: int = 100 << 20,
         max_held_bytes: int = 4 << 20,
     ) -> None:
-        sasl_handshake, inflight = sasl.Handshake(), Inflight()
-        super().__init__(
-            connection, plan, table, commands, sasl_handshake, inflight.queue, max_frame_bytes=max_frame_bytes
-        )
+        inflight = Inflight()
+        super().__init__(connection, plan, table, commands, inflight.queue, max_frame_bytes=max_frame_bytes)
+        self._sasl = Handshake()
         self._advertise = advertise
         self._max_frame_bytes = max_frame_bytes
         self._max_held_bytes = max_held_bytes

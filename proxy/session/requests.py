@@ -29,7 +29,8 @@ from proxy.plain.flags import (
     PRODUCE,
     RESPONSE_BODY,
 )
-from proxy.plain.pure import HIGHEST_API_KEY, SMALL
+from proxy.plain.pure import HIGHEST_API_KEY, SMALL, client_id_of
+from proxy.sasl import is_token
 from proxy.session.answers import Answers
 from proxy.session.conversation import wants_no_answer
 from proxy.wire.errors import WireError
@@ -72,14 +73,15 @@ class Requests(Answers):
         try:
             while position < end:
                 available = end - position
-                if self._sasl.raw:
+                if self._bare:
                     token_bytes = pieces.frame_length(data, position, self._max_frame_bytes, "client")
                     if token_bytes is None or available < 4 + token_bytes:
                         needed = 4 + (token_bytes or 0)
                         sent = self._stash_request(data, sent, position, needed)
                         break
                     token = data[position + 4 : position + 4 + token_bytes]
-                    if self._sasl.is_token(token):
+                    self._bare = is_token(token)
+                    if self._bare:
                         self.connection.principal = self._sasl.principal(token) or self.connection.principal
                         position += 4 + token_bytes
                         continue
@@ -116,11 +118,8 @@ class Requests(Answers):
                             raise
                         sent = self._stash_request(data, sent, position, min(total, 2 * available))
                         break
-                if client_id_bytes > 0:
-                    raw = data[position + 14 : position + 14 + client_id_bytes]
-                    if raw != self._client_id_raw and 10 + client_id_bytes <= size:
-                        self._client_id_raw = raw
-                        connection.client_id = raw.decode("utf-8", "replace")
+                if 0 < client_id_bytes <= size - 10:
+                    connection.client_id = client_id_of(data[position + 14 : position + 14 + client_id_bytes])
                 self.exchanges += 1
                 exchange = Exchange(
                     connection,
