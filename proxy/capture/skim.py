@@ -326,7 +326,6 @@ class _Api(NamedTuple):
     response: Any
 
 
-_FETCH: Final = 1
 _APIS: Final = {
     0: _Api(PRODUCE_VERSIONS, 9, produce_request, produce_response),
     1: _Api(FETCH_VERSIONS, 12, fetch_request, fetch_response),
@@ -339,17 +338,10 @@ def skim_request(api_key: int, version: int, request: Buffer) -> Skimmed | None:
     if api is None or version not in api.versions:
         return None
     flexible = version >= api.flexible_from
-    if api_key == _FETCH and (sole := sole_fetch(version, request)) is not None:
-        return sole
     try:
         return api.request(request, past_request_header(request, flexible), version)  # type: ignore[no-any-return]
     except (IndexError, NotSkimmedError, struct.error, WireError):
         return None
-
-
-def sole_fetch(version: int, request: Buffer) -> Skimmed | None:
-    """What a Fetch request for one partition says; None where only the longer way can tell, as always in Python."""
-    return None
 
 
 def skim_response(api_key: int, version: int, response: Buffer) -> Skimmed | None:
@@ -489,7 +481,6 @@ class Walk:
 if not TYPE_CHECKING and plain.IS_NATIVE:
     Begun, Walk = plain.native.Begun, plain.native.Walk
     request_begun, response_begun = plain.native.request_begun, plain.native.response_begun
-    sole_fetch = plain.native.sole_fetch
 
 
 def only_records_at(request: Buffer, version: int) -> int | None:

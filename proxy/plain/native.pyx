@@ -1200,16 +1200,6 @@ cdef int fetch_asked(int version, bytes request, Span* topic, int* index, int* e
     return -1 if r.failed else 1
 
 
-def sole_fetch(int version, bytes request not None):
-    """`proxy.capture.skim.sole_fetch`."""
-    cdef Span topic
-    cdef int index, epoch
-    if fetch_asked(version, request, &topic, &index, &epoch) != 1:
-        return None
-    asked = (*topic_of(request, topic, version >= 13), index, None, None, epoch if version >= 9 else None, None)
-    return loaded("proxy.capture.skim", "Skimmed")([asked])
-
-
 cdef class Walk:
     """`proxy.capture.skim.Walk`."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from random import Random
 from typing import Any
-from uuid import UUID
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,7 +14,6 @@ from proxy.capture import skim as skimming
 from proxy.capture.rows import Level, Rows
 from proxy.capture.skim import skim_request, skim_response
 from proxy.inflight import Exchange
-from proxy.plain import IS_NATIVE
 from proxy.wire.codec import known_versions, request_codec, response_codec
 from proxy.wire.header import encode_request_header, encode_response_header
 from proxy.wire.names import ApiKey
@@ -93,18 +91,3 @@ def test_an_absurd_count_is_no_loop(count: bytes) -> None:
     head = encode_request_header(0, 2, 1, "c") + b"\x00\x01\x00\x00\x03\xe8"
     found = skim_request(0, 2, head + count)
     assert (found is None) == (count[0] == 0x7F)
-
-
-@pytest.mark.parametrize("version", known_versions(ApiKey.Fetch))
-@pytest.mark.parametrize("many", [1, 2])
-def test_a_fetch_of_one_partition_says_the_same_by_the_shorter_way(version: int, many: int) -> None:
-    partitions = [{"partition": 3 + index, "current_leader_epoch": 9, "fetch_offset": 77} for index in range(many)]
-    topic = {"topic": "orders", "topic_id": UUID(int=7), "partitions": partitions}
-    body = request_codec(ApiKey.Fetch, version).encode({"topics": [topic], "session_epoch": 5, "max_bytes": 1 << 20})
-    frame = encode_request_header(ApiKey.Fetch, version, 1, "c") + body
-    start = skimming.past_request_header(frame, version >= 12)
-    longer = skimming.fetch_request(frame, start, version)
-    assert longer.parts[0][:3] == (None if version >= 13 else "orders", UUID(int=7).bytes if version >= 13 else None, 3)
-    assert skim_request(ApiKey.Fetch, version, frame) == longer
-    assert skimming.sole_fetch(version, frame) == (longer if IS_NATIVE and many == 1 else None)
-    assert skimming.sole_fetch(version, frame[: start + 20]) is None
