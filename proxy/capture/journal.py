@@ -1,7 +1,7 @@
 """The journal of a segment that is still growing: what a killed proxy or a power cut leaves to be salvaged.
 
 A file of frames: a magic line, then per frame its length and CRC-32 (big-endian unsigned 32 bits each). The first is
-the schema, an encapsulated Arrow IPC message; every other one is what one flush wrote: eight numbers (big-endian
+the schema, an encapsulated Arrow IPC message; every other one is what one append wrote: eight numbers (big-endian
 unsigned 32 bits: the tables its block points into, the partitions its shapes tell, and the lengths of the six pieces
 that follow), the block's numbers and parts as ``proxy.capture.block`` packs them, and four IPC record batches or
 nothing: the entries of ``schema.ENTRIES`` that this journal has not had yet, and rows that were made one by one.
@@ -154,7 +154,7 @@ class Journal:
 
 
 class Frame(NamedTuple):
-    """What one flush wrote: rows, and exchanges that are none yet."""
+    """What one append wrote: rows, and exchanges that are none yet."""
 
     batch: pa.RecordBatch | None
     packed: Packed | None
@@ -208,14 +208,14 @@ class LeftJournal:
         return run_id or "", proxy_id or "", int(seed or 0)
 
     def tables(self, skip: int = 0) -> Iterator[pa.Table]:
-        """The rows of each flush in order, but for the first ``skip`` of all; once, instead of `frames`."""
+        """The rows of each append in order, but for the first ``skip`` of all; once, instead of `frames`."""
         for frame in self.frames():
             if skip < frame.rows:
                 yield self.table_of([frame])[skip:]
             skip = max(skip - frame.rows, 0)
 
     def table_of(self, frames: Sequence[Frame]) -> pa.Table:
-        """The rows of these, text as dictionaries: flush by flush, those of one flush by time.
+        """The rows of these, text as dictionaries: append by append, those of one by time.
 
         All their blocks have to point into the same tables.
         """
@@ -238,7 +238,7 @@ class LeftJournal:
         return pa.concat_tables(ordered).combine_chunks()
 
     def frames(self) -> Iterator[Frame]:
-        """What each flush wrote, in order; once."""
+        """What each append wrote, in order; once."""
         number, entries = 0, NO_ENTRIES
         while (content := self._next()) is not None:
             if self._is_old:

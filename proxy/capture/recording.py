@@ -31,7 +31,7 @@ log = logging.getLogger("notleader.capture")
 
 _RETRY_S: Final = 1.0
 _SMALLEST_ROOM: Final = 256 << 10  # beside what is to be written: footers, folders, other people's files
-_BUFFER_BYTES: Final = 32 << 20
+_BUFFER_BYTES: Final = 1 << 20  # of what becomes columns later
 # About what these take while they wait: a row, and a partition of a row.
 _ROW_BYTES, _PARTITION_BYTES = 500, 600
 _UPLOAD_GRACE_S: Final = 20.0
@@ -77,6 +77,7 @@ class Recording:
         self._journal: Journal | None = None
         self._unfinished: deque[Journal] = deque()
         self._uploads: Uploads | None = None
+        self._is_unsynced = False  # whether the disk itself lacks some of the journal
         self._flush_due: float | None = None
         self._segment_due: float | None = None
         self._retry_due: float | None = None
@@ -122,7 +123,7 @@ class Recording:
             self._lose_block(block, self._stopped[2])
             return
         if self._blocks and self._blocks[0].tables is not block.tables:
-            self.flush()  # a frame of the journal points into the same tables throughout
+            self._write()  # a frame of the journal points into the same tables throughout
             if self._stopped is not None:
                 self._lose_block(block, self._stopped[2])
                 return
@@ -134,7 +135,7 @@ class Recording:
         if self._flush_due is None:
             self._flush_due = self._clock() + self._limits.flush_s
         if self._buffer_bytes >= _BUFFER_BYTES:
-            self.flush()
+            self._write()  # the kernel keeps it as well as this process does, also when this process is killed
 
     def due(self) -> float | None:
         """When ``tick`` has something to do next, None for never."""
@@ -156,8 +157,13 @@ class Recording:
     # ---- the journal ----------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Write the rows at hand through to the disk, after a word on what was lost before them."""
+        """Have all rows on the disk itself."""
         self._flush_due = None
+        self._write()
+        self._sync()
+
+    def _write(self) -> None:
+        """Write the rows at hand to the journal, after a word on what was lost before them."""
         if not self._waits:
             return
         gaps = self.losses.take()
@@ -175,6 +181,16 @@ class Recording:
         assert self._journal is not None
         if self._journal.unpacked_bytes >= self._limits.rotate_bytes:
             self.rotate()
+
+    def _sync(self) -> None:
+        if self._journal is None or not self._is_unsynced:
+            return
+        self._is_unsynced = False
+        try:
+            self._journal.sync()
+        except OSError as error:
+            # The kernel may have dropped the pages: what is in this journal can only be read back now.
+            log.warning("the disk did not take the capture's journal: %s", error)
 
     @property
     def _waits(self) -> bool:
@@ -198,11 +214,7 @@ class Recording:
             odd = self._batch([row for block in blocks for row in block.rows(*self._identity)])
             made = pa.Table.from_batches([odd] if batch is None else [batch, odd])
             rows = self._journal.append(next(iter(in_time(made).combine_chunks().to_batches()), None))
-        try:
-            self._journal.sync()
-        except OSError as error:
-            # The kernel may have dropped the pages: what is in this journal can only be read back now.
-            log.warning("the disk did not take the capture's journal: %s", error)
+        self._is_unsynced = True
         return rows
 
     def _open(self) -> Journal:
@@ -271,6 +283,7 @@ class Recording:
 
     def _close_segment(self) -> None:
         self._segment_due = None
+        self._sync()
         journal, self._journal = self._journal, None
         if journal is not None and self._uploads is not None:
             self._uploads.add(journal)

@@ -83,6 +83,41 @@ def test_rows_are_safe_from_a_kill_once_they_are_flushed(bench: Bench) -> None:
         assert left.torn_bytes == 0
 
 
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rows each journal had whenever it was written through to the disk itself."""
+    seen: list[int] = []
+    sync = Journal.sync
+
+    def noted(journal: Journal) -> None:
+        seen.append(journal.rows)
+        sync(journal)
+
+    monkeypatch.setattr(Journal, "sync", noted)
+    return seen
+
+
+def test_many_rows_do_not_wait_in_memory_and_are_on_the_disk_in_time(bench: Bench, synced: list[int]) -> None:
+    for start in range(0, 9000, 1000):
+        bench.recording.add(rows_of(range(start, start + 1000)))
+    assert bench.recording.written_rows >= 6000  # in the kernel's hands: a killed process loses none of these
+    assert synced == [0]  # the empty journal
+    bench.at(0.5)
+    assert synced == [0, 9000]
+    bench.at(1.0)
+    assert synced == [0, 9000]  # nothing new
+
+
+def test_a_journal_is_on_the_disk_before_it_waits_to_be_finished(bench: Bench, synced: list[int]) -> None:
+    for start in range(0, 9000, 1000):
+        bench.recording.add(rows_of(range(start, start + 1000)))
+    written = bench.recording.written_rows
+    bench.recording._buffer.clear()
+    bench.recording.rotate()
+    assert synced == [0, written]
+    assert numbers(read(bench.folder)) == list(range(written))
+
+
 def test_a_large_segment_is_finished_early(tmp_path: Path) -> None:
     bench = Bench(tmp_path, Limits(rotate_bytes=1 << 16))
     for start in range(0, 2000, 500):
