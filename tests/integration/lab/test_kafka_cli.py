@@ -38,7 +38,7 @@ def test_detached_and_down_again() -> None:
     assert notleader("kafka", "down", "--port", str(port)).stdout == "nothing was running\n"
 
 
-@pytest.mark.parametrize(("number", "after_s"), [(signal.SIGINT, 0.2), (signal.SIGTERM, 1.5), (signal.SIGINT, None)])
+@pytest.mark.parametrize(("number", "after_s"), [(signal.SIGINT, 0.2), (signal.SIGTERM, 0.7), (signal.SIGINT, None)])
 def test_ctrl_c_leaves_nothing(number: signal.Signals, after_s: float | None) -> None:
     """While it starts (130) and when it stands (0: Ctrl-C is how it is ended)."""
     port = free_ports(1)[0]
