@@ -14,7 +14,7 @@ _HEAD = Struct(">hhih")
 
 
 class Handshake:
-    """Where one connection stands in its SASL exchange."""
+    """What one connection's client chose to prove itself with."""
 
     __slots__ = ("mechanism",)
 
@@ -28,6 +28,11 @@ class Handshake:
     def principal(self, token: bytes) -> str | None:
         """The name in a client's token, None where the token names nobody (a later round, GSSAPI)."""
         return principal(self.mechanism, token)
+
+
+def makes_bare(api_version: int, error_code: int) -> bool:
+    """Whether bare tokens follow such an answer to SaslHandshake."""
+    return api_version == 0 and error_code == 0
 
 
 def is_token(frame: bytes | memoryview) -> bool:

@@ -62,6 +62,7 @@ class Journal:
         self.unpacked_bytes = 0
         self.is_sure = True
         """Whether all that was written is there as it was; where the disk did not take it, its pages may be gone."""
+        self._synced_bytes = 0
         self._tables: Tables | None = None
         self._number = 0
         self._told: list[set[int]] = [set() for _ in ENTRIES]
@@ -120,7 +121,10 @@ class Journal:
         return rows
 
     def sync(self) -> None:
-        """Have it on the disk itself, where a power cut can't take it. Raises OSError."""
+        """Have it on the disk itself, where a power cut can't take it, unless it is. Raises OSError."""
+        if self._synced_bytes == self.size_bytes:
+            return
+        self._synced_bytes = self.size_bytes
         try:
             os.fdatasync(self._file.fileno())
         except OSError:

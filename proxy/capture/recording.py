@@ -77,7 +77,6 @@ class Recording:
         self._journal: Journal | None = None
         self._unfinished: deque[Journal] = deque()
         self._uploads: Uploads | None = None
-        self._is_unsynced = False  # whether the disk itself lacks some of the journal
         self._flush_due: float | None = None
         self._segment_due: float | None = None
         self._retry_due: float | None = None
@@ -183,9 +182,8 @@ class Recording:
             self.rotate()
 
     def _sync(self) -> None:
-        if self._journal is None or not self._is_unsynced:
+        if self._journal is None:
             return
-        self._is_unsynced = False
         try:
             self._journal.sync()
         except OSError as error:
@@ -214,7 +212,6 @@ class Recording:
             odd = self._batch([row for block in blocks for row in block.rows(*self._identity)])
             made = pa.Table.from_batches([odd] if batch is None else [batch, odd])
             rows = self._journal.append(next(iter(in_time(made).combine_chunks().to_batches()), None))
-        self._is_unsynced = True
         return rows
 
     def _open(self) -> Journal:

@@ -9,12 +9,10 @@ from cpython.bytearray cimport (
     PyByteArray_Resize,
 )
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy
 
 from importlib import import_module as _import_module
-from sys import intern as _intern
 
 from proxy.plain import flags as _flags
 from proxy.wire.endpoints import surely_absent as _surely_absent
@@ -262,7 +260,7 @@ cdef class Plain:
                 acks = int16_at(p + at)
             client_id = self.connection.client_id
             if id_bytes > 0 and not is_text(client_id, <const char*>p + HEAD, id_bytes):
-                client_id = _intern(PyUnicode_DecodeUTF8(<const char*>p + HEAD, id_bytes, "replace"))
+                client_id = loaded("proxy.plain.pure", "client_id_of")((<const char*>p)[HEAD : HEAD + id_bytes])
                 self.connection.client_id = client_id
             self.exchanges += 1
             exchange = Exchange.__new__(Exchange)

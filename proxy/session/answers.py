@@ -22,6 +22,7 @@ from proxy.capture.rows import first_error
 from proxy.inflight import ConnectionEvent, Exchange
 from proxy.plain.flags import ASSEMBLE_RESPONSE, ENDPOINTS, HOLD_RESPONSE, KEEP_RESPONSE, RESPONSE_BODY
 from proxy.plain.pure import SMALL
+from proxy.sasl import makes_bare
 from proxy.session.conversation import Conversation, names_of
 from proxy.wire.addresses import with_addresses
 from proxy.wire.codec import Body, Codec, response_codec
@@ -204,7 +205,7 @@ class Answers(Conversation):
             if newer := rewrite.newer_versions(response.body):
                 self._commands.newer_versions(newer)
         elif exchange.api_key == ApiKey.SaslHandshake:
-            self._bare = self._bare_answers = exchange.api_version == 0 and response.body["error_code"] == 0
+            self._bare = self._bare_answers = makes_bare(exchange.api_version, response.body["error_code"])
         if exchange.relayed is not None:
             if exchange.relayed.add(None, response.body):
                 self._relayed(exchange, now_us)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -91,3 +92,16 @@ def test_an_absurd_count_is_no_loop(count: bytes) -> None:
     head = encode_request_header(0, 2, 1, "c") + b"\x00\x01\x00\x00\x03\xe8"
     found = skim_request(0, 2, head + count)
     assert (found is None) == (count[0] == 0x7F)
+
+
+@pytest.mark.parametrize("version", known_versions(ApiKey.Fetch))
+@pytest.mark.parametrize("many", [1, 2])
+def test_a_fetch_names_its_partitions_in_order(version: int, many: int) -> None:
+    partitions = [{"partition": 3 + index, "current_leader_epoch": 9, "fetch_offset": 77} for index in range(many)]
+    topic = {"topic": "orders", "topic_id": UUID(int=7), "partitions": partitions}
+    body = request_codec(ApiKey.Fetch, version).encode({"topics": [topic], "session_epoch": 5, "max_bytes": 1 << 20})
+    frame = encode_request_header(ApiKey.Fetch, version, 1, "c") + body
+    longer = skimming.fetch_request(frame, skimming.past_request_header(frame, version >= 12), version)
+    assert longer.parts[0][:3] == (None if version >= 13 else "orders", UUID(int=7).bytes if version >= 13 else None, 3)
+    assert [part[2] for part in longer.parts] == [3 + index for index in range(many)]
+    assert skim_request(ApiKey.Fetch, version, frame) == longer
