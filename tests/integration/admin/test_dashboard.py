@@ -220,7 +220,8 @@ async def test_the_filter_language_says_where_it_is_wrong(browser: Browser, kafk
             await wanted.press("Enter")
             await expect(page.locator("pre")).to_have_count(0)
             await expect(page.get_by_text("from now on")).to_be_visible()
-            while not await rows.get_by_text("Produce").count():
+            # The cell itself: rows of the filter before name a client that is called producer.
+            while not await rows.get_by_role("cell", name="Produce", exact=True).count():
                 await producer.send_and_wait("filtered", b"1")
             assert set(await rows.locator("tbody td:nth-child(2)").all_inner_texts()) == {"Produce"}
         finally:
