@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from faults.actions import Action, Body, Outcome, PartitionKey, Standing
 from faults.document import Document
 from faults.match import Match
 from faults.random_source import RandomSource
-from faults.trigger import Trigger
+from faults.trigger import Trigger, shared
 
 if TYPE_CHECKING:
     from faults.cluster import Cluster
@@ -122,7 +122,9 @@ class Fault(Document):
     kind: str
     name: str = Field("", description="Unique name of the rule; made from kind and position when absent.")
     match: Match = Field(default_factory=Match, description="Which exchanges or connections are meant.")
-    trigger: Trigger = Field(default_factory=Trigger, description="Which of the matching ones are hit.")
+    trigger: Annotated[Trigger, AfterValidator(shared)] = Field(
+        default_factory=lambda: shared(Trigger()), description="Which of the matching ones are hit."
+    )
     phase: Phase = Field("before_broker", description="When the fault acts.")
 
     @classmethod

@@ -7,6 +7,7 @@ import fnmatch
 import re
 from collections.abc import Callable, Iterable
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -88,7 +89,11 @@ class Selector:
     @classmethod
     def __get_pydantic_core_schema__(cls, source_type: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         def build(value: Any) -> Selector:
-            return value if isinstance(value, cls) else cls(value)
+            if isinstance(value, cls):
+                return value
+            if isinstance(value, (str, int)):
+                return _shared(cls, value)  # type: ignore[arg-type]  # a class is hashable, whatever its instances are
+            return cls(value)
 
         as_written = core_schema.plain_serializer_function_ser_schema(lambda chosen: chosen.source)
         return core_schema.no_info_plain_validator_function(build, serialization=as_written)
@@ -96,6 +101,12 @@ class Selector:
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {"anyOf": [*cls.forms, {"type": "array", "minItems": 1, "items": {"anyOf": [*cls.forms]}}]}
+
+
+@lru_cache(maxsize=256, typed=True)
+def _shared(kind: type[Selector], source: str | int) -> Selector:
+    """One selector for rules that say the same, as a thousand of them mostly do."""
+    return kind(source)
 
 
 class Names(Selector):
@@ -112,10 +123,10 @@ class Names(Selector):
             if not isinstance(item, str):
                 raise ValueError(f"text expected, got the number {item}: put it in quotes")
             (unwanted if item.startswith("!") else wanted).append(item.removeprefix("!"))
-        self._wanted = _any_of(wanted)
-        self._unwanted = _any_of(unwanted)
         self.literals: frozenset[str] | None = None if unwanted or _globbed(wanted) else frozenset(wanted)
         """The names themselves, where no pattern and no exception is among them."""
+        self._wanted = _any_of(wanted) if self.literals is None else self.literals.__contains__
+        self._unwanted = _any_of(unwanted)
 
     def __call__(self, text: str | None) -> bool:
         return self.among(text or "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import lru_cache
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -29,6 +30,17 @@ class Trigger(Document):
     per: Scope = Field("rule", description="What skip, every and times are counted for, each on its own.")
 
 
+@lru_cache(maxsize=256)
+def _shared(trigger: Trigger, named: frozenset[str]) -> Trigger:
+    """One trigger for rules that say the same of it, down to what they leave out."""
+    return trigger
+
+
+def shared(trigger: Trigger) -> Trigger:
+    """The same trigger, of which a thousand rules that say the same keep one."""
+    return _shared(trigger, frozenset(trigger.model_fields_set))
+
+
 class TriggerState:
     """The counters of one rule; `started_us` is when the rule was added."""
 
@@ -38,7 +50,7 @@ class TriggerState:
         self._trigger = trigger
         self._random = random
         self.started_us = started_us
-        self._counts: OrderedDict[object, list[int]] = OrderedDict()
+        self._counts: OrderedDict[object, list[int]] | None = None  # until something is counted
 
     def fires(self, scope: object, now_us: int) -> bool:
         """Count one matching exchange of `scope` and say whether it is hit."""
@@ -46,6 +58,8 @@ class TriggerState:
         self.start(now_us)
         if not self.is_open(now_us):
             return False
+        if self._counts is None:
+            self._counts = OrderedDict()
         seen_and_hits = self._counts.get(scope)
         if seen_and_hits is None:
             seen_and_hits = self._counts[scope] = [0, 0]
@@ -95,7 +109,7 @@ class TriggerState:
         """Whether nothing can be hit any more, whatever comes."""
         if self.is_over(now_us):
             return True
-        if self._trigger.per != "rule" or self._trigger.times == "forever":
+        if self._trigger.per != "rule" or self._trigger.times == "forever" or self._counts is None:
             return False
         counted = self._counts.get(None)
         return counted is not None and counted[1] >= self._trigger.times

@@ -1,13 +1,28 @@
-"""Give back the memory that starting up, or a large piece of work, needed."""
+"""Do without memory that is needed for nothing, and give back what a start, or a large piece of work, needed."""
 
 from __future__ import annotations
 
 import ctypes
 import mmap
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
+
+
+def leave_out(capture: str | None) -> None:
+    """Have parts of libraries not loaded that a program of ours needs for nothing: the libraries go on without.
+
+    FastAPI looks at ``pydantic.v1`` to refuse its models; Arrow takes the stores in that are installed, which a
+    ``capture`` in a local folder does not go to. Two MiB together. For whole processes alone: who embeds the proxy
+    may need them.
+    """
+    modules = ["pydantic.v1"]
+    if capture is None or "://" not in capture:
+        modules += ["pyarrow._s3fs", "pyarrow._gcsfs", "pyarrow._azurefs", "pyarrow._hdfs"]
+    for module in modules:
+        cast("dict[str, object]", sys.modules).setdefault(module, None)  # what an import of it then says is documented
 
 
 def give_back() -> None:

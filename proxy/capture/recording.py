@@ -204,8 +204,9 @@ class Recording:
         if self._journal is None:
             self._journal = self._open()
             self._segment_due = self._clock() + self._limits.rotate_s
-            # What opening it touched, the flushes that follow don't need.
-            self._tidy_due = max(self._give_back_due, self._clock() + self._limits.flush_s)
+            self._tidy_soon()
+        if batch is not None:
+            self._tidy_soon()
         try:
             rows = self._journal.append(batch, blocks)
         except (pa.ArrowException, UnicodeError, OverflowError):
@@ -307,14 +308,19 @@ class Recording:
     def _is_there(self) -> None:
         self.segments += 1
         if self._clock() >= self._give_back_due:
-            self._give_back_due = self._clock() + _GIVE_BACK_S
             self._tidy()
         else:
             self._tidy_due = self._give_back_due
 
+    def _tidy_soon(self) -> None:
+        """What opening a journal or making rows of Arrow's touched, the flushes that follow don't need."""
+        if self._tidy_due is None:
+            self._tidy_due = max(self._give_back_due, self._clock() + self._limits.flush_s)
+
     def _tidy(self) -> None:
         """Writing Parquet touches tens of MiB of Arrow, now and then; who rests must not keep them."""
         self._tidy_due = None
+        self._give_back_due = self._clock() + _GIVE_BACK_S
         pa.default_memory_pool().release_unused()
         give_back()
 

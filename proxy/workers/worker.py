@@ -23,7 +23,7 @@ from proxy.clock import Clock
 from proxy.config import Endpoint
 from proxy.lag import sample_loop_lag
 from proxy.logs import log_to
-from proxy.memory import give_back
+from proxy.memory import give_back, leave_out
 from proxy.server import Proxy
 from proxy.transport import Link
 from proxy.workers.channel import Questions, framed, take_order
@@ -282,6 +282,7 @@ def main() -> None:
     ask = Questions(socket.socket(fileno=questions))
     start: Start = ask("start")
     log_to(start.settings.log_format, start.log_level)
+    leave_out(start.settings.capture)
     with contextlib.suppress(KeyboardInterrupt):
         uvloop.run(_run(start, ask, Changes(memory), socket.socket(fileno=orders), socket.socket(fileno=news)))
 

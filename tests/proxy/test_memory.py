@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from proxy.memory import _clean_ranges
 
 SMAPS = """\
@@ -94,9 +96,22 @@ thread.join()
     assert run(program).split() == ["True", "True", "True"]
 
 
-def test_a_proxy_without_a_capture_and_without_an_api_loads_neither_arrow_nor_a_web_server() -> None:
+def test_a_proxy_without_a_capture_and_without_an_api_loads_neither_arrow_nor_a_web_server_nor_typer() -> None:
     program = """
-import sys, proxy.run_cli, proxy.server
-print(sorted({"pyarrow", "fastapi", "uvicorn", "httpx", "aiokafka"} & set(sys.modules)))
+import sys, proxy.flags, proxy.serving, proxy.server
+print(sorted({"pyarrow", "fastapi", "uvicorn", "httpx", "aiokafka", "typer", "click", "rich"} & set(sys.modules)))
 """
     assert run(program).strip() == "[]"
+
+
+@pytest.mark.parametrize(("capture", "stores"), [("None", False), ("'folder'", False), ("'s3://bucket'", True)])
+def test_what_fastapi_and_arrow_look_for_is_left_out_where_nobody_needs_it(capture: str, stores: bool) -> None:
+    program = f"""
+import sys
+from proxy.memory import leave_out
+leave_out({capture})
+import pyarrow.fs, proxy.admin.serve
+loaded = [name for name, module in sys.modules.items() if module is not None]
+print("pydantic.v1.main" in loaded, "pyarrow._s3fs" in loaded)
+"""
+    assert run(program).split() == ["False", str(stores)]

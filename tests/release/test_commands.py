@@ -111,7 +111,7 @@ left = None
 
 def interrupt(event, arguments):
     global left
-    if event == "import" and left is None and arguments[0] in ("proxy.cli", "proxy.run_cli"):
+    if event == "import" and left is None and arguments[0] in ("proxy.cli", "proxy.flags"):
         left = int(os.environ["INTERRUPT_AT"])
     if event == "import" and left is not None:
         left -= 1

@@ -167,15 +167,19 @@ def test_who_rests_gives_back_what_writing_took(bench: Bench, monkeypatch: pytes
     assert bench.recording.due() is None
 
 
-def test_what_opening_a_journal_took_is_given_back_while_it_grows(
+def test_what_opening_a_journal_and_making_rows_took_is_given_back_while_it_grows(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given_back: list[float] = []
     monkeypatch.setattr("proxy.capture.recording.give_back", lambda: given_back.append(bench.now_s))
-    for now_s in (0.5, 1.0, 6.0):
+    for now_s in (0.5, 1.0, 2.0, 6.0, 6.5):
         bench.recording.add(rows_of([1]))
         bench.at(now_s)
-    assert given_back == [1.0]
+    assert given_back == [1.0, 6.0]
+    bench.at(10.9)
+    assert given_back == [1.0, 6.0], "not more often than every five seconds"
+    bench.at(11.0)
+    assert given_back == [1.0, 6.0, 11.0]
 
 
 def test_numbering_goes_on_where_an_earlier_recording_of_the_run_ended(tmp_path: Path) -> None:
