@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field
 
 from faults.actions import Action, Body, Outcome, PartitionKey, Standing
 from faults.document import Document
+from faults.kinds import Kinds
 from faults.match import Match
 from faults.random_source import RandomSource
 from faults.trigger import Trigger, shared
@@ -113,7 +114,7 @@ class Fault(Document):
     `after_broker` → `on_response`, `connection` → `on_connect`.
     """
 
-    kinds: ClassVar[dict[str, type[Fault]]] = {}
+    kinds: ClassVar[Kinds] = Kinds()
     reads_request: ClassVar[bool] = False
     """Whether `on_request` looks into the body of the request even when the match doesn't."""
     default_api_keys: ClassVar[frozenset[int] | None] = None
@@ -138,10 +139,7 @@ class Fault(Document):
         kind = kinds[0]
         if not (cls.__doc__ or "").strip() or "__doc__" not in cls.__dict__:
             raise TypeError(f"fault kind {kind!r} ({cls.__name__}) has no docstring")
-        known = Fault.kinds.get(kind)
-        if known is not None:
-            raise TypeError(f"fault kind {kind!r} is defined twice: {known.__qualname__} and {cls.__qualname__}")
-        Fault.kinds[kind] = cls
+        Fault.kinds.add(kind, cls)
 
     def begin(self, context: BeginContext) -> None:
         """Called once, when the rule is put in force."""

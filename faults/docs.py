@@ -6,7 +6,6 @@ import inspect
 from pathlib import Path
 from typing import Any
 
-import faults.catalog  # noqa: F401  (importing it registers every kind)
 from faults.base import Fault
 from faults.match import Match
 from faults.trigger import Trigger

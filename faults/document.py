@@ -33,8 +33,7 @@ def whole(value: Any, depth: int = 0) -> Any:
 class Document(BaseModel):
     """Plain data that is exactly what it says: no unknown keys, no text for a number, no truth value for one."""
 
-    # Built when first used: hardly anybody uses more than a few of the kinds.
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod

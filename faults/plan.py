@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from faults.actions import TERMINAL, Action, Body, RewriteResponse
@@ -70,6 +71,7 @@ class Plan:
         self._indexes: dict[int, Index] = {}
         self._interest: dict[int, int] = {}
         self._interest_elsewhere = 0
+        self._is_changing = False
         for fault in faults:
             self._put_quietly(self._named(fault), None)
         self._changed()
@@ -103,6 +105,16 @@ class Plan:
         self._rules.clear()
         self.elections.end_all()
         self._changed()
+
+    @contextmanager
+    def together(self) -> Generator[None]:
+        """Several changes as one: what depends on all rules is worked out at the end. Decide nothing within."""
+        self._is_changing = True
+        try:
+            yield
+        finally:
+            self._is_changing = False
+            self._changed()
 
     def get(self, name: str) -> Rule:
         """The rule of that name; KeyError when there is none."""
@@ -166,6 +178,8 @@ class Plan:
     # ---- the index
 
     def _changed(self) -> None:
+        if self._is_changing:
+            return
         self.generation += 1
         acting = [rule for rule in self._rules.values() if rule.is_on]
         self._connect_rules = tuple(

@@ -9,7 +9,6 @@ from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-import faults.catalog  # noqa: F401  (importing it registers every kind)
 from faults.base import Fault, StandingFault
 from faults.match import Match
 from faults.selectors import did_you_mean

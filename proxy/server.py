@@ -504,11 +504,12 @@ class Proxy(Noting):
         before = {fault.name: fault for fault in self.settings.parsed_faults() if fault.name}
         wanted = {fault.name: fault for fault in faults if fault.name}
         in_force = {rule.name for rule in self.plan.rules()}
-        for name in (before.keys() - wanted.keys()) & in_force:
-            self.plan.remove(name)
-        for name, fault in wanted.items():
-            if name not in in_force or fault != before.get(name):
-                self.plan.replace(name, fault, self.now_us())
+        with self.plan.together():
+            for name in (before.keys() - wanted.keys()) & in_force:
+                self.plan.remove(name)
+            for name, fault in wanted.items():
+                if name not in in_force or fault != before.get(name):
+                    self.plan.replace(name, fault, self.now_us())
         if settings.steps != self.settings.steps:
             self.timeline = None
             if timeline is not None:

@@ -15,6 +15,7 @@ import uvloop
 
 from faults.schema import FaultDocumentError
 from proxy import __version__
+from proxy.aside import aside
 from proxy.config import ConfigError, Settings, load
 from proxy.flags import Asked
 from proxy.logs import log_to
@@ -46,10 +47,10 @@ def _raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def reload_config(proxy: Any, flags: dict[str, Any], file: Path | None) -> None:
+async def reload_config(proxy: Any, flags: dict[str, Any], file: Path | None) -> None:
     """Read the config file again and take over what can change while running: whole, or not at all."""
     try:
-        differing = proxy.reload(load(flags, file))
+        differing = proxy.reload(await aside(load, flags, file))
     except (ConfigError, FaultDocumentError) as error:
         for problem in error.problems:
             log.error("the configuration stays as it was: %s: %s", problem.path, problem.message)
@@ -70,7 +71,7 @@ async def _watch(proxy: Any, asked: Asked, read_again: asyncio.Event) -> None:
         if read_again.is_set() or _changed_ns(file) != changed_ns:
             read_again.clear()
             changed_ns = _changed_ns(file)
-            reload_config(proxy, flags, file)
+            await reload_config(proxy, flags, file)
 
 
 async def _rotate(proxy: Any, asked: asyncio.Event) -> None:

@@ -1,9 +1,8 @@
-"""Every kind of fault, one file each: a module put here is imported, registered and documented by being here."""
+"""Every kind of fault, one file each: a module put here is offered and documented by being here, under its name."""
 
 from __future__ import annotations
 
-import importlib
 import pkgutil
+from typing import Final
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+KINDS: Final = tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))

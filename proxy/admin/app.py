@@ -27,6 +27,7 @@ from proxy.admin.exposition import make_registry, render
 from proxy.admin.problems import MEDIA_TYPE, PROBLEM_SCHEMA, Finding, Problem
 from proxy.admin.target import ControlledProxy
 from proxy.admin.toxics.engine import ToxicProxies
+from proxy.aside import aside
 
 _METRICS_AGE_S: Final = 0.1
 _METHODS: Final = frozenset({"get", "put", "post", "delete", "patch"})
@@ -43,6 +44,7 @@ def create_app(
         title="notleader",
         summary="Controls a Kafka proxy that lies on purpose.",
         version="1",
+        openapi_url=None,  # `_document` has the route
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -177,6 +179,13 @@ def _document(app: FastAPI) -> None:
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]
+
+    one_at_a_time = asyncio.Lock()
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def described() -> JSONResponse:
+        async with one_at_a_time:
+            return JSONResponse(await aside(app.openapi))
 
     @app.get("/v1", include_in_schema=False)
     async def index() -> JSONResponse:

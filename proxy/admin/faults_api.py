@@ -15,6 +15,7 @@ from faults.plan import Rule
 from proxy.admin import documents_api as documents
 from proxy.admin.problems import Finding, Problem, not_found
 from proxy.admin.target import ControlledProxy
+from proxy.aside import aside
 
 MAX_WAIT_MS: Final = 3_600_000
 MAX_FAULTS_PER_REQUEST: Final = 1000
@@ -87,9 +88,9 @@ def make_router(proxy: ControlledProxy, stopping: asyncio.Event) -> APIRouter:
         """Add one fault or a list of them. One that is wrong refuses them all."""
         document = await documents.read_json(request)
         if isinstance(document, list):
-            added = _add_all(proxy, documents.parse_faults(document))
+            added = _add_all(proxy, await aside(documents.parse_faults, document))
             return JSONResponse([rule_document(rule) for rule in added], status_code=201)
-        (rule,) = _add_all(proxy, [documents.parse_fault(document)])
+        (rule,) = _add_all(proxy, [await aside(documents.parse_fault, document)])
         return JSONResponse(
             rule_document(rule),
             status_code=201,
@@ -114,7 +115,7 @@ def make_router(proxy: ControlledProxy, stopping: asyncio.Event) -> APIRouter:
     )
     async def fault_schema() -> Response:
         """The JSON Schema that fault documents follow."""
-        return JSONResponse(documents.fault_schema(), media_type="application/schema+json")
+        return JSONResponse(await aside(documents.fault_schema), media_type="application/schema+json")
 
     @router.get("/v1/faults/{name}", responses=_answers(200, "The rule."))
     async def get_fault(name: Name) -> Response:
@@ -128,7 +129,7 @@ def make_router(proxy: ControlledProxy, stopping: asyncio.Event) -> APIRouter:
     )
     async def put_fault(name: Name, request: Request) -> Response:
         """Replace a rule at its place in the order, or add it; its counters start at zero."""
-        fault = documents.parse_fault(await documents.read_json(request))
+        fault = await aside(documents.parse_fault, await documents.read_json(request))
         if fault.name not in ("", name):
             raise Problem(
                 422,
@@ -216,12 +217,13 @@ def _add_all(proxy: ControlledProxy, faults: list[Fault]) -> list[Rule]:
     now_us = proxy.now_us()
     added: list[Rule] = []
     try:
-        for fault in faults:
-            rule = proxy.plan.add(fault, now_us)
-            added.append(rule)
+        with proxy.plan.together():
+            for fault in faults:
+                added.append(proxy.plan.add(fault, now_us))  # noqa: PERF401  (those before one that fails count)
     except ValueError as error:
-        for rule in added:
-            proxy.plan.remove(rule.name)
+        with proxy.plan.together():
+            for rule in added:
+                proxy.plan.remove(rule.name)
         raise Problem(409, "name-taken", str(error)) from error
     finally:
         proxy.plan_changed()

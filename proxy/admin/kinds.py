@@ -6,7 +6,6 @@ import inspect
 import json
 from typing import Any
 
-import faults.catalog  # noqa: F401  (importing it registers every kind)
 from faults.base import Fault
 from faults.selectors import did_you_mean
 

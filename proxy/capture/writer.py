@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import sys
 import threading
 import time
 from collections import deque
@@ -21,6 +20,7 @@ from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from proxy.aside import share_interpreter
 from proxy.capture.block import Block
 from proxy.capture.limits import UNMADE, Limits, Losses
 from proxy.capture.passing import Passing
@@ -47,7 +47,6 @@ _WATCHED_PAUSE_S: Final = 0.02
 _HAND_OVER_ROWS: Final = 1000
 _ERROR_CODE: Final = COLUMNS.index("error_code")
 _BURST_S: Final = 0.02
-_SWITCH_S: Final = 0.0002  # for which loop and thread may keep the interpreter from each other: ADR 0008
 _BURST_ROWS: Final = 10_000
 _ROWS_AT_A_TIME: Final = 16
 
@@ -149,7 +148,7 @@ class CaptureWriter(Taker):
             self._recording.start()
             self._salvaging = threading.Thread(target=self._salvage, name="notleader-salvage", daemon=True)
             self._salvaging.start()
-        sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_S))
+        share_interpreter()
         self._thread.start()
 
     @property

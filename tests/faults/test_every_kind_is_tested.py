@@ -10,7 +10,6 @@ from typing import Any, Literal, get_args, get_origin
 
 import pytest
 
-import faults.catalog  # noqa: F401  (importing it registers every kind)
 from faults.base import Fault
 
 _TESTS = Path(__file__).parents[1]

@@ -275,3 +275,23 @@ def test_what_never_hit_is_known_also_when_it_is_gone() -> None:
     assert plan.unhit() == {"a": "close", "c": "close"}
     plan.add(fault(name="me", kind="close", match={"client_id": "you"}))
     assert plan.unhit() == {"a": "close", "c": "close"}, "it has hit before"
+
+
+def test_changes_together_are_one_for_whoever_is_told() -> None:
+    plan = Plan(faults=[fault(name="old", kind="close")])
+    generation = plan.generation
+    with plan.together():
+        plan.add(fault(name="a", kind="reset", match={"api_key": "Heartbeat"}))
+        plan.add(fault(name="b", kind="refuse"))
+        plan.remove("old")
+    assert plan.generation == generation + 1
+    assert [hit.rule_name for hit in plan.on_request(connection(), HEARTBEAT, 0).hits] == ["a"]
+    assert plan.listener("bootstrap", None, 0).fate == "refusing"
+
+
+def test_what_was_changed_together_before_an_error_holds() -> None:
+    plan = Plan()
+    with pytest.raises(ValueError, match="already in force"), plan.together():
+        plan.add(fault(name="a", kind="reset"))
+        plan.add(fault(name="a", kind="reset"))
+    assert [hit.rule_name for hit in plan.on_request(connection(), HEARTBEAT, 0).hits] == ["a"]

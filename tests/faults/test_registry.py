@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +23,25 @@ def test_one_fault_one_file() -> None:
     assert {kind: model.__module__.rpartition(".")[2] for kind, model in Fault.kinds.items() if kind in files} == {
         kind: kind for kind in files
     }
+
+
+def test_kinds_are_loaded_when_they_are_used() -> None:
+    program = """
+import sys
+from faults.base import Fault
+from faults.schema import parse_faults
+parse_faults([{"kind": "close"}, {"kind": "delay", "delay_ms": 1}])
+print(*sorted(name.rpartition(".")[2] for name in sys.modules if name.startswith("faults.catalog.")))
+try:
+    from typing import Literal
+    class Another(Fault):
+        "Stalls as well."
+        kind: Literal["stall"] = "stall"
+except TypeError as error:
+    print(error)
+"""
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert told.splitlines() == ["close delay", "fault kind 'stall' is defined twice: StallFault and Another"]
 
 
 def test_a_kind_without_a_docstring_is_refused() -> None:

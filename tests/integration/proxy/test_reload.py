@@ -23,7 +23,7 @@ async def test_reload(proxy_for: ProxyFor, tmp_path: Path, caplog: pytest.LogCap
         proxy.plan.add(proxy.plan.get("kept").fault.model_copy(update={"name": "by-http"}))
 
         file.write_text("faults: [{name: kept, kind: nonsense}, {name: new, kind: close}]")
-        reload_config(proxy, FLAGS, file)
+        await reload_config(proxy, FLAGS, file)
         assert [rule.name for rule in proxy.plan.rules()] == ["kept", "goes", "changes", "by-http"]
         assert "faults[0].kind" in caplog.text
 
@@ -32,7 +32,7 @@ async def test_reload(proxy_for: ProxyFor, tmp_path: Path, caplog: pytest.LogCap
             "faults: [{name: kept, kind: close}, {name: changes, kind: drop_request}, {name: new, kind: close}]"
         )
         with caplog.at_level(logging.INFO, "notleader"):
-            reload_config(proxy, {"listen": "127.0.0.1:0", "admin": None}, file)
+            await reload_config(proxy, {"listen": "127.0.0.1:0", "admin": None}, file)
         rules = {rule.name: rule for rule in proxy.plan.rules()}
         assert set(rules) == {"kept", "changes", "by-http", "new"}
         assert rules["kept"].hits == 3

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import httpx
 import pytest
 
+from faults.base import Fault
+from faults.schema import parse_fault_document
 from tests.proxy.admin.conftest import FakeProxy
 
 CLOSE = {"name": "cut", "kind": "close", "match": {"api_key": "Produce"}, "trigger": {"times": 2}}
@@ -54,6 +57,27 @@ async def test_a_list_is_added_in_order_and_gets_names(client: httpx.AsyncClient
     assert made.status_code == 201
     assert [rule["name"] for rule in made.json()] == ["close-1", "cut", "close-2"]
     assert await names(client) == ["close-1", "cut", "close-2"]
+
+
+async def test_documents_are_read_beside_the_loop_and_the_plan_changes_once(
+    client: httpx.AsyncClient, proxy: FakeProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_by: set[int] = set()
+
+    def noted(document: object, path: str = "") -> Fault:
+        read_by.add(threading.get_ident())
+        return parse_fault_document(document, path)
+
+    monkeypatch.setattr("faults.schema.parse_fault_document", noted)
+    monkeypatch.setattr("proxy.admin.documents_api.parse_fault_document", noted)
+    generation = proxy.plan.generation
+    assert (await client.post("/v1/faults", json=[{"kind": "close"}] * 30)).status_code == 201
+    assert proxy.plan.generation == generation + 1
+    assert (await client.post("/v1/faults", json=CLOSE)).status_code == 201
+    assert (await client.put("/v1/faults/cut", json=CLOSE)).status_code == 200
+    assert len(proxy.plan.rules()) == 31
+    assert read_by
+    assert threading.get_ident() not in read_by
 
 
 async def test_one_bad_fault_refuses_the_whole_list_and_every_problem_is_named(
