@@ -28,6 +28,11 @@ class Leadership(NamedTuple):
     isr_nodes: tuple[int, ...] = ()
 
 
+def is_same(seen: tuple[int, bytes], api_version: int, frame: bytes, offset: int) -> bool:
+    """Whether the frame says in that version what was seen before; without a copy of it."""
+    return seen[0] == api_version and len(seen[1]) == len(frame) - offset and frame.startswith(seen[1], offset)
+
+
 class Cluster:
     """The last known truth; nothing here is ever a lie that the proxy told."""
 
@@ -36,7 +41,7 @@ class Cluster:
     def __init__(self) -> None:
         self._names: dict[UUID, str] = {}
         self._ids: dict[str, UUID] = {}
-        self._last_seen: tuple[int, bytes] | None = None
+        self._last_seen = (-1, b"")
         self.brokers: dict[int, Broker] = {}
         self.leaders: dict[tuple[str, int], Leadership] = {}
         self.cluster_id: str | None = None
@@ -77,12 +82,11 @@ class Cluster:
                 return next((node_id for node_id in others if node_id > without), others[0])
         return None
 
-    def is_news(self, api_version: int, body: bytes | memoryview) -> bool:
-        """Whether this encoded Metadata answer differs from the one before; decoding a large one takes long."""
-        seen = (api_version, bytes(body))
-        if seen == self._last_seen:
+    def is_news(self, api_version: int, frame: bytes, offset: int = 0) -> bool:
+        """Whether the Metadata answer encoded from there on differs from the one before; decoding takes long."""
+        if is_same(self._last_seen, api_version, frame, offset):
             return False
-        self._last_seen = seen
+        self._last_seen = api_version, frame[offset:]
         return True
 
     def observe_metadata(self, body: dict[str, Any]) -> None:

@@ -25,9 +25,9 @@ def hidden(data: bytes, position: int) -> bytes:
     return b"".join((data[:position], b"\x7f", data[position + 1 :]))
 
 
-def framed(frame: bytes) -> bytes:
-    """A frame behind its length."""
-    return _LENGTH.pack(len(frame)) + frame
+def framed(*frame: bytes | memoryview) -> bytes:
+    """A frame, whole or in pieces, behind its length."""
+    return b"".join((_LENGTH.pack(sum(map(len, frame))), *frame))
 
 
 def joined(frame: bytes | memoryview | list[bytes | memoryview] | Passing) -> bytes | memoryview:

@@ -93,6 +93,9 @@ def started(targets: Sequence[Target], folder: Path, say: Say) -> Generator[tupl
             raise UnavailableError(f"real Kafka: {error}") from error
         running = [Running(DIRECT, plain_port, folder)]
         for target in targets:
+            if target.outdated:
+                say(f"skipped: {target.name} before a real Kafka: {target.outdated}")
+                continue
             port = broker_ports.get(target.name, plain_port)
             try:
                 one = Running(target, port, folder / "real", listen_ports[target.name])

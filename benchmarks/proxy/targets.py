@@ -42,7 +42,8 @@ class Target:
     """A proxy to measure. ``start(broker_port, listen_port, folder)`` says how; None is the broker itself.
 
     ``catches_up_on`` is the signal that has it do at once what it puts off. ``rewrites``: it puts its own address into
-    what the broker says; for the others the broker itself has to advertise the proxy's.
+    what the broker says; for the others the broker itself has to advertise the proxy's. ``outdated`` says why it can't
+    stand in front of a Kafka of today.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Target:
     start: Callable[[int, int, Path], Start] | None
     catches_up_on: Signals | None = None
     rewrites: bool = False
+    outdated: str = ""
 
 
 DIRECT = Target("direct", "", None)

@@ -324,7 +324,9 @@ class Quick(Taking):
         if len(request) + len(response) <= _SHORT_BYTES:
             return self._short.get(short_key(api, request, response))
         found = self._long.get((api, request[8:]))
-        return found[1] if found is not None and found[0] == response[4:] else None
+        if found is None or len(found[0]) != len(response) - 4 or not response.startswith(found[0], 4):
+            return None
+        return found[1]
 
     # ---- Produce and Fetch ----------------------------------------------------------------------
 

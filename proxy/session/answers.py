@@ -278,12 +278,12 @@ class Answers(Conversation):
         if exchange.api_key == ApiKey.Metadata:
             self._learn(exchange, codec, whole, offset)
         changed = with_addresses(codec, whole, offset, self._advertise)
-        return whole if changed is None else pieces.framed(changed[4:])
+        return whole if changed is None else pieces.framed(memoryview(whole)[4:offset], *changed)
 
     def _learn(self, exchange: Exchange, codec: Codec, whole: bytes, offset: int) -> None:
         """Take note of a Metadata answer, before any lie is told about it."""
         cluster = self._plan.cluster
-        if cluster.is_news(codec.api_version, memoryview(whole)[offset:]):
+        if cluster.is_news(codec.api_version, whole, offset):
             try:
                 body = codec.decode(whole, offset)
             except BodyTooLarge as error:

@@ -88,8 +88,8 @@ def _leading(codec: Codec) -> Codec | None:
     return codec.leading(count) if count < len(names) else None
 
 
-def with_addresses(codec: Codec, frame: bytes, offset: int, advertise: Advertise) -> bytes | None:
-    """The frame of a response with its addresses replaced, or None when none changes.
+def with_addresses(codec: Codec, frame: bytes, offset: int, advertise: Advertise) -> tuple[bytes, memoryview] | None:
+    """The body of a response with its addresses replaced, as two pieces, or None when none changes.
 
     Of Metadata only the brokers, which come first, are decoded: the topics behind them are passed on unread.
     """
@@ -102,7 +102,7 @@ def with_addresses(codec: Codec, frame: bytes, offset: int, advertise: Advertise
         body, end = leading.decode_some(frame, offset)
     if not rewrite_addresses(codec, body, advertise):
         return None
-    return b"".join((frame[:offset], (leading or codec).encode(body), memoryview(frame)[end:]))
+    return (leading or codec).encode(body), memoryview(frame)[end:]
 
 
 def _structs(value: Any, path: tuple[str, ...]) -> Iterator[Body]:

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from faults.actions import Action, Body, Forward, Relay
 from faults.asking import Asking
-from faults.cluster import Cluster
+from faults.cluster import Cluster, is_same
 from faults.decision import NOTHING, Decision, Pending
 from faults.index import Index
 from faults.plan import Plan
@@ -198,12 +198,11 @@ class RemoteCluster(Cluster):
         self._unknown_at = -1
         self._news: tuple[int, bytes] = (0, b"")
 
-    def is_news(self, api_version: int, body: bytes | memoryview) -> bool:
+    def is_news(self, api_version: int, frame: bytes, offset: int = 0) -> bool:
         """Whether an encoded Metadata answer differs from the last that any worker has seen."""
-        seen = (api_version, bytes(body))
-        if seen == self._news and self._counts[CLUSTER] == self._learned_at:
+        if is_same(self._news, api_version, frame, offset) and self._counts[CLUSTER] == self._learned_at:
             return False
-        self._news = seen
+        self._news = api_version, frame[offset:]
         return True
 
     def observe_metadata(self, body: Body) -> None:

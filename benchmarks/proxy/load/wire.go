@@ -5,7 +5,8 @@ import (
 	"hash/crc32"
 )
 
-// The APIs and versions that load and broker speak: what clients of Kafka 4.0 choose.
+// The APIs and versions that load and broker speak: what clients of Kafka 4.0 choose, and of Metadata the last version
+// that all peers can read.
 const (
 	produceKey     = 0
 	fetchKey       = 1
@@ -15,7 +16,7 @@ const (
 
 	produceVersion     = 12
 	fetchVersion       = 17
-	metadataVersion    = 12
+	metadataVersion    = 9
 	heartbeatVersion   = 4
 	apiVersionsVersion = 3
 )
@@ -143,6 +144,7 @@ func metadataRequest() []byte {
 	f.null()
 	f.int8(0)
 	f.int8(0)
+	f.int8(0)
 	f.noTags()
 	return f.done()
 }
@@ -252,9 +254,6 @@ func metadataAnswer(port, topics int) []byte {
 	for i := 0; i < topics; i++ {
 		f.int16(0)
 		f.compact(topicName(i))
-		id := []byte(topicID)
-		binary.BigEndian.PutUint32(id, uint32(i+1))
-		f.raw(string(id))
 		f.int8(0)
 		f.count(1)
 		f.int16(0)
@@ -270,6 +269,7 @@ func metadataAnswer(port, topics int) []byte {
 		f.int32(-1 << 31)
 		f.noTags()
 	}
+	f.int32(-1 << 31)
 	f.noTags()
 	return f.done()
 }
