@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import mmap
 import sys
 import threading
@@ -15,14 +16,29 @@ def leave_out(capture: str | None) -> None:
     """Have parts of libraries not loaded that a program of ours needs for nothing: the libraries go on without.
 
     FastAPI looks at ``pydantic.v1`` to refuse its models; Arrow takes the stores in that are installed, which a
-    ``capture`` in a local folder does not go to. Two MiB together. For whole processes alone: who embeds the proxy
-    may need them.
+    ``capture`` in a local folder does not go to (`take_in_stores` when another one does). Two MiB together. For whole
+    processes alone: who embeds the proxy may need them.
     """
     modules = ["pydantic.v1"]
     if capture is None or "://" not in capture:
-        modules += ["pyarrow._s3fs", "pyarrow._gcsfs", "pyarrow._azurefs", "pyarrow._hdfs"]
+        modules += _STORES
     for module in modules:
-        cast("dict[str, object]", sys.modules).setdefault(module, None)  # what an import of it then says is documented
+        _modules().setdefault(module, None)  # what an import of it then says is documented
+
+
+def take_in_stores() -> None:
+    """Have Arrow know all its stores after all: somebody wants a capture in one."""
+    if all(_modules().get(module, ...) is not None for module in _STORES):
+        return
+    for module in _STORES:
+        if _modules().get(module, ...) is None:
+            del sys.modules[module]
+    if "pyarrow.fs" in sys.modules:
+        importlib.reload(sys.modules["pyarrow.fs"])  # which also sees to it that they are closed when Python ends
+
+
+def _modules() -> dict[str, object]:
+    return cast("dict[str, object]", sys.modules)
 
 
 def give_back() -> None:
@@ -62,6 +78,7 @@ def _trim_end(libc: ctypes.CDLL) -> None:
     libc.mallopt(_M_TRIM_THRESHOLD, 2 * _LARGEST_MMAP_THRESHOLD)
 
 
+_STORES: Final = ("pyarrow._s3fs", "pyarrow._gcsfs", "pyarrow._azurefs", "pyarrow._hdfs")
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _LARGEST_MMAP_THRESHOLD: Final = 32 << 20

@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import pyarrow.fs as pafs
 
 from proxy.capture.limits import CaptureError
+from proxy.memory import take_in_stores
 
 _SEGMENT = re.compile(r"[^._][^/]*\.parquet$")
 _RUN = re.compile(r"(?:^|/)run=([^/]+)/")
@@ -126,6 +127,7 @@ def open_place(where: str | os.PathLike[str]) -> Place:
         path = Path(unquote(urlsplit(text).path)) if scheme else Path(text)
         return Place(str(path), pafs.LocalFileSystem(), path.absolute().as_posix(), path, True)
     shown = _without_secrets(text)
+    take_in_stores()
     try:
         filesystem, root = pafs.FileSystem.from_uri(text)
     except (ValueError, OSError, NotImplementedError) as error:

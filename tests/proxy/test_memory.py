@@ -104,6 +104,19 @@ print(sorted({"pyarrow", "fastapi", "uvicorn", "httpx", "aiokafka", "typer", "cl
     assert run(program).strip() == "[]"
 
 
+def test_a_capture_that_goes_to_a_store_after_all_finds_it() -> None:
+    program = """
+from proxy.memory import leave_out
+leave_out("folder")
+from proxy.capture.place import open_place
+print(type(open_place("folder").filesystem).__name__)
+for _ in range(2):
+    place = open_place("s3://key:secret@bucket/prefix?scheme=http&endpoint_override=127.0.0.1:1&region=here")
+    print(type(place.filesystem).__name__)
+"""
+    assert run(program).split() == ["LocalFileSystem", "S3FileSystem", "S3FileSystem"]
+
+
 @pytest.mark.parametrize(("capture", "stores"), [("None", False), ("'folder'", False), ("'s3://bucket'", True)])
 def test_what_fastapi_and_arrow_look_for_is_left_out_where_nobody_needs_it(capture: str, stores: bool) -> None:
     program = f"""
