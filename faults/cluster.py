@@ -28,11 +28,6 @@ class Leadership(NamedTuple):
     isr_nodes: tuple[int, ...] = ()
 
 
-def is_same(seen: tuple[int, bytes], api_version: int, frame: bytes, offset: int) -> bool:
-    """Whether the frame says in that version what was seen before; without a copy of it."""
-    return seen[0] == api_version and len(seen[1]) == len(frame) - offset and frame.startswith(seen[1], offset)
-
-
 class Cluster:
     """The last known truth; nothing here is ever a lie that the proxy told."""
 
@@ -84,7 +79,8 @@ class Cluster:
 
     def is_news(self, api_version: int, frame: bytes, offset: int = 0) -> bool:
         """Whether the Metadata answer encoded from there on differs from the one before; decoding takes long."""
-        if is_same(self._last_seen, api_version, frame, offset):
+        seen_version, seen = self._last_seen
+        if api_version == seen_version and len(frame) - offset == len(seen) and frame.startswith(seen, offset):
             return False
         self._last_seen = api_version, frame[offset:]
         return True

@@ -72,9 +72,9 @@ class Plan:
         self._interest: dict[int, int] = {}
         self._interest_elsewhere = 0
         self._is_changing = False
-        for fault in faults:
-            self._put_quietly(self._named(fault), None)
-        self._changed()
+        with self.together():
+            for fault in faults:
+                self.add(fault)
 
     # ---- the rules
 
@@ -164,15 +164,11 @@ class Plan:
         return fault.model_copy(update={"name": f"{fault.kind}-{number}"})
 
     def _put(self, fault: Fault, now_us: int | None) -> Rule:
-        rule = self._put_quietly(fault, now_us)
-        self._changed()
-        return rule
-
-    def _put_quietly(self, fault: Fault, now_us: int | None) -> Rule:
         rule = Rule(fault, self._random_source(f"{self.seed}:{fault.name}"), now_us, self._refused)
         self._rules[fault.name] = rule
         if not isinstance(fault, StandingFault):
             fault.begin(BeginContext(fault.name, now_us or 0, self.cluster, self.elections, rule.state, rule.random))
+        self._changed()
         return rule
 
     # ---- the index

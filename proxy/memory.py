@@ -12,28 +12,23 @@ from pathlib import Path
 from typing import Final, cast
 
 
-def leave_out(capture: str | None) -> None:
+def leave_out() -> None:
     """Have parts of libraries not loaded that a program of ours needs for nothing: the libraries go on without.
 
     FastAPI looks at ``pydantic.v1`` to refuse its models; Arrow takes the stores in that are installed, which a
-    ``capture`` in a local folder does not go to (`take_in_stores` when another one does). Two MiB together. For whole
-    processes alone: who embeds the proxy may need them.
+    capture in a local folder does not go to (`take_in_stores` where one does). Two MiB together. For whole processes
+    alone: who embeds the proxy may need them.
     """
-    modules = ["pydantic.v1"]
-    if capture is None or "://" not in capture:
-        modules += _STORES
-    for module in modules:
+    for module in ("pydantic.v1", *_STORES):
         _modules().setdefault(module, None)  # what an import of it then says is documented
 
 
 def take_in_stores() -> None:
-    """Have Arrow know all its stores after all: somebody wants a capture in one."""
-    if all(_modules().get(module, ...) is not None for module in _STORES):
-        return
-    for module in _STORES:
-        if _modules().get(module, ...) is None:
-            del sys.modules[module]
-    if "pyarrow.fs" in sys.modules:
+    """Have Arrow know all its stores after all: a capture is in one."""
+    left_out = [module for module in _STORES if _modules().get(module, ...) is None]
+    for module in left_out:
+        del sys.modules[module]
+    if left_out and "pyarrow.fs" in sys.modules:
         importlib.reload(sys.modules["pyarrow.fs"])  # which also sees to it that they are closed when Python ends
 
 

@@ -36,7 +36,7 @@ def serve(asked: Asked) -> int:
         return 2
     log_to(settings.log_format, logging.DEBUG if asked.verbose else logging.INFO)
     _raise_descriptor_limit()
-    leave_out(settings.capture)
+    leave_out()
     return uvloop.run(_serve(settings, asked))
 
 

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.proxy.errors import UnavailableError
@@ -47,13 +47,12 @@ def required(program: str, why: str) -> str:
     return found
 
 
-def command(argv: Sequence[str], doing: str, *, cwd: Path, env: Mapping[str, str] | None = None) -> str:
+def command(argv: Sequence[str], doing: str, *, cwd: Path) -> str:
     """Run a build or download and return what it printed. Raises UnavailableError with its reason."""
     try:
         ran = subprocess.run(
             list(argv),
             cwd=cwd,
-            env=None if env is None else {**os.environ, **env},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

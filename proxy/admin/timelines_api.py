@@ -15,6 +15,7 @@ from faults.timeline import Add, Clear, Operation, Remove, Step, Timeline, parse
 from proxy.admin import documents_api as documents
 from proxy.admin.problems import Finding, Problem
 from proxy.admin.target import ControlledProxy
+from proxy.aside import aside
 from proxy.yaml_text import parse_yaml
 
 MAX_STEPS: Final = 1000
@@ -96,7 +97,7 @@ def make_router(proxy: ControlledProxy) -> APIRouter:
     async def start_timeline(request: Request) -> Response:
         """Run steps from now on, in place of the timeline before. The faults in force stay."""
         document = await documents.read_json(request)
-        timeline = _parse(document)
+        timeline = await aside(_parse, document)
         proxy.start_timeline(timeline)
         return JSONResponse(_document(timeline), status_code=201)
 

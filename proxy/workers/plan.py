@@ -15,7 +15,7 @@ from uuid import UUID
 
 from faults.actions import Action, Body, Forward, Relay
 from faults.asking import Asking
-from faults.cluster import Cluster, is_same
+from faults.cluster import Cluster
 from faults.decision import NOTHING, Decision, Pending
 from faults.index import Index
 from faults.plan import Plan
@@ -196,19 +196,15 @@ class RemoteCluster(Cluster):
         self._learned_at = -1
         self._unknown: set[UUID] = set()
         self._unknown_at = -1
-        self._news: tuple[int, bytes] = (0, b"")
 
     def is_news(self, api_version: int, frame: bytes, offset: int = 0) -> bool:
         """Whether an encoded Metadata answer differs from the last that any worker has seen."""
-        if is_same(self._news, api_version, frame, offset) and self._counts[CLUSTER] == self._learned_at:
-            return False
-        self._news = api_version, frame[offset:]
-        return True
+        return super().is_news(api_version, frame, offset) or self._counts[CLUSTER] != self._learned_at
 
     def observe_metadata(self, body: Body) -> None:
         """Have everybody learn from the answer that `is_news` was asked of last."""
         super().observe_metadata(body)
-        self._learned_at, self.brokers = self._ask("observe", *self._news)
+        self._learned_at, self.brokers = self._ask("observe", *self._last_seen)
 
     def topic_name(self, topic_id: UUID | None) -> str | None:
         """The name of a topic id that some worker has seen; called by the recorder's thread too."""

@@ -282,7 +282,7 @@ def main() -> None:
     ask = Questions(socket.socket(fileno=questions))
     start: Start = ask("start")
     log_to(start.settings.log_format, start.log_level)
-    leave_out(start.settings.capture)
+    leave_out()
     with contextlib.suppress(KeyboardInterrupt):
         uvloop.run(_run(start, ask, Changes(memory), socket.socket(fileno=orders), socket.socket(fileno=news)))
 

@@ -107,7 +107,7 @@ print(sorted({"pyarrow", "fastapi", "uvicorn", "httpx", "aiokafka", "typer", "cl
 def test_a_capture_that_goes_to_a_store_after_all_finds_it() -> None:
     program = """
 from proxy.memory import leave_out
-leave_out("folder")
+leave_out()
 from proxy.capture.place import open_place
 print(type(open_place("folder").filesystem).__name__)
 for _ in range(2):
@@ -117,13 +117,18 @@ for _ in range(2):
     assert run(program).split() == ["LocalFileSystem", "S3FileSystem", "S3FileSystem"]
 
 
-@pytest.mark.parametrize(("capture", "stores"), [("None", False), ("'folder'", False), ("'s3://bucket'", True)])
+@pytest.mark.parametrize(
+    ("capture", "stores"), [("None", False), ("'folder'", False), ("'s3://bucket/prefix?region=here'", True)]
+)
 def test_what_fastapi_and_arrow_look_for_is_left_out_where_nobody_needs_it(capture: str, stores: bool) -> None:
     program = f"""
 import sys
 from proxy.memory import leave_out
-leave_out({capture})
+leave_out()
 import pyarrow.fs, proxy.admin.serve
+from proxy.capture.place import open_place
+if {capture} is not None:
+    open_place({capture})
 loaded = [name for name, module in sys.modules.items() if module is not None]
 print("pydantic.v1.main" in loaded, "pyarrow._s3fs" in loaded)
 """
