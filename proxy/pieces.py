@@ -25,9 +25,15 @@ def hidden(data: bytes, position: int) -> bytes:
     return b"".join((data[:position], b"\x7f", data[position + 1 :]))
 
 
-def framed(*frame: bytes | memoryview) -> bytes:
-    """A frame, whole or in pieces, behind its length."""
-    return b"".join((_LENGTH.pack(sum(map(len, frame))), *frame))
+def framed(frame: bytes) -> bytes:
+    """A frame behind its length."""
+    return _LENGTH.pack(len(frame)) + frame
+
+
+def behind_length(*frame: bytes | memoryview) -> tuple[bytes, ...]:
+    """A frame behind its length, which a large one is not joined to: who keeps the frame needs no copy then."""
+    whole = b"".join(frame)
+    return (_LENGTH.pack(len(whole)), whole) if len(whole) > SMALL else (framed(whole),)
 
 
 def joined(frame: bytes | memoryview | list[bytes | memoryview] | Passing) -> bytes | memoryview:

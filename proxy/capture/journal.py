@@ -32,10 +32,10 @@ from proxy.capture.schema import (
     NO_ENTRIES,
     Identity,
     Packed,
-    batch_of_packed,
     coded,
     entries_of,
     in_time,
+    table_of_packed,
 )
 
 MAGIC: Final = b"notleader journal 2\n"
@@ -225,7 +225,7 @@ class LeftJournal:
         """
         made = [frame.batch for frame in frames if frame.batch is not None]
         packed = [frame.packed for frame in frames if frame.packed is not None]
-        columns = pa.Table.from_batches([batch_of_packed(packed, self.identity)] if packed else [], CODED)
+        columns = table_of_packed(packed, self.identity) if packed else CODED.empty_table()
         if not made:
             return columns
         rows = pa.Table.from_batches(made, self.schema).cast(coded(self.schema))

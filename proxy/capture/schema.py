@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -170,12 +170,14 @@ _TEMPLATE = (
 _VARYING = ("base_sequence", "record_count", "batch_bytes", "base_offset")
 _LOOKED_AT = 1000
 _LONG_LIST = 300
+_CHUNK_PARTITIONS = 20_000
 _FEW = 100
 _ZERO = pa.scalar(0, pa.int64())
 _NONE = pa.scalar(NONE, pa.int64())
 _TIMES = ("forwarded_at_us", "broker_responded_at_us", "response_at_us")
 
 
+Column: TypeAlias = pa.Array | pa.ChunkedArray
 _PLACE = ("place", pa.int64())
 WHOS = pa.schema([_PLACE, *(EXCHANGE.field(name) for name in _WHO)])
 WHATS = pa.schema([_PLACE, *(EXCHANGE.field(name) for name in WHAT), EXCHANGE.field("partitions")])
@@ -247,16 +249,16 @@ def _entries(kind: pa.Schema, places: list[int], rows: list[tuple[Any, ...]]) ->
     )
 
 
-def batch_of_block(block: Block, run_id: str, proxy_id: str, seed: int) -> pa.RecordBatch:
-    """The same as ``batch_of(list(block.rows(…)))``, column by column. Raises what that raises."""
+def table_of_block(block: Block, run_id: str, proxy_id: str, seed: int) -> pa.Table:
+    """The rows of ``batch_of(list(block.rows(…)))``, made column by column. Raises what that raises."""
     entries = [
         pa.Table.from_batches([] if found is None else [found], kind)
         for found, kind in zip(entries_of([block], (set(),) * 3), ENTRIES, strict=True)
     ]
-    return batch_of_packed([Packed(block.numbers, block.parts, block.told, 0, entries)], (run_id, proxy_id, seed))
+    return table_of_packed([Packed(block.numbers, block.parts, block.told, 0, entries)], (run_id, proxy_id, seed))
 
 
-def batch_of_packed(blocks: Sequence[Packed], identity: Identity) -> pa.RecordBatch:
+def table_of_packed(blocks: Sequence[Packed], identity: Identity) -> pa.Table:
     """The rows of exchanges that are still numbers, with the columns of CODED.
 
     They point into the same tables, of which a later one knows more entries.
@@ -270,7 +272,7 @@ def batch_of_packed(blocks: Sequence[Packed], identity: Identity) -> pa.RecordBa
     # Repeating an empty list would cost more than all other columns together.
     zeros = pa.repeat(pa.scalar(0, pa.int32()), max(rows + 1, len(parts[0])))
     none = pa.ListArray.from_arrays(zeros[: rows + 1], pa.array([], pa.string()))
-    columns: dict[str, pa.Array] = {
+    columns: dict[str, Column] = {
         name: pa.DictionaryArray.from_arrays(zeros[:rows], pa.array([value]), safe=False)
         for name, value in (("run_id", run_id), ("proxy_id", proxy_id), ("event", "exchange"))
     }
@@ -287,10 +289,10 @@ def batch_of_packed(blocks: Sequence[Packed], identity: Identity) -> pa.RecordBa
         columns[name] = _without(column, _ZERO)
     columns["request_bytes"], columns["response_bytes"] = numbers[8:10]
     columns["partitions"] = _partitions(_parts(parts, templates, zeros), numbers[10], places, used["partitions"])
-    return pa.RecordBatch.from_arrays(_completed(columns, CODED, rows), schema=CODED)
+    return pa.Table.from_arrays(_completed(columns, CODED, rows), schema=CODED)
 
 
-def _completed(columns: Mapping[str, pa.Array], fields: Iterable[pa.Field], rows: int) -> list[pa.Array]:
+def _completed(columns: Mapping[str, Column], fields: Iterable[pa.Field], rows: int) -> list[Column]:
     """The columns of all fields in their order; those that are not there say nothing."""
     nothing = {
         kind: pa.nulls(rows, kind) for kind in dict.fromkeys(one.type for one in fields if one.name not in columns)
@@ -362,7 +364,7 @@ def _without(column: pa.Array, absent: pa.Scalar) -> pa.Array:
     return pa.Array.from_buffers(column.type, len(column), [there.buffers()[1], column.buffers()[1]])
 
 
-def _partitions(own: pa.Array | None, counts: pa.Array, whats: pa.Array, told: pa.ChunkedArray) -> pa.Array:
+def _partitions(own: pa.Array | None, counts: pa.Array, whats: pa.Array, told: pa.ChunkedArray) -> Column:
     """The partitions of each row: those that its shape tells, or as many of its own as it says."""
     kind = CODED.field("partitions").type
     shapes = told.combine_chunks().cast(kind)
@@ -379,12 +381,22 @@ def _partitions(own: pa.Array | None, counts: pa.Array, whats: pa.Array, told: p
     return _repeated(both, pc.if_else(pc.equal(counts, ALL_TOLD), whats, here))
 
 
-def _repeated(lists: pa.Array, places: pa.Array) -> pa.Array:
-    """``lists.take(places)``; long ones are copied as wholes, at a third of the price."""
+def _repeated(lists: pa.Array, places: pa.Array) -> pa.ChunkedArray:
+    """``lists.take(places)``, a chunk for so many partitions; chunks that are the same are there once."""
     told = pc.sum(lists.value_lengths().take(places)).as_py() or 0
     if told < _LONG_LIST * len(places):
-        return lists.take(places)
-    return pa.concat_arrays([lists[place : place + 1] for place in places.to_pylist()])
+        return pa.chunked_array([lists.take(places)])
+    rows = max(_CHUNK_PARTITIONS * len(places) // told, 1)
+    wanted = places.to_pylist()
+    chunks: dict[tuple[int, ...], pa.Array] = {}
+    found = []
+    for start in range(0, len(wanted), rows):
+        some = tuple(wanted[start : start + rows])
+        if some not in chunks:
+            # Long ones are copied as wholes, at a third of the price of `take`.
+            chunks[some] = pa.concat_arrays([lists[place : place + 1] for place in some])
+        found.append(chunks[some])
+    return pa.chunked_array(found)
 
 
 def _parts(numbers: list[pa.Array], templates: pa.Table, zeros: pa.Array) -> pa.Array | None:

@@ -81,7 +81,7 @@ class Exchange(_Seen):
     actions: deque[Action] | None = None
     merge: Callable[[Body], Body] | None = None
     relayed: Relayed | None = None  # the answers of other brokers, while some are missing
-    answer: bytes | None = None  # a whole frame that waits for its turn
+    answer: tuple[bytes, ...] | None = None  # a whole frame that waits for its turn, in pieces
     release_at_us: int = 0
     held_by: str | None = None
     copies: int = 0  # how many times more the broker gets the request

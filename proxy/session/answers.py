@@ -194,7 +194,7 @@ class Answers(Conversation):
         if exchange.outcome == "no_response":
             exchange.outcome = "answered"
         if not _asks_plan(exchange) and exchange.api_key not in _READ_ANSWERS:
-            self._answer(exchange, self._with_addresses(exchange, whole), now_us)
+            self._answer(exchange, now_us, *self._with_addresses(exchange, whole))
             return
         assert exchange.request is not None
         request = Request(pieces.joined(exchange.request))
@@ -255,7 +255,7 @@ class Answers(Conversation):
             exchange.error_code = first_error(response.body if body is None else body)
         if body is not None:
             whole = pieces.framed(_encoded(codec, exchange, body))
-        self._answer(exchange, whole, now_us)
+        self._answer(exchange, now_us, whole)
 
     def _relayed(self, exchange: Exchange, now_us: int) -> None:
         """Every broker has answered its part of this exchange's request."""
@@ -269,16 +269,16 @@ class Answers(Conversation):
         merged, exchange.relayed = exchange.relayed.merged(), None
         self._judge(exchange, Response(_encoded(codec, exchange, merged), request), b"", now_us)
 
-    def _with_addresses(self, exchange: Exchange, whole: bytes) -> bytes:
+    def _with_addresses(self, exchange: Exchange, whole: bytes) -> tuple[bytes, ...]:
         """An answer that only has to name the proxy's addresses: learned from, else as it came."""
         if not exchange.flags & HOLD_RESPONSE:
-            return whole
+            return (whole,)
         codec = response_codec(exchange.api_key, exchange.api_version)
-        offset = 4 + response_body_offset(exchange.api_key, exchange.api_version, memoryview(whole)[4:])
+        offset = response_body_offset(exchange.api_key, exchange.api_version, whole, 4)
         if exchange.api_key == ApiKey.Metadata:
             self._learn(exchange, codec, whole, offset)
         changed = with_addresses(codec, whole, offset, self._advertise)
-        return whole if changed is None else pieces.framed(memoryview(whole)[4:offset], *changed)
+        return (whole,) if changed is None else pieces.behind_length(memoryview(whole)[4:offset], *changed)
 
     def _learn(self, exchange: Exchange, codec: Codec, whole: bytes, offset: int) -> None:
         """Take note of a Metadata answer, before any lie is told about it."""
@@ -301,12 +301,12 @@ class Answers(Conversation):
         codec = response_codec(exchange.api_key, version)
         exchange.error_code = first_error(action.body)
         rewrite.rewrite(codec, action.body, self._advertise)
-        self._answer(exchange, pieces.framed(_encoded(codec, exchange, action.body)), now_us)
+        self._answer(exchange, now_us, pieces.framed(_encoded(codec, exchange, action.body)))
 
     def _answer_raw(self, exchange: Exchange, action: AnswerRaw, now_us: int) -> None:
         exchange.outcome = "altered" if exchange.forwarded_at_us else "injected"
         exchange.afterwards = "close" if action.close_after else "silence"
-        self._answer(exchange, action.data, now_us)
+        self._answer(exchange, now_us, action.data)
 
     def _drop_answer(self, exchange: Exchange, action: Drop, now_us: int) -> None:
         exchange.outcome = "dropped"
@@ -315,10 +315,10 @@ class Answers(Conversation):
             self._commands.record(exchange)
         self._end_if_drained(now_us)
 
-    def _answer(self, exchange: Exchange, whole: bytes, now_us: int) -> None:
-        """Queue an answer; it leaves when it is its turn and its time."""
+    def _answer(self, exchange: Exchange, now_us: int, *whole: bytes) -> None:
+        """Queue an answer, in one piece or behind its length; it leaves when it is its turn and its time."""
         exchange.answer = whole
-        self._answer_bytes += len(whole)
+        self._answer_bytes += sum(map(len, whole))
         self._flush(now_us)
 
     def _flush(self, now_us: int) -> None:
@@ -333,13 +333,16 @@ class Answers(Conversation):
                     return
                 exchange.actions.popleft()
             whole, exchange.answer = exchange.answer, None
-            self._answer_bytes -= len(whole)
+            size = 0
+            for part in whole:
+                size += len(part)
+                self._commands.to_client(part)
+            self._answer_bytes -= size
             self._inflight.pop()
-            self._commands.to_client(whole)
             exchange.response_at_us = now_us
-            exchange.response_bytes = len(whole)
+            exchange.response_bytes = size
             if exchange.flags & KEEP_RESPONSE:
-                exchange.response = whole[4:]
+                exchange.response = whole[1] if len(whole) > 1 else whole[0][4:]
             self._commands.record(exchange)
             if exchange.mute_us:
                 self._muted_until_us = now_us + exchange.mute_us

@@ -88,21 +88,54 @@ def _leading(codec: Codec) -> Codec | None:
     return codec.leading(count) if count < len(names) else None
 
 
+class _Begun(NamedTuple):
+    """How an answer begins, up to the fields that hold no address, and what becomes of that."""
+
+    start: bytes
+    brokers: list[tuple[int, str, int]]
+    addresses: list[tuple[str, int]]
+    """Those of the brokers, as advertised."""
+    told: bytes | None
+    """None where nothing changes."""
+
+
+_last: dict[Codec, _Begun] = {}
+"""Of each codec: most answers begin as the one before did, and to decode and encode that takes long."""
+
+
 def with_addresses(codec: Codec, frame: bytes, offset: int, advertise: Advertise) -> tuple[bytes, memoryview] | None:
     """The body of a response with its addresses replaced, as two pieces, or None when none changes.
 
-    Of Metadata only the brokers, which come first, are decoded: the topics behind them are passed on unread.
+    Of Metadata only the brokers, which come first, are looked at: the topics behind them are passed on unread.
     """
     if not carriers(codec):
         return None
     leading = _leading(codec)
     if leading is None:
-        body, end = codec.decode(frame, offset), len(frame)
-    else:
-        body, end = leading.decode_some(frame, offset)
-    if not rewrite_addresses(codec, body, advertise):
-        return None
-    return (leading or codec).encode(body), memoryview(frame)[end:]
+        body = codec.decode(frame, offset)
+        return (codec.encode(body), memoryview(b"")) if rewrite_addresses(codec, body, advertise) else None
+    last = _last.get(codec)
+    if (
+        last is None
+        or not frame.startswith(last.start, offset)
+        or last.addresses != [advertise(*broker) for broker in last.brokers]
+    ):
+        last = _last[codec] = _begun(codec, leading, frame, offset, advertise)
+    return None if last.told is None else (last.told, memoryview(frame)[offset + len(last.start) :])
+
+
+def _begun(codec: Codec, leading: Codec, frame: bytes, offset: int, advertise: Advertise) -> _Begun:
+    brokers: list[tuple[int, str, int]] = []
+    addresses: list[tuple[str, int]] = []
+
+    def noted(*broker: Any) -> tuple[str, int]:
+        brokers.append(broker)
+        addresses.append(advertise(*broker))
+        return addresses[-1]
+
+    body, end = leading.decode_some(frame, offset)
+    told = leading.encode(body) if rewrite_addresses(codec, body, noted) else None
+    return _Begun(frame[offset:end], brokers, addresses, told)
 
 
 def _structs(value: Any, path: tuple[str, ...]) -> Iterator[Body]:

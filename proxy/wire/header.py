@@ -95,9 +95,9 @@ def encode_request_header(api_key: int, api_version: int, correlation_id: int, c
     return head + text + (b"\x00" if version == 2 else b"")
 
 
-def response_body_offset(api_key: int, api_version: int, frame: Buffer) -> int:
-    """Where the body of a response to this request starts; a WireError of the broker when it can't."""
-    position = _CORRELATION_ID.size
+def response_body_offset(api_key: int, api_version: int, frame: Buffer, offset: int = 0) -> int:
+    """Where the body of a response that begins at `offset` starts; a WireError of the broker when it can't."""
+    position = offset + _CORRELATION_ID.size
     try:
         if response_header_version(api_key, api_version) == 1:
             position = skip_tags(frame, position)

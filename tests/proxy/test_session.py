@@ -126,6 +126,22 @@ def test_broker_addresses_are_rewritten_and_nothing_else() -> None:
     assert talk.brokers_seen == {2}
 
 
+@pytest.mark.parametrize("topics", [1, 1000])
+def test_a_rewritten_answer_is_kept_as_the_client_gets_it(topics: int) -> None:
+    talk = Conversation(level=Level.RECORD)
+    talk.client(request(ApiKey.Metadata, 8, 1))
+    broker = {"node_id": 2, "host": "real", "port": 9092}
+    told = [{"name": f"topic-{number}"} for number in range(topics)]
+    whole = b"".join(
+        data for _, data in talk.broker(response(ApiKey.Metadata, 8, 1, {"brokers": [broker], "topics": told}))
+    )
+    body = decoded(ApiKey.Metadata, 8, whole)
+    assert (body["brokers"][0]["host"], len(body["topics"])) == ("proxy", topics)
+    (exchange,) = talk.exchanges
+    assert exchange.response == whole[4:]
+    assert exchange.response_bytes == len(whole)
+
+
 def test_versions_that_could_hide_an_address_are_capped() -> None:
     talk = Conversation()
     talk.client(request(ApiKey.ApiVersions, 0, 1))

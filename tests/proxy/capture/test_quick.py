@@ -16,7 +16,7 @@ from proxy import plain
 from proxy.capture import passing
 from proxy.capture.quick import Quick
 from proxy.capture.rows import COLUMNS, Level, Row, Rows
-from proxy.capture.schema import batch_of, batch_of_block
+from proxy.capture.schema import batch_of, table_of_block
 from proxy.inflight import Exchange
 from proxy.wire.codec import known_versions, request_codec, response_codec
 from proxy.wire.header import encode_request_header, encode_response_header
@@ -75,7 +75,7 @@ class Both:
         for taken, full in zip(block.rows(*IDENTITY), self.expected, strict=True):
             assert dict(zip(COLUMNS, taken, strict=True)) == dict(zip(COLUMNS, full, strict=True))
         if self.expected:
-            made = batch_of_block(block, *IDENTITY)
+            made = table_of_block(block, *IDENTITY)
             made.validate(full=True)
             assert made.to_pylist() == batch_of(self.expected).to_pylist()
         self.expected = []

@@ -134,3 +134,32 @@ def test_the_topics_of_metadata_are_passed_on_unread() -> None:
     brokers, rest = with_addresses(codec, data + b"garbage", 0, shifted) or (b"", b"")
     assert bytes(rest).endswith(b"garbage")
     assert b"proxy-1-kafka" in brokers
+
+
+def test_an_answer_that_begins_as_the_last_one_did() -> None:
+    """The brokers at the beginning are compared as bytes: what follows, a broker more or a moved one is still seen."""
+    codec = response_codec(ApiKey.Metadata, 12)
+    one = {"node_id": 1, "host": "kafka", "port": 9092}
+    answers = [
+        {"brokers": [one], "cluster_id": "a"},
+        {"brokers": [one], "cluster_id": "a", "topics": [{"name": "t"}]},
+        {"brokers": [one, one | {"node_id": 2}], "cluster_id": "a"},
+        {"brokers": [], "cluster_id": "a"},
+        {"brokers": [one | {"host": "kafka2"}], "cluster_id": "a"},
+    ]
+    asked: list[int] = []
+
+    def moving(node_id: int, host: str, port: int) -> tuple[str, int]:
+        asked.append(node_id)
+        return host, port + len(moves)
+
+    for moves in ([], [1], [1, 2]):
+        for answer in answers * 2:
+            asked.clear()
+            frame = codec.encode(answer)
+            sent = codec.decode(frame)
+            changed = rewrite_addresses(codec, sent, lambda _node_id, host, port: (host, port + len(moves)))  # noqa: B023
+            found = with_addresses(codec, frame, 0, moving)
+            assert (found is not None) == changed
+            assert b"".join(found or (frame,)) == codec.encode(sent)
+            assert set(asked) == {broker["node_id"] for broker in answer["brokers"]}
