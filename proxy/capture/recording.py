@@ -31,7 +31,8 @@ log = logging.getLogger("notleader.capture")
 
 _RETRY_S: Final = 1.0
 _SMALLEST_ROOM: Final = 256 << 10  # beside what is to be written: footers, folders, other people's files
-_BUFFER_BYTES: Final = 1 << 20  # of what becomes columns later
+_BUFFER_BYTES: Final = 1 << 20  # of memory
+_BUFFER_UNPACKED_BYTES: Final = 8 << 20  # of the columns that it becomes later, by whole writes
 # About what these take while they wait: a row, and a partition of a row.
 _ROW_BYTES, _PARTITION_BYTES = 500, 600
 _UPLOAD_GRACE_S: Final = 20.0
@@ -73,7 +74,7 @@ class Recording:
         self._number = 0
         self._buffer: list[Row] = []
         self._blocks: list[Block] = []  # all of the same tables
-        self._buffer_bytes = 0
+        self._buffer_bytes = self._buffer_unpacked_bytes = 0
         self._journal: Journal | None = None
         self._unfinished: deque[Journal] = deque()
         self._uploads: Uploads | None = None
@@ -114,7 +115,8 @@ class Recording:
             return
         self._buffer += rows
         partitions = sum(len(row[PARTITIONS] or ()) for row in rows)
-        self._added(size_bytes + _ROW_BYTES * len(rows) + _PARTITION_BYTES * partitions)
+        size_bytes += _ROW_BYTES * len(rows) + _PARTITION_BYTES * partitions
+        self._added(size_bytes, size_bytes)
 
     def add_block(self, block: Block) -> None:
         """Take exchanges that are not rows yet."""
@@ -127,13 +129,14 @@ class Recording:
                 self._lose_block(block, self._stopped[2])
                 return
         self._blocks.append(block)
-        self._added(block.unpacked_bytes)
+        self._added(block.size_bytes, block.unpacked_bytes)
 
-    def _added(self, size_bytes: int) -> None:
+    def _added(self, size_bytes: int, unpacked_bytes: int) -> None:
         self._buffer_bytes += size_bytes
+        self._buffer_unpacked_bytes += unpacked_bytes
         if self._flush_due is None:
             self._flush_due = self._clock() + self._limits.flush_s
-        if self._buffer_bytes >= _BUFFER_BYTES:
+        if self._buffer_bytes >= _BUFFER_BYTES or self._buffer_unpacked_bytes >= _BUFFER_UNPACKED_BYTES:
             self._write()  # the kernel keeps it as well as this process does, also when this process is killed
 
     def due(self) -> float | None:
@@ -176,7 +179,7 @@ class Recording:
             return
         self._buffer = []
         self._blocks = []
-        self._buffer_bytes = 0
+        self._buffer_bytes = self._buffer_unpacked_bytes = 0
         assert self._journal is not None
         if self._journal.unpacked_bytes >= self._limits.rotate_bytes:
             self.rotate()
@@ -370,7 +373,7 @@ class Recording:
             return
         since, lost_then, _ = self._stopped
         # More room than is needed now, or it would stop and start with every batch.
-        if not self._has_room(2 * self._buffer_bytes, 2 * self._buffer_bytes, 4 * _SMALLEST_ROOM):
+        if not self._has_room(2 * self._buffer_bytes, 2 * self._buffer_unpacked_bytes, 4 * _SMALLEST_ROOM):
             self._retry_due = self._clock() + _RETRY_S
             return
         self._stopped = None
