@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from proxy.wire.partitions import PartitionEntry
 
 _NO_TOPIC_ID = UUID(int=0)
+_NO_ANSWER: Final = (-1, b"")
+_MOST_KNOWN: Final = 256
+_MOST_KNOWN_BYTES: Final = 4 << 20
 
 
 class Broker(NamedTuple):
@@ -21,7 +24,7 @@ class Broker(NamedTuple):
 
 
 class Leadership(NamedTuple):
-    """Who really leads a partition, and since which epoch (-1 where the answer's version names none)."""
+    """Who really leads a partition, and since which epoch (-1 where no answer has named one: from version 7 on)."""
 
     leader_id: int
     leader_epoch: int
@@ -31,12 +34,24 @@ class Leadership(NamedTuple):
 class Cluster:
     """The last known truth; nothing here is ever a lie that the proxy told."""
 
-    __slots__ = ("_ids", "_last_seen", "_names", "brokers", "cluster_id", "controller_id", "leaders")
+    __slots__ = (
+        "_asked",
+        "_ids",
+        "_known",
+        "_known_bytes",
+        "_names",
+        "brokers",
+        "cluster_id",
+        "controller_id",
+        "leaders",
+    )
 
     def __init__(self) -> None:
         self._names: dict[UUID, str] = {}
         self._ids: dict[str, UUID] = {}
-        self._last_seen = (-1, b"")
+        self._asked = _NO_ANSWER
+        self._known: dict[tuple[int, int], list[bytes]] = {}  # version, length → answers that hold nothing new
+        self._known_bytes = 0
         self.brokers: dict[int, Broker] = {}
         self.leaders: dict[tuple[str, int], Leadership] = {}
         self.cluster_id: str | None = None
@@ -78,15 +93,41 @@ class Cluster:
         return None
 
     def is_news(self, api_version: int, frame: bytes, offset: int = 0) -> bool:
-        """Whether the Metadata answer encoded from there on differs from the one before; decoding takes long."""
-        seen_version, seen = self._last_seen
-        if api_version == seen_version and len(frame) - offset == len(seen) and frame.startswith(seen, offset):
-            return False
-        self._last_seen = api_version, frame[offset:]
+        """Whether there may be something to learn from the Metadata answer encoded from there on; decoding takes long.
+
+        There is not where it was learned from, or passed over, since anything last changed. Clients ask for different
+        topics in different versions, so there are many such answers.
+        """
+        for known in self._known.get((api_version, len(frame) - offset), ()):
+            if frame.startswith(known, offset):
+                return False
+        self._asked = api_version, frame[offset:]
         return True
+
+    def pass_over(self) -> None:
+        """From the answer that `is_news` was asked of last, there is nothing more to learn."""
+        (version, answer), self._asked = self._asked, _NO_ANSWER
+        if not answer:
+            return
+        self._known_bytes += len(answer)
+        if self._known_bytes > _MOST_KNOWN_BYTES or sum(map(len, self._known.values())) >= _MOST_KNOWN:
+            self._known = {}
+            self._known_bytes = len(answer)
+        self._known.setdefault((version, len(answer)), []).append(answer)
 
     def observe_metadata(self, body: dict[str, Any]) -> None:
         """Learn from a broker's Metadata answer, before anything in it is rewritten."""
+        if self._learn(body):
+            self._forget_known()
+        self.pass_over()
+
+    def _forget_known(self) -> None:
+        self._known = {}
+        self._known_bytes = 0
+
+    def _learn(self, body: dict[str, Any]) -> bool:
+        """Whether anything is not as it was."""
+        before = self.brokers, self.cluster_id, self.controller_id
         if body.get("brokers"):
             self.brokers = {
                 broker["node_id"]: Broker(broker["node_id"], broker["host"], broker["port"], broker.get("rack"))
@@ -94,6 +135,7 @@ class Cluster:
             }
         self.cluster_id = body.get("cluster_id") or self.cluster_id
         self.controller_id = body.get("controller_id", self.controller_id)
+        changed = before != (self.brokers, self.cluster_id, self.controller_id)
         for topic in body.get("topics") or ():
             name, topic_id = topic.get("name"), topic.get("topic_id", _NO_TOPIC_ID)
             if name is None or topic["error_code"]:
@@ -103,16 +145,22 @@ class Cluster:
                     self._forget_leaders(name)  # deleted and made anew: its epochs begin anew too
                 self._names[topic_id] = name
                 self._ids[name] = topic_id
+                changed = True
             for partition in topic["partitions"]:
-                self._observe_partition(name, partition)
+                changed |= self._learn_partition(name, partition)
+        return changed
 
-    def _observe_partition(self, topic: str, partition: dict[str, Any]) -> None:
+    def _learn_partition(self, topic: str, partition: dict[str, Any]) -> bool:
         key = (topic, partition["partition_index"])
-        epoch = partition.get("leader_epoch", -1)
+        leader_id, epoch = partition["leader_id"], partition.get("leader_epoch", -1)
         known = self.leaders.get(key)
+        if known is not None and epoch < 0 and leader_id == known.leader_id:
+            epoch = known.leader_epoch  # an old version can't name it
         # Brokers learn of elections one after the other: an older epoch is an older truth.
-        if known is None or epoch < 0 or epoch >= known.leader_epoch:
-            self.leaders[key] = Leadership(partition["leader_id"], epoch, tuple(partition["isr_nodes"]))
+        if known is not None and 0 <= epoch < known.leader_epoch:
+            return False
+        found = self.leaders[key] = Leadership(leader_id, epoch, tuple(partition["isr_nodes"]))
+        return found != known
 
     def _forget_leaders(self, topic: str) -> None:
         for key in [key for key in self.leaders if key[0] == topic]:

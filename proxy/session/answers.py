@@ -290,6 +290,7 @@ class Answers(Conversation):
                 reason = f"{error.side}: {error.reason}: passed on, not learned from"
                 at_us = exchange.broker_responded_at_us
                 self._commands.record(ConnectionEvent("wire_error", self.connection, at_us, reason))
+                cluster.pass_over()
                 return
             cluster.observe_metadata(body)
             self._commands.brokers_seen(set(cluster.brokers))

@@ -198,13 +198,19 @@ class RemoteCluster(Cluster):
         self._unknown_at = -1
 
     def is_news(self, api_version: int, frame: bytes, offset: int = 0) -> bool:
-        """Whether an encoded Metadata answer differs from the last that any worker has seen."""
-        return super().is_news(api_version, frame, offset) or self._counts[CLUSTER] != self._learned_at
+        """Likewise, of what any worker has seen."""
+        if self._counts[CLUSTER] != self._learned_at:
+            self._forget_known()
+        return super().is_news(api_version, frame, offset)
 
     def observe_metadata(self, body: Body) -> None:
         """Have everybody learn from the answer that `is_news` was asked of last."""
+        as_of, brokers = self._ask("observe", *self._asked)
+        if self._learned_at != as_of:
+            self._learned_at = as_of
+            self._forget_known()
         super().observe_metadata(body)
-        self._learned_at, self.brokers = self._ask("observe", *self._last_seen)
+        self.brokers = brokers
 
     def topic_name(self, topic_id: UUID | None) -> str | None:
         """The name of a topic id that some worker has seen; called by the recorder's thread too."""
