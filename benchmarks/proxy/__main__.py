@@ -19,6 +19,7 @@ _TREE = Path(__file__).resolve().parents[2]
 _PAGE = _TREE / "docs" / "benchmarks.md"
 _PLOTS = Path(__file__).parent / "results"
 _IDLE = 10_000
+_MOST_REAL_ROUNDS = 5  # a round before a real Kafka takes minutes
 
 
 def main(
@@ -30,7 +31,7 @@ def main(
     tree: Annotated[
         list[str] | None, typer.Option(help="LABEL=FOLDER: also measure the sources in another checkout.")
     ] = None,
-    number: Annotated[int, typer.Option("--rounds", min=1, help="Interleaved rounds.")] = 3,
+    number: Annotated[int, typer.Option("--rounds", min=1, help="Interleaved rounds.")] = 7,
     by_turns: Annotated[
         int,
         typer.Option(
@@ -40,7 +41,7 @@ def main(
             "and are compared with the first of them.",
         ),
     ] = 0,
-    duration: Annotated[float, typer.Option(min=0.05, help="Seconds per run.")] = 4.0,
+    duration: Annotated[float, typer.Option(min=0.05, help="Seconds per run.")] = 2.0,
     quick: Annotated[bool, typer.Option("--quick", help="One round of 0.4 s: does it all work?")] = False,
     memory: Annotated[bool, typer.Option(help="Measure memory at 100 busy and 10 000 idle connections.")] = True,
     real: Annotated[bool, typer.Option("--real/--no-real", help="Then the same in front of a real Kafka.")] = True,
@@ -95,8 +96,7 @@ def main(
                         say(f"skipped: memory of {target.name}: {error}")
                 report.write(results, out)
         if real:
-            # Kafka's tools start anew with each run, which differs more than a turn does.
-            results.real_samples.extend(_real(targets, folder, 2 * number - 1, records, say))
+            results.real_samples.extend(_real(targets, folder, min(number, _MOST_REAL_ROUNDS), records, say))
             results.real.extend(real_kafka.figures(results.real_samples))
     report.show(results, console)
     report.write(results, out)

@@ -13,12 +13,12 @@ _INTRODUCTION = """# How fast it is, beside its peers
 
 `python -m benchmarks.proxy` wrote this page. It sends the same load through each proxy to a broker that answers at
 once; in each round they take turns of half a second, for a machine changes from one second to the next by more than
-proxies differ. Then it sends Kafka's own tools through each to a real Kafka broker, one run after the other, in nearly
-twice as many rounds: each run is a Java process that starts anew. All of it shares one machine: load, proxy and broker
+proxies differ, and in another order each time. Then it sends Kafka's own tools through each to a real Kafka broker, one
+run after the other: each is a Java process that starts anew. All of it shares one machine: load, proxy and broker
 compete for its cores, so read **ratios and CPU**, not absolute throughput. With one small request at a time even those
 say more about the scheduler than about a proxy: a message that wakes another CPU takes tens of microseconds longer than
-one that doesn't, and who sits where changes every few seconds. So that load is there twice: as the scheduler has it,
-and with load, proxy and broker on one CPU, where the same figures come out each time.
+one that doesn't, and who sits where changes every few seconds, or stays for a whole round. So that load is there twice:
+as the scheduler has it, and with load, proxy and broker on one CPU, where the same figures come out each time.
 Every figure is the median over the rounds; a ratio compares with what went without a proxy in the same round. CPU is
 the user and system time of all of a proxy's processes, work put off until after the round included: a capture finishes
 its segment when a round ends, which takes ten milliseconds, however little is in it. By itself it would do so every ten

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import NamedTuple
 
 from benchmarks.proxy.errors import UnavailableError
@@ -211,18 +212,19 @@ def used_cpu_s(targets: Sequence[Running]) -> list[float]:
 
 
 def _take_turns(
-    program: Path, targets: Sequence[Running], workload: Workload, turns: int, slot_s: float, first: int
+    program: Path, targets: Sequence[Running], workload: Workload, turns: int, slot_s: float, number: int
 ) -> list[dict[str, float] | UnavailableError]:
     """What the load saw through each target: all loads are there throughout, and one of them at a time asks.
 
-    A turn that isn't measured comes before; the order changes from turn to turn, from the one at ``first`` on.
+    A turn that isn't measured comes before. Who follows whom changes from turn to turn, the same way each time in the
+    round of this ``number``: what one does when its turn is over, it does while the next has its.
     """
+    shuffled = Random(number)
     with contextlib.ExitStack() as stack:
         stack.enter_context(workload.placed())
         loads = [stack.enter_context(loading(program, workload.in_turns(running.address))) for running in targets]
         for turn in range(-1, turns):
-            start = (first + turn) % len(loads)
-            for process in (*loads[start:], *loads[:start]):
+            for process in shuffled.sample(loads, len(loads)):
                 _take_turn(process, "warm" if turn < 0 else "go", slot_s)
         told: list[dict[str, float] | UnavailableError] = []
         for process, running in zip(loads, targets, strict=True):

@@ -31,8 +31,10 @@ log = logging.getLogger("notleader.capture")
 
 _RETRY_S: Final = 1.0
 _SMALLEST_ROOM: Final = 256 << 10  # beside what is to be written: footers, folders, other people's files
-_BUFFER_BYTES: Final = 1 << 20  # of memory
-_BUFFER_UNPACKED_BYTES: Final = 8 << 20  # of the columns that it becomes later, by whole writes
+_BUFFER_BYTES: Final = 1 << 20
+# Of what is not rows yet: its numbers, and the columns they become, which are made of whole writes.
+_BUFFER_NUMBERS_BYTES: Final = 384 << 10
+_BUFFER_UNPACKED_BYTES: Final = 8 << 20
 # About what these take while they wait: a row, and a partition of a row.
 _ROW_BYTES, _PARTITION_BYTES = 500, 600
 _UPLOAD_GRACE_S: Final = 20.0
@@ -117,6 +119,8 @@ class Recording:
         partitions = sum(len(row[PARTITIONS] or ()) for row in rows)
         size_bytes += _ROW_BYTES * len(rows) + _PARTITION_BYTES * partitions
         self._added(size_bytes, size_bytes)
+        if self._buffer_bytes >= _BUFFER_BYTES:
+            self._write()  # the kernel keeps it as well as this process does, also when this process is killed
 
     def add_block(self, block: Block) -> None:
         """Take exchanges that are not rows yet."""
@@ -130,14 +134,14 @@ class Recording:
                 return
         self._blocks.append(block)
         self._added(block.size_bytes, block.unpacked_bytes)
+        if self._buffer_bytes >= _BUFFER_NUMBERS_BYTES or self._buffer_unpacked_bytes >= _BUFFER_UNPACKED_BYTES:
+            self._write()
 
     def _added(self, size_bytes: int, unpacked_bytes: int) -> None:
         self._buffer_bytes += size_bytes
         self._buffer_unpacked_bytes += unpacked_bytes
         if self._flush_due is None:
             self._flush_due = self._clock() + self._limits.flush_s
-        if self._buffer_bytes >= _BUFFER_BYTES or self._buffer_unpacked_bytes >= _BUFFER_UNPACKED_BYTES:
-            self._write()  # the kernel keeps it as well as this process does, also when this process is killed
 
     def due(self) -> float | None:
         """When ``tick`` has something to do next, None for never."""
