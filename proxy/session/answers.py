@@ -334,12 +334,12 @@ class Answers(Conversation):
                     return
                 exchange.actions.popleft()
             whole, exchange.answer = exchange.answer, None
-            size = 0
-            for part in whole:
-                size += len(part)
-                self._commands.to_client(part)
+            size = sum(map(len, whole))
             self._answer_bytes -= size
             self._inflight.pop()
+            for part in whole:
+                if not self._closed:  # by a shape whose limit the part before it reached
+                    self._commands.to_client(part)
             exchange.response_at_us = now_us
             exchange.response_bytes = size
             if exchange.flags & KEEP_RESPONSE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from struct import pack
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -140,6 +141,24 @@ def test_a_rewritten_answer_is_kept_as_the_client_gets_it(topics: int) -> None:
     (exchange,) = talk.exchanges
     assert exchange.response == whole[4:]
     assert exchange.response_bytes == len(whole)
+
+
+def test_an_answer_ends_where_its_client_is_cut_off() -> None:
+    """A shape that reaches its limit closes while an answer is being sent: nothing follows, and it is told of once."""
+    talk = Conversation()
+    talk.client(request(ApiKey.Metadata, 8, 1))
+    sent: list[bytes] = []
+
+    def cut(data: bytes) -> None:
+        sent.append(data)
+        talk.session.gone(talk.now_us, "closed at the limit of a shape")
+
+    broker = {"node_id": 2, "host": "real", "port": 9092}
+    told = [{"name": f"topic-{number}"} for number in range(1000)]
+    with patch.object(talk.script, "to_client", cut):
+        talk.broker(response(ApiKey.Metadata, 8, 1, {"brokers": [broker], "topics": told}))
+    assert [len(data) for data in sent] == [4]
+    assert [exchange.outcome for exchange in talk.exchanges] == ["answered"]
 
 
 def test_versions_that_could_hide_an_address_are_capped() -> None:
