@@ -9,7 +9,6 @@ from uuid import UUID
 from proxy.wire.partitions import PartitionEntry
 
 _NO_TOPIC_ID = UUID(int=0)
-_NO_ANSWER: Final = (-1, b"")
 _MOST_KNOWN: Final = 256
 _MOST_KNOWN_BYTES: Final = 4 << 20
 
@@ -35,10 +34,8 @@ class Cluster:
     """The last known truth; nothing here is ever a lie that the proxy told."""
 
     __slots__ = (
-        "_asked",
         "_ids",
         "_known",
-        "_known_bytes",
         "_names",
         "brokers",
         "cluster_id",
@@ -49,9 +46,7 @@ class Cluster:
     def __init__(self) -> None:
         self._names: dict[UUID, str] = {}
         self._ids: dict[str, UUID] = {}
-        self._asked = _NO_ANSWER
         self._known: dict[tuple[int, int], list[bytes]] = {}  # version, length → answers that hold nothing new
-        self._known_bytes = 0
         self.brokers: dict[int, Broker] = {}
         self.leaders: dict[tuple[str, int], Leadership] = {}
         self.cluster_id: str | None = None
@@ -101,29 +96,25 @@ class Cluster:
         for known in self._known.get((api_version, len(frame) - offset), ()):
             if frame.startswith(known, offset):
                 return False
-        self._asked = api_version, frame[offset:]
         return True
 
-    def pass_over(self) -> None:
-        """From the answer that `is_news` was asked of last, there is nothing more to learn."""
-        (version, answer), self._asked = self._asked, _NO_ANSWER
-        if not answer:
-            return
-        self._known_bytes += len(answer)
-        if self._known_bytes > _MOST_KNOWN_BYTES or sum(map(len, self._known.values())) >= _MOST_KNOWN:
-            self._known = {}
-            self._known_bytes = len(answer)
-        self._known.setdefault((version, len(answer)), []).append(answer)
+    def pass_over(self, api_version: int, answer: bytes) -> None:
+        """There is nothing more to learn from this encoded answer until something changes."""
+        count = sum(map(len, self._known.values()))
+        size = sum(length * len(answers) for (_, length), answers in self._known.items())
+        if count >= _MOST_KNOWN or size + len(answer) > _MOST_KNOWN_BYTES:
+            self._known.clear()
+        self._known.setdefault((api_version, len(answer)), []).append(answer)
 
-    def observe_metadata(self, body: dict[str, Any]) -> None:
-        """Learn from a broker's Metadata answer, before anything in it is rewritten."""
+    def observe_metadata(self, body: dict[str, Any], encoded: tuple[int, bytes] | None = None) -> None:
+        """Learn from a broker's Metadata answer, before anything in it is rewritten.
+
+        ``encoded``: its version and bytes, where `is_news` may be asked of them again.
+        """
         if self._learn(body):
-            self._forget_known()
-        self.pass_over()
-
-    def _forget_known(self) -> None:
-        self._known = {}
-        self._known_bytes = 0
+            self._known.clear()
+        if encoded is not None:
+            self.pass_over(*encoded)
 
     def _learn(self, body: dict[str, Any]) -> bool:
         """Whether anything is not as it was."""

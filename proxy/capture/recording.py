@@ -134,7 +134,8 @@ class Recording:
                 return
         self._blocks.append(block)
         self._added(block.size_bytes, block.unpacked_bytes)
-        if self._buffer_bytes >= _BUFFER_NUMBERS_BYTES or self._buffer_unpacked_bytes >= _BUFFER_UNPACKED_BYTES:
+        numbers_bytes = sum(one.size_bytes for one in self._blocks)
+        if numbers_bytes >= _BUFFER_NUMBERS_BYTES or self._buffer_unpacked_bytes >= _BUFFER_UNPACKED_BYTES:
             self._write()
 
     def _added(self, size_bytes: int, unpacked_bytes: int) -> None:

@@ -284,15 +284,16 @@ class Answers(Conversation):
         """Take note of a Metadata answer, before any lie is told about it."""
         cluster = self._plan.cluster
         if cluster.is_news(codec.api_version, whole, offset):
+            encoded = codec.api_version, whole[offset:]
             try:
                 body = codec.decode(whole, offset)
             except BodyTooLarge as error:
                 reason = f"{error.side}: {error.reason}: passed on, not learned from"
                 at_us = exchange.broker_responded_at_us
                 self._commands.record(ConnectionEvent("wire_error", self.connection, at_us, reason))
-                cluster.pass_over()
+                cluster.pass_over(*encoded)
                 return
-            cluster.observe_metadata(body)
+            cluster.observe_metadata(body, encoded)
             self._commands.brokers_seen(set(cluster.brokers))
 
     def _answer_locally(self, exchange: Exchange, action: Answer, now_us: int) -> None:

@@ -75,7 +75,8 @@ class Asked:
         """Learn from a Metadata answer; as of which count it is known, and the brokers."""
         plan, counts = self._plane.plan, self._plane.changes.counts
         if plan.cluster.is_news(api_version, body):
-            plan.cluster.observe_metadata(response_codec(ApiKey.Metadata, api_version).decode(body, 0))
+            decoded = response_codec(ApiKey.Metadata, api_version).decode(body, 0)
+            plan.cluster.observe_metadata(decoded, (api_version, body))
             counts[CLUSTER] += 1
             self._plane.brokers_seen(set(plan.cluster.brokers))
         return counts[CLUSTER], plan.cluster.brokers

@@ -200,16 +200,17 @@ class RemoteCluster(Cluster):
     def is_news(self, api_version: int, frame: bytes, offset: int = 0) -> bool:
         """Likewise, of what any worker has seen."""
         if self._counts[CLUSTER] != self._learned_at:
-            self._forget_known()
+            self._known.clear()
         return super().is_news(api_version, frame, offset)
 
-    def observe_metadata(self, body: Body) -> None:
-        """Have everybody learn from the answer that `is_news` was asked of last."""
-        as_of, brokers = self._ask("observe", *self._asked)
+    def observe_metadata(self, body: Body, encoded: tuple[int, bytes] | None = None) -> None:
+        """Have everybody learn from an answer."""
+        assert encoded is not None  # what isn't on its way to a client only the control plane asks for
+        as_of, brokers = self._ask("observe", *encoded)
         if self._learned_at != as_of:
             self._learned_at = as_of
-            self._forget_known()
-        super().observe_metadata(body)
+            self._known.clear()
+        super().observe_metadata(body, encoded)
         self.brokers = brokers
 
     def topic_name(self, topic_id: UUID | None) -> str | None:
