@@ -11,8 +11,7 @@ from pydantic_core import ErrorDetails
 
 from faults.base import Fault, StandingFault
 from faults.match import Match
-from faults.selectors import did_you_mean
-from proxy.wire.names import ApiKey
+from proxy.wire.names import ApiKey, did_you_mean
 
 _Model = TypeVar("_Model", bound=BaseModel)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import re
 from collections.abc import Callable, Iterable
@@ -31,13 +30,6 @@ def spelled(enum: type[IntEnum], others: Iterable[str]) -> re.Pattern[str]:
     names = {*(member.name for member in enum), *others}
     words = sorted(names | {name.lower() for name in names}) + [str(member.value) for member in enum]
     return re.compile("|".join(words))
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` for the known word next to `word`, the empty string when none is near."""
-    by_lower = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
-    return f"; did you mean {by_lower[near[0]]!r}?" if near else ""
 
 
 def pattern_schema(pattern: re.Pattern[str]) -> dict[str, Any]:

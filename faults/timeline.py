@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from faults.base import Fault
 from faults.document import YEAR_MS, whole
 from faults.schema import FaultDocumentError, Problem, parse_fault_document
-from faults.selectors import did_you_mean, pattern_schema
+from faults.selectors import pattern_schema
+from proxy.wire.names import did_you_mean
 
 if TYPE_CHECKING:
     from faults.plan import Plan

@@ -27,6 +27,7 @@ from faults.schema import FaultDocumentError, Problem, parse_faults
 from faults.timeline import Timeline, parse_timeline
 from proxy.capture.redaction import Redaction
 from proxy.capture.rows import Level
+from proxy.wire.names import did_you_mean
 from proxy.yaml_text import parse_yaml
 
 ENVIRONMENT_PREFIX = "NOTLEADER_"
@@ -323,9 +324,5 @@ def _problem(entry: Any) -> Problem:
     if entry["type"] == "missing" and path == "kafka":
         return Problem("kafka", "say where the real cluster is: --kafka HOST:PORT")
     if entry["type"] == "extra_forbidden":
-        from difflib import get_close_matches
-
-        close = get_close_matches(path, list(Settings.model_fields), 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        return Problem(path, f"no such setting{hint}")
+        return Problem(path, f"no such setting{did_you_mean(path, Settings.model_fields)}")
     return Problem(path, entry["msg"].removeprefix("Value error, "))

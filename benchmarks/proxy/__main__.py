@@ -19,11 +19,12 @@ _TREE = Path(__file__).resolve().parents[2]
 _PAGE = _TREE / "docs" / "benchmarks.md"
 _PLOTS = Path(__file__).parent / "results"
 _IDLE = 10_000
-_MOST_REAL_ROUNDS = 5  # a round before a real Kafka takes minutes
 
 
 def main(
-    workloads: Annotated[str | None, typer.Option(help="Only these: one,hundred,thousand,produce,…")] = None,
+    workloads: Annotated[
+        str | None, typer.Option(help="Only these: one,hundred,thousand,produce,…; 'none' for none.")
+    ] = None,
     peer: Annotated[
         str, typer.Option("--peers", help="Peers to measure beside it, comma-separated; 'none' for none.")
     ] = ",".join(peers.PEERS),
@@ -45,7 +46,9 @@ def main(
     quick: Annotated[bool, typer.Option("--quick", help="One round of 0.4 s: does it all work?")] = False,
     memory: Annotated[bool, typer.Option(help="Measure memory at 100 busy and 10 000 idle connections.")] = True,
     real: Annotated[bool, typer.Option("--real/--no-real", help="Then the same in front of a real Kafka.")] = True,
-    records: Annotated[int, typer.Option(help="Records per run in front of a real Kafka.")] = 400_000,
+    records: Annotated[
+        int, typer.Option(help="Records per run before a real Kafka; the first half warms a producer up.")
+    ] = 800_000,
     out: Annotated[Path, typer.Option(help="Folder for results.json and the plots.")] = _TREE / "out" / "bench",
     write_page: Annotated[bool, typer.Option("--page", help="Also write docs/benchmarks.md and its plots.")] = False,
 ) -> None:
@@ -96,7 +99,7 @@ def main(
                         say(f"skipped: memory of {target.name}: {error}")
                 report.write(results, out)
         if real:
-            results.real_samples.extend(_real(targets, folder, min(number, _MOST_REAL_ROUNDS), records, say))
+            results.real_samples.extend(_real(targets, folder, number, records, say))
             results.real.extend(real_kafka.figures(results.real_samples))
     report.show(results, console)
     report.write(results, out)
@@ -163,7 +166,7 @@ def _real(
                 version=cluster.version,
                 rounds=number,
                 records=records,
-                latency_records=max(records // 200, 200),
+                latency_records=max(records // 400, 200),
                 say=say,
             )
     except UnavailableError as error:

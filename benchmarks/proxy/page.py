@@ -14,7 +14,8 @@ _INTRODUCTION = """# How fast it is, beside its peers
 `python -m benchmarks.proxy` wrote this page. It sends the same load through each proxy to a broker that answers at
 once; in each round they take turns of half a second, for a machine changes from one second to the next by more than
 proxies differ, and in another order each time. Then it sends Kafka's own tools through each to a real Kafka broker, one
-run after the other: each is a Java process that starts anew. All of it shares one machine: load, proxy and broker
+run after the other, in another order each time too: each is a Java process that starts anew, so the first half of what
+a producer sends is for its compiler, and not counted. All of it shares one machine: load, proxy and broker
 compete for its cores, so read **ratios and CPU**, not absolute throughput. With one small request at a time even those
 say more about the scheduler than about a proxy: a message that wakes another CPU takes tens of microseconds longer than
 one that doesn't, and who sits where changes every few seconds, or stays for a whole round. So that load is there twice:

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 from benchmarks.proxy.errors import UnavailableError
 from benchmarks.proxy.rounds import Say, used_cpu_s
@@ -22,7 +23,11 @@ from proxy.lab.kafka import KafkaCluster
 from proxy.lab.ports import free_ports
 
 TOPIC = "bench"
+"""Filled once, and consumed."""
+PRODUCED = "bench-produced"
+"""What each produce run writes to; the broker keeps little of it, or a page's worth of runs would fill a disk."""
 RECORD_BYTES = 1024
+_KEEPS_LITTLE = {"retention.bytes": str(1 << 28), "segment.bytes": str(1 << 26), "file.delete.delay.ms": "0"}
 _TOOL_TIMEOUT_S = 180.0
 _GB = 1e9
 _TOOLS = "org.apache.kafka.tools."
@@ -30,7 +35,10 @@ _TOOLS = "org.apache.kafka.tools."
 
 @dataclass(frozen=True, slots=True)
 class RealSample:
-    """One tool run. ``value`` is records per second, or µs for the end-to-end latency; ``bytes`` 0 there."""
+    """One tool run. ``value`` is records per second, or µs for the end-to-end latency; ``bytes`` 0 there.
+
+    ``bytes`` and ``records`` are all that went through, those of a warm-up included, as ``cpu_s`` is.
+    """
 
     round: int
     workload: str
@@ -84,11 +92,13 @@ def started(targets: Sequence[Target], folder: Path, say: Say) -> Generator[tupl
         "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in (*listening, "CONTROLLER")),
         "controller.quorum.voters": f"1@{HOST}:{controller_port}",
         "log.segment.bytes": str(1 << 30),
+        "log.retention.check.interval.ms": "1000",
     }
     with contextlib.ExitStack() as stack:
         try:
             cluster = stack.enter_context(KafkaCluster(port=plain_port, properties=properties, say=say))
             cluster.create_topic(TOPIC)
+            cluster.create_topic(PRODUCED, config=_KEEPS_LITTLE)
         except LabError as error:
             raise UnavailableError(f"real Kafka: {error}") from error
         running = [Running(DIRECT, plain_port, folder)]
@@ -112,16 +122,20 @@ def measure(
 ) -> list[RealSample]:
     """Produce, consume and end-to-end latency through every target, the broker itself among them.
 
-    An unrecorded pass comes before: a broker that has just started compiles its code for whoever is first.
+    An unrecorded pass comes before: a broker that has just started compiles its code for whoever is first. The order
+    is another one each time, and the disk has what was written before the next run begins: a kernel that starts
+    writing back a few runs' records takes from whoever happens to run then.
     """
     tools = _Tools(version)
     samples = []
     direct = targets[0]
     say("real Kafka: warming up the broker")
+    tools.produce(direct.address, records, TOPIC)
     tools.produce(direct.address, records)
     tools.consume(direct.address, records)
     tools.latency(direct.address, latency_records)
     before = used_cpu_s(targets)
+    shuffled = Random(rounds)
     for number in range(rounds):
         for workload, run, count in (
             ("produce, acks=all", tools.produce, records),
@@ -129,9 +143,9 @@ def measure(
             ("end-to-end latency", tools.latency, latency_records),
         ):
             say(f"real Kafka, round {number + 1}/{rounds}: {workload} through {len(targets)} targets")
-            turn = number % len(targets)
             values = {}
-            for running in (*targets[turn:], *targets[:turn]):
+            for running in shuffled.sample(targets, len(targets)):
+                os.sync()
                 try:
                     values[running] = run(running.address, count)
                 except UnavailableError as error:
@@ -177,11 +191,12 @@ class _Tools:
         found = jars.resolve("kafka", version, ())
         self._classpath = os.pathsep.join(str(jar) for jar in found)
 
-    def produce(self, address: str, records: int) -> float:
-        """Records per second of Kafka's producer."""
+    def produce(self, address: str, records: int, topic: str = PRODUCED) -> float:
+        """Records per second of Kafka's producer once it has sent half of them: it compiles its code in the first."""
         said = self._run(
             "ProducerPerformance",
-            *("--topic", TOPIC, "--num-records", str(records), "--record-size", str(RECORD_BYTES)),
+            *("--topic", topic, "--num-records", str(records), "--warmup-records", str(records // 2)),
+            *("--record-size", str(RECORD_BYTES)),
             *("--throughput", "-1", "--bootstrap-server", address),
             *("--command-property", "acks=all", "linger.ms=5", "batch.size=262144"),
         )

@@ -68,11 +68,11 @@ WORKLOADS = (
 
 
 def chosen(names: str | None) -> list[Workload]:
-    """The workloads of a comma-separated list, all for None. Raises ValueError on an unknown name."""
+    """The workloads of a comma-separated list, all for None, none for 'none'. Raises ValueError on an unknown name."""
     if names is None:
         return list(WORKLOADS)
     by_name = {workload.name: workload for workload in WORKLOADS}
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    wanted = [name.strip() for name in names.split(",") if name.strip() and name != "none"]
     if unknown := [name for name in wanted if name not in by_name]:
         raise ValueError(f"no workload {', '.join(unknown)}; there are {', '.join(by_name)}")
     return [by_name[name] for name in wanted]

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from faults.base import Fault
-from faults.selectors import did_you_mean
+from proxy.wire.names import did_you_mean
 
 _HIDDEN = frozenset({"kind", "match", "trigger"})
 

@@ -14,11 +14,10 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from proxy.capture.fields import FIELDS, Field, Kind, RowLike
-from proxy.wire.names import ApiKey, ErrorCode, parse_api_key, parse_error_code
+from proxy.wire.names import ApiKey, ErrorCode, did_you_mean, parse_api_key, parse_error_code
 
 _TOKEN: Final = re.compile(
     r"""\s*(?:
@@ -207,7 +206,7 @@ class _Parser:
             self._fail(f"a field expected, such as {', '.join(list(FIELDS)[:4])}", token)
         field = FIELDS.get(token.value)
         if field is None:
-            self._fail(f"there is no field {token.value!r}{_hint(token.value, FIELDS)}", token)
+            self._fail(f"there is no field {token.value!r}{did_you_mean(token.value, FIELDS)}", token)
         assert field is not None
         self.of_partition |= field.of_partition
         return self._comparison(field)
@@ -223,7 +222,7 @@ class _Parser:
             name, negated = "in", True
         if name not in _OPERATORS or token.kind not in ("word", "sign"):
             if token.kind == "word" and token.value not in ("and", "or"):
-                hint = _hint(token.value, _OPERATORS)
+                hint = did_you_mean(token.value, _OPERATORS)
                 self._fail(f"{token.value!r} is no operator{hint or '; one of ' + ' '.join(_OPERATORS)}", token)
             if token.kind in ("text", "number"):
                 self._fail("an operator is missing before this value", token)
@@ -336,8 +335,3 @@ def _time_us(token: _Token, text: str) -> int:
         return int(text)
     at = datetime.fromisoformat(text)
     return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1_000_000)
-
-
-def _hint(name: str, known: Iterable[str]) -> str:
-    close = get_close_matches(name, list(known), 1)
-    return f"; did you mean {close[0]!r}?" if close else ""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from difflib import get_close_matches
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import TypeVar
 
@@ -15,6 +14,7 @@ __all__ = [
     "RETRIABLE_CODES",
     "ApiKey",
     "ErrorCode",
+    "did_you_mean",
     "parse_api_key",
     "parse_error_code",
 ]
@@ -54,6 +54,23 @@ def _plain(name: str) -> str:
     return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` for the known word next to `word`, the empty string when none is near."""
+    by_plain = {_plain(name): name for name in known}
+    near = _nearest(_plain(word), by_plain)
+    return _suggested(near and by_plain[near])
+
+
+def _suggested(name: str) -> str:
+    return f"; did you mean {name!r}?" if name else ""
+
+
+def _nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    import difflib  # a tenth of a megabyte that nobody needs who makes no mistake
+
+    return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)), "")
+
+
 def _parse(value: str | int, enum: type[_E], old: Mapping[str, _E], what: str) -> _E:
     if isinstance(value, str) and not value.strip().lstrip("-").isdecimal():
         by_name = {_plain(name): member for name, member in old.items()}
@@ -61,9 +78,8 @@ def _parse(value: str | int, enum: type[_E], old: Mapping[str, _E], what: str) -
         found = by_name.get(_plain(value))
         if found is not None:
             return found
-        close = get_close_matches(_plain(value), by_name, n=1, cutoff=0.5)
-        hint = f"; did you mean {by_name[close[0]].name}?" if close else ""
-        raise ValueError(f"{value!r} is no {what}{hint}")
+        near = _nearest(_plain(value), by_name, 0.5)  # the long ones are often cut short
+        raise ValueError(f"{value!r} is no {what}{_suggested(near and by_name[near].name)}")
     try:
         return enum(int(value))
     except ValueError:

@@ -165,7 +165,7 @@ def test_node_listener_principal_and_connection() -> None:
 @pytest.mark.parametrize(
     ("match", "said"),
     [
-        ({"api_key": "Prduce"}, "did you mean Produce"),
+        ({"api_key": "Prduce"}, "did you mean 'Produce'"),
         ({"api_key": []}, "an empty list matches nothing"),
         ({"api_key": "Zz*"}, "no API's name matches"),
         ({"api_key": ["Produce", "!Produce"]}, "no API is left"),

@@ -51,8 +51,8 @@ def test_all_problems_of_all_faults_are_told_at_once() -> None:
         {},
     ) == {
         "faults[0].kind": "there is no kind 'eror'; did you mean 'error'?",
-        "faults[1].error_code": "'NOT_LEDER' is no error code; did you mean NOT_LEADER_OR_FOLLOWER?",
-        "faults[1].match.api_key": "'Prduce' is no API key; did you mean Produce?",
+        "faults[1].error_code": "'NOT_LEDER' is no error code; did you mean 'NOT_LEADER_OR_FOLLOWER'?",
+        "faults[1].match.api_key": "'Prduce' is no API key; did you mean 'Produce'?",
         "faults[1].match.topc": "unknown key; did you mean 'topic'?",
         "faults[2].trigger.times": "Input should be greater than or equal to 1, or 0 is not 'forever'",
         "faults[2].trigger.evry": "unknown key; did you mean 'every'?",

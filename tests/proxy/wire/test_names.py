@@ -38,8 +38,8 @@ def test_every_error_code_by_name_and_number(code: ErrorCode) -> None:
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ("NOT_LEADR_FOR_PARTITON", "did you mean NOT_LEADER_OR_FOLLOWER?"),
-        ("TOPIC_AUTHORISATION_FAILED", "did you mean TOPIC_AUTHORIZATION_FAILED?"),
+        ("NOT_LEADR_FOR_PARTITON", "did you mean 'NOT_LEADER_OR_FOLLOWER'?"),
+        ("TOPIC_AUTHORISATION_FAILED", "did you mean 'TOPIC_AUTHORIZATION_FAILED'?"),
         ("4711", "4711 is no error code"),
         ("", "is no error code"),
     ],
@@ -50,7 +50,7 @@ def test_a_typo_gets_the_nearest_name(written: str, said: str) -> None:
 
 
 def test_an_api_that_is_none() -> None:
-    with pytest.raises(ValueError, match="did you mean Produce"):
+    with pytest.raises(ValueError, match="did you mean 'Produce'"):
         parse_api_key("Prodcue")
     with pytest.raises(ValueError, match="999 is no API key"):
         parse_api_key(999)
