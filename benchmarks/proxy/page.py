@@ -35,6 +35,10 @@ the Go module proxy gave where this was measured; it is told that no producer se
 Each "wanted" below compares figures of `+all` with a peer's in the same round, and takes the median of that.
 """
 
+_PROFILE = """\
+A request's CPU, what its own code takes and what the kernel does: [What is in the way](what-is-in-the-way.md).
+"""
+
 
 def page(results: Results, plots: str) -> str:
     """Markdown; ``plots`` is the path of the folder with the plots, from the page's own."""
@@ -67,7 +71,7 @@ def _bars(results: Results) -> list[str]:
         if some:
             table = _table(["", "wanted", "found", ""], [_bar(bar) for bar in some])
             parts.append(f"## {title}\n\n{table}")
-    return parts
+    return [*parts, _PROFILE]
 
 
 def _bar(bar: Bar) -> list[str]:

@@ -66,6 +66,7 @@ MEASURED = {
     "docs/benchmarks.md",
     "docs/matrix.md",
     "docs/soak.md",
+    "docs/what-is-in-the-way.md",
     "docs/what-polling-costs.md",
 }
 

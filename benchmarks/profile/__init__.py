@@ -1,0 +1,1 @@
+"""Where the CPU of a small request goes, by the kernel's profiler: what stands between notleader and its goals."""
