@@ -19,7 +19,7 @@ from benchmarks.proxy.errors import UnavailableError
 from benchmarks.proxy.processes import family
 from benchmarks.proxy.report import machine
 from benchmarks.proxy.targets import Running
-from benchmarks.proxy.workloads import Workload, chosen
+from benchmarks.proxy.workloads import Workload, chosen, picked
 
 _PAGE = Path(__file__).resolve().parents[2] / "docs" / "what-is-in-the-way.md"
 _WARM_UP_S = 1.0
@@ -50,10 +50,7 @@ def _profiles(workloads: list[Workload], peer: str, duration_s: float, progress:
     perf = required("perf", "it takes the profile; Debian has it in linux-perf")
     program = load_program()
     states = [notleader.target(state) for state in (notleader.PLAIN, notleader.ALL_ON)]
-    names = [name.strip() for name in peer.split(",") if name.strip() and name != "none"]
-    if unknown := [name for name in names if name not in peers.PEERS]:
-        raise ValueError(f"no peer {', '.join(unknown)}; there are {', '.join(peers.PEERS)}")
-    targets = [*(peers.PEERS[name]() for name in names), *states]
+    targets = [*(made() for made in picked(peer, peers.PEERS, "peer")), *states]
     profiles = []
     with tempfile.TemporaryDirectory(prefix="notleader-profile-") as scratch:
         folder = Path(scratch)
@@ -74,20 +71,8 @@ def _profile(perf: str, program: Path, workload: Workload, running: Running, dur
     name = running.target.name
     rounds.load(program, workload.command(running.address, _WARM_UP_S, 0.2), name)
     pids = ",".join(map(str, family(running.pid)))
-    record = [
-        perf,
-        "record",
-        "--quiet",
-        "-e",
-        "cpu-clock",
-        "-F",
-        str(_SAMPLES_PER_S),
-        "-g",
-        "-o",
-        str(data),
-        "-p",
-        pids,
-    ]
+    record = [perf, "record", "--quiet", "--event=cpu-clock", f"--freq={_SAMPLES_PER_S}", "-g"]
+    record += [f"--output={data}", f"--pid={pids}"]
     before = rounds.used_cpu_s([running])[0]
     with subprocess.Popen(record, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as recording:
         try:

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.profile.places import CALLS, ELSEWHERE
+from benchmarks.proxy.page import table
 from benchmarks.proxy.workloads import Workload
 
 _NAMED = 4
-_NEXT = "\n"
 _LEAST_US = 0.1
 
 
@@ -36,14 +36,11 @@ class Profile:
 
 def page(profiles: Sequence[Profile], machine: Mapping[str, str]) -> str:
     """Markdown: a table for each load."""
-    tables = []
-    for workload in dict.fromkeys(one.workload for one in profiles):
-        rows = "\n".join(_row(one) for one in profiles if one.workload == workload)
-        headings = ["", "CPU µs", *CALLS, ELSEWHERE, "outside the kernel", "most of that"]
-        tables.append(
-            f"## {workload.title[0].upper()}{workload.title[1:]}\n\n| {' | '.join(headings)} |\n"
-            f"| --- |{' ---: |' * (len(headings) - 2)} --- |\n{rows}\n"
-        )
+    headings = ["", "CPU µs", *CALLS, ELSEWHERE, "outside the kernel", "most of that"]
+    tables = "\n".join(
+        f"## {workload.heading}\n\n{table(headings, [_row(one) for one in profiles if one.workload == workload])}"
+        for workload in dict.fromkeys(one.workload for one in profiles)
+    )
     return f"""# What is in the way
 
 `python -m benchmarks.profile --page` wrote this page. It asks Linux's profiler where a proxy's CPU goes while it
@@ -56,14 +53,14 @@ it asks the kernel at all.
 {time.strftime("%Y-%m-%d")}; {machine["processor"]}, {machine["cores"]} cores, Linux {machine["kernel"]},
 Python {machine["python"]}.
 
-{_NEXT.join(tables)}
+{tables}
 How fast all that is beside others, by turns on the same machine: [How fast it is](benchmarks.md). These profiles are
 taken one after the other, so small differences between their rows mean nothing.
 """
 
 
-def _row(one: Profile) -> str:
+def _row(one: Profile) -> list[str]:
     kernel = [f"{one.us(place):.1f}" for place in (*CALLS, ELSEWHERE)]
     outside = sum(one.us(name) for name in one.libraries)
     most = [f"{name} {one.us(name):.1f}" for name in one.libraries[:_NAMED] if one.us(name) >= _LEAST_US]
-    return f"| {one.target} | {one.cpu_us:.1f} | {' | '.join(kernel)} | {outside:.1f} | {', '.join(most)} |"
+    return [one.target, f"{one.cpu_us:.1f}", *kernel, f"{outside:.1f}", ", ".join(most)]

@@ -14,7 +14,7 @@ CALLS: Final = {
 """Heading → the functions of Linux under which its samples lie."""
 ELSEWHERE: Final = "other kernel"
 _FRAME = re.compile(r"\s*[0-9a-f]+ (?P<symbol>.*) \((?P<where>[^()]*|\[[^()]*\])\)\s*")
-_VERSION = re.compile(r"[.-]?(cpython-.*|so([.][0-9.]+)?|v?[0-9.]+)$")
+_VERSION = re.compile(r"([.-]?(cpython-.*|so([.][0-9.]+)?|v?[0-9.]+))+$")
 
 
 def places(script: str) -> Counter[str]:
@@ -33,6 +33,6 @@ def places(script: str) -> Counter[str]:
 def _place(frames: list[re.Match[str]]) -> str:
     innermost = frames[0]["where"]
     if not innermost.startswith("[kernel"):
-        return _VERSION.sub("", _VERSION.sub("", innermost.rsplit("/", 1)[-1]))
+        return _VERSION.sub("", innermost.rsplit("/", 1)[-1])
     symbols = " ".join(frame["symbol"] for frame in frames)
     return next((heading for heading, functions in CALLS.items() if functions.search(symbols)), ELSEWHERE)

@@ -13,7 +13,7 @@ from benchmarks.proxy import notleader, page, peers, real_kafka, report, rounds,
 from benchmarks.proxy.cache import load_program
 from benchmarks.proxy.errors import UnavailableError
 from benchmarks.proxy.targets import Running, Target, connections_to_hold
-from benchmarks.proxy.workloads import Workload, chosen
+from benchmarks.proxy.workloads import Workload, chosen, picked
 
 _TREE = Path(__file__).resolve().parents[2]
 _PAGE = _TREE / "docs" / "benchmarks.md"
@@ -131,12 +131,14 @@ def _by_turns(
 
 
 def _peers(names: str, say: rounds.Say) -> list[Target]:
+    try:
+        wanted = picked(names, peers.PEERS, "peer")
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--peers") from error
     found = []
-    for name in [name.strip() for name in names.split(",") if name.strip() and name != "none"]:
-        if name not in peers.PEERS:
-            raise typer.BadParameter(f"no peer {name}; there are {', '.join(peers.PEERS)}", param_hint="--peers")
+    for made in wanted:
         try:
-            found.append(peers.PEERS[name]())
+            found.append(made())
         except UnavailableError as error:
             say(f"skipped: {error}")
     return found

@@ -54,6 +54,7 @@ def page(results: Results, plots: str) -> str:
         _TARGETS,
         f"![Throughput over direct]({plots}/ratio.svg)\n\n![CPU]({plots}/cpu.svg)\n",
         *_bars(results),
+        _PROFILE,
         *_workloads(results),
         *_memory(results),
         *_real(results),
@@ -69,9 +70,9 @@ def _bars(results: Results) -> list[str]:
         ("And beyond that", [bar for bar in found if bar.summit]),
     ):
         if some:
-            table = _table(["", "wanted", "found", ""], [_bar(bar) for bar in some])
-            parts.append(f"## {title}\n\n{table}")
-    return [*parts, _PROFILE]
+            rows = table(["", "wanted", "found", ""], [_bar(bar) for bar in some])
+            parts.append(f"## {title}\n\n{rows}")
+    return parts
 
 
 def _bar(bar: Bar) -> list[str]:
@@ -97,7 +98,7 @@ def _workloads(results: Results) -> list[str]:
             for one in sorted(rows, key=lambda row: -row.ratio)
         ]
         headings = ["", "ratio to direct", "added p50 µs", "added p99 µs", "CPU", "RSS MiB"]
-        parts.append(f"## {workload.title[0].upper()}{workload.title[1:]}\n\n{_table(headings, cells)}")
+        parts.append(f"## {workload.heading}\n\n{table(headings, cells)}")
     return parts
 
 
@@ -116,7 +117,7 @@ def _memory(results: Results) -> list[str]:
         for held in results.holdings
     ]
     headings = ["", "RSS at start MiB", "100 busy connections MiB", "idle held", "KiB per idle", "all still answer"]
-    return [f"## Memory\n\n{_table(headings, cells)}"]
+    return [f"## Memory\n\n{table(headings, cells)}"]
 
 
 def _real(results: Results) -> list[str]:
@@ -124,11 +125,12 @@ def _real(results: Results) -> list[str]:
     for name in dict.fromkeys(one.workload for one in results.real):
         rows = sorted((one for one in results.real if one.workload == name), key=lambda row: -row.ratio)
         cells = [[one.target, f"{one.ratio:.2f}", one.added_cell, one.cpu_cell] for one in rows]
-        table = _table(["", "ratio to direct", "added average µs", "CPU"], cells)
-        parts.append(f"## Real Kafka: {name}\n\n{table}")
+        headings = ["", "ratio to direct", "added average µs", "CPU"]
+        parts.append(f"## Real Kafka: {name}\n\n{table(headings, cells)}")
     return parts
 
 
-def _table(headings: list[str], rows: list[list[str]]) -> str:
+def table(headings: list[str], rows: list[list[str]]) -> str:
+    """A table in Markdown, of texts and then figures."""
     lines = [headings, ["---"] + ["---:"] * (len(headings) - 1), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from benchmarks.proxy.processes import on_one_cpu
 
 Unit = Literal["request", "byte"]
+One = TypeVar("One")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,11 @@ class Workload:
     per: Unit
     arguments: tuple[str, ...]
     on_one_cpu: bool = False
+
+    @property
+    def heading(self) -> str:
+        """The title, as a heading is written."""
+        return self.title[0].upper() + self.title[1:]
 
     def command(self, target: str, duration_s: float, warmup_s: float) -> list[str]:
         """Arguments of the load program for one run against ``target`` (HOST:PORT)."""
@@ -71,8 +78,12 @@ def chosen(names: str | None) -> list[Workload]:
     """The workloads of a comma-separated list, all for None, none for 'none'. Raises ValueError on an unknown name."""
     if names is None:
         return list(WORKLOADS)
-    by_name = {workload.name: workload for workload in WORKLOADS}
+    return picked(names, {workload.name: workload for workload in WORKLOADS}, "workload")
+
+
+def picked(names: str, known: Mapping[str, One], what: str) -> list[One]:
+    """Those of a comma-separated list, none for 'none'. Raises ValueError on an unknown name."""
     wanted = [name.strip() for name in names.split(",") if name.strip() and name != "none"]
-    if unknown := [name for name in wanted if name not in by_name]:
-        raise ValueError(f"no workload {', '.join(unknown)}; there are {', '.join(by_name)}")
-    return [by_name[name] for name in wanted]
+    if unknown := [name for name in wanted if name not in known]:
+        raise ValueError(f"no {what} {', '.join(unknown)}; there are {', '.join(known)}")
+    return [known[name] for name in wanted]

@@ -1,4 +1,4 @@
-"""API keys and error codes by name, as people write them."""
+"""API keys and error codes by name, as people write them, and the name that a mistyped one is next to."""
 
 from __future__ import annotations
 
