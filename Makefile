@@ -79,7 +79,7 @@ format: $(INSTALLED)
 	@$(BIN)/ruff format -q .
 
 # Set up again only when what is to be installed has changed.
-$(INSTALLED): pyproject.toml scripts/setup.sh scripts/build_native.py proxy/plain/native.pyx
+$(INSTALLED): pyproject.toml src/notleader/__init__.py scripts/setup.sh scripts/build_native.py proxy/plain/native.pyx
 	@sh scripts/setup.sh '$(PYTHON)' '$(VENV)'
 	@touch $@
 

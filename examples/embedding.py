@@ -11,7 +11,7 @@ import sys
 
 from aiokafka import AIOKafkaProducer
 
-from proxy import Proxy
+from notleader.proxy import Proxy
 
 
 async def main(kafka: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from proxy import Proxy
+from notleader.proxy import Proxy
 
 
 @pytest.fixture

@@ -179,7 +179,7 @@ class Shape:
 class Fail:
     """The broker refuses with `error_code`; the plan turns this into Answer, Forward or Close, never seen outside.
 
-    `partitions` of None is the whole request, else the keys (`faults.answers.partition_key`) of those
+    `partitions` of None is the whole request, else the keys (`notleader.faults.answers.partition_key`) of those
     refused.
     """
 

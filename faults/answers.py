@@ -13,12 +13,12 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from faults.actions import Body, PartitionKey
-from proxy.wire.codec import known_versions, request_codec, response_codec
-from proxy.wire.names import ApiKey, ErrorCode
-from proxy.wire.partitions import PartitionEntry
-from proxy.wire.schemas import NO_UUID, Field
-from proxy.wire.view import Request
+from notleader.faults.actions import Body, PartitionKey
+from notleader.proxy.wire.codec import known_versions, request_codec, response_codec
+from notleader.proxy.wire.names import ApiKey, ErrorCode
+from notleader.proxy.wire.partitions import PartitionEntry
+from notleader.proxy.wire.schemas import NO_UUID, Field
+from notleader.proxy.wire.view import Request
 
 
 class NoPlaceForError(Exception):
@@ -127,7 +127,7 @@ def partition_key(entry: PartitionEntry) -> PartitionKey:
 def refusal(request: Request, error_code: int) -> Body:
     """The answer of a broker that refuses the whole request; NoPlaceForError when the version has no place for it.
 
-    A Metadata answer made here names no brokers; `faults.partial` asks the broker for those.
+    A Metadata answer made here names no brokers; `notleader.faults.partial` asks the broker for those.
     """
     api_key, api_version = request.header.api_key, request.header.api_version
     arrays = _entry_arrays(api_key, api_version)

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from faults.actions import TERMINAL, Action, Answer, Body, Fail, Forward, PartitionKey, Relay, RewriteRequest
-from faults.answers import Failure, NoPlaceForError, partition_key, refusal, refuses_by_entry
-from faults.base import Connection, Context, NotApplicableError
-from faults.decision import NOTHING, Decision, Hit, Pending
-from faults.flags import REQUEST_BODY, RESPONSE_BODY
-from faults.match import Match, groups_named
-from faults.partial import (
+from notleader.faults.actions import TERMINAL, Action, Answer, Body, Fail, Forward, PartitionKey, Relay, RewriteRequest
+from notleader.faults.answers import Failure, NoPlaceForError, partition_key, refusal, refuses_by_entry
+from notleader.faults.base import Connection, Context, NotApplicableError
+from notleader.faults.decision import NOTHING, Decision, Hit, Pending
+from notleader.faults.flags import REQUEST_BODY, RESPONSE_BODY
+from notleader.faults.match import Match, groups_named
+from notleader.faults.partial import (
     has_no_response,
     is_altered,
     refuse_metadata,
@@ -20,17 +20,17 @@ from faults.partial import (
     refuse_whole,
     topics_and_partitions,
 )
-from faults.relay import relayed
-from faults.rule import Rule
-from faults.told import with_endpoints
-from proxy.wire.codec import is_known
-from proxy.wire.names import ApiKey, ErrorCode
-from proxy.wire.partitions import iter_topics
+from notleader.faults.relay import relayed
+from notleader.faults.rule import Rule
+from notleader.faults.told import with_endpoints
+from notleader.proxy.wire.codec import is_known
+from notleader.proxy.wire.names import ApiKey, ErrorCode
+from notleader.proxy.wire.partitions import iter_topics
 
 if TYPE_CHECKING:
-    from faults.plan import Plan
-    from proxy.wire.partitions import PartitionEntry
-    from proxy.wire.view import Request
+    from notleader.faults.plan import Plan
+    from notleader.proxy.wire.partitions import PartitionEntry
+    from notleader.proxy.wire.view import Request
 
 _NAMES_ENDPOINTS = frozenset((ApiKey.Produce, ApiKey.Fetch))
 _NO_SIDE_CONNECTION = "clients with SASL are relayed with the proxy's own credentials only (--relay-sasl-mechanism)"

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import AfterValidator, Field
 
-from faults.actions import Action, Body, Outcome, PartitionKey, Standing
-from faults.document import Document
-from faults.kinds import Kinds
-from faults.match import Match
-from faults.random_source import RandomSource
-from faults.trigger import Trigger, shared
+from notleader.faults.actions import Action, Body, Outcome, PartitionKey, Standing
+from notleader.faults.document import Document
+from notleader.faults.kinds import Kinds
+from notleader.faults.match import Match
+from notleader.faults.random_source import RandomSource
+from notleader.faults.trigger import Trigger, shared
 
 if TYPE_CHECKING:
-    from faults.cluster import Cluster
-    from faults.election import Elections
-    from proxy.wire.partitions import PartitionEntry
-    from proxy.wire.view import Request, Response
+    from notleader.faults.cluster import Cluster
+    from notleader.faults.election import Elections
+    from notleader.proxy.wire.partitions import PartitionEntry
+    from notleader.proxy.wire.view import Request, Response
 
 Phase = Literal["before_broker", "after_broker", "connection"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from proxy.wire.partitions import PartitionEntry
+from notleader.proxy.wire.partitions import PartitionEntry
 
 _NO_TOPIC_ID = UUID(int=0)
 _MOST_KNOWN: Final = 256

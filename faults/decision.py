@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from faults.actions import Action, PartitionKey
-from faults.base import Phase
+from notleader.faults.actions import Action, PartitionKey
+from notleader.faults.base import Phase
 
 if TYPE_CHECKING:
-    from faults.rule import Rule
+    from notleader.faults.rule import Rule
 
 
 class Hit(NamedTuple):

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from faults.document import Document, Milliseconds, SomeMilliseconds
-from faults.random_source import RandomSource, normal, pareto, uniform
+from notleader.faults.document import Document, Milliseconds, SomeMilliseconds
+from notleader.faults.random_source import RandomSource, normal, pareto, uniform
 
 
 class _Distribution(Document):

@@ -18,7 +18,7 @@ by it again, for ever. Which fields carry such epochs, and which don't:
 
 A partition may also be shown under another leader than its true one, from an election's end on (`new_leader`) or
 at once (`move`). Then everybody but the shown leader refuses, the true leader included, and what the shown leader
-is asked the proxy relays to the true one (`faults.relay`). Every such change starts a new leader epoch too.
+is asked the proxy relays to the true one (`notleader.faults.relay`). Every such change starts a new leader epoch too.
 
 Consumers that fetch from followers (KIP-392) come to the shown leader as well: followers refuse, and the true leader
 isn't told the consumer's rack, so that it serves the records itself instead of naming the replica next to it. Once
@@ -32,18 +32,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from faults.actions import Body, PartitionKey
-from faults.answers import Failure, partition_key, top_key
-from faults.flags import REQUEST, REQUEST_BODY, RESPONSE_BODY
-from faults.told import raised, told_leaders
-from proxy.wire.codec import is_known
-from proxy.wire.names import ApiKey, ErrorCode
+from notleader.faults.actions import Body, PartitionKey
+from notleader.faults.answers import Failure, partition_key, top_key
+from notleader.faults.flags import REQUEST, REQUEST_BODY, RESPONSE_BODY
+from notleader.faults.told import raised, told_leaders
+from notleader.proxy.wire.codec import is_known
+from notleader.proxy.wire.names import ApiKey, ErrorCode
 
 if TYPE_CHECKING:
-    from faults.cluster import Cluster
-    from proxy.wire.header import RequestHeader
-    from proxy.wire.partitions import PartitionEntry
-    from proxy.wire.view import Request
+    from notleader.faults.cluster import Cluster
+    from notleader.proxy.wire.header import RequestHeader
+    from notleader.proxy.wire.partitions import PartitionEntry
+    from notleader.proxy.wire.view import Request
 
 # APIs that only the leader of a partition serves.
 _LEADER_APIS = frozenset(

@@ -11,12 +11,12 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from faults.actions import PartitionKey
-from faults.answers import partition_key, top_key
+from notleader.faults.actions import PartitionKey
+from notleader.faults.answers import partition_key, top_key
 
 if TYPE_CHECKING:
-    from proxy.wire.partitions import PartitionEntry
-    from proxy.wire.view import Request
+    from notleader.proxy.wire.partitions import PartitionEntry
+    from notleader.proxy.wire.view import Request
 
 _MOST_SESSIONS = 10_000
 _FINAL_EPOCH = -1

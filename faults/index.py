@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from faults.rule import Rule
+from notleader.faults.rule import Rule
 
 _FEW: Final = 8  # asking each of so few costs less than finding out whom to ask
 

@@ -6,10 +6,10 @@ import importlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from faults import catalog
+from notleader.faults import catalog
 
 if TYPE_CHECKING:
-    from faults.base import Fault
+    from notleader.faults.base import Fault
 
 
 class Kinds(Mapping[str, "type[Fault]"]):

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from faults.document import Document
-from faults.selectors import ApiKeys, ConnectionSelector, Names, Numbers
-from proxy.wire.names import ApiKey
+from notleader.faults.document import Document
+from notleader.faults.selectors import ApiKeys, ConnectionSelector, Names, Numbers
+from notleader.proxy.wire.names import ApiKey
 
 if TYPE_CHECKING:
-    from faults.base import Connection
-    from proxy.wire.header import RequestHeader
+    from notleader.faults.base import Connection
+    from notleader.proxy.wire.header import RequestHeader
 
 _GROUP_KEY_TYPE = 0
 _TRANSACTION_KEY_TYPE = 1

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from faults.actions import Body
-from faults.cluster import Cluster
-from faults.election import Elections
-from proxy.wire.names import ErrorCode
+from notleader.faults.actions import Body
+from notleader.faults.cluster import Cluster
+from notleader.faults.election import Elections
+from notleader.proxy.wire.names import ErrorCode
 
 FOR_EVER_MS = 1e12
 _NO_COORDINATOR = {"node_id": -1, "host": "", "port": -1, "error_code": int(ErrorCode.COORDINATOR_NOT_AVAILABLE)}

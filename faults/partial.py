@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
-from faults.actions import Action, Answer, Body, Close, Forward, PartitionKey
-from faults.answers import (
+from notleader.faults.actions import Action, Answer, Body, Close, Forward, PartitionKey
+from notleader.faults.answers import (
     Failure,
     NoPlaceForError,
     blank,
@@ -28,14 +28,14 @@ from faults.answers import (
     top_key,
     unsupported_version,
 )
-from faults.match import Match
-from proxy.wire.codec import response_codec
-from proxy.wire.names import ApiKey, ErrorCode
-from proxy.wire.partitions import iter_partitions, without_partitions
-from proxy.wire.schemas import Field
+from notleader.faults.match import Match
+from notleader.proxy.wire.codec import response_codec
+from notleader.proxy.wire.names import ApiKey, ErrorCode
+from notleader.proxy.wire.partitions import iter_partitions, without_partitions
+from notleader.proxy.wire.schemas import Field
 
 if TYPE_CHECKING:
-    from proxy.wire.view import Request
+    from notleader.proxy.wire.view import Request
 
 _ALTERED = frozenset((ApiKey.Metadata, ApiKey.Fetch, ApiKey.ShareFetch))
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from faults.actions import TERMINAL, Action, Body, RewriteResponse
-from faults.answers import NoPlaceForError
-from faults.asking import Asking
-from faults.base import (
+from notleader.faults.actions import TERMINAL, Action, Body, RewriteResponse
+from notleader.faults.answers import NoPlaceForError
+from notleader.faults.asking import Asking
+from notleader.faults.base import (
     BeginContext,
     ConnectContext,
     Connection,
@@ -19,20 +19,20 @@ from faults.base import (
     Phase,
     StandingFault,
 )
-from faults.cluster import Cluster
-from faults.decision import NOTHING, Decision, Hit, Pending
-from faults.election import Elections
-from faults.fetch_sessions import FetchSessions
-from faults.flags import REQUEST, REQUEST_BODY, RESPONSE_BODY
-from faults.index import Index
-from faults.random_source import RandomSource, SeededRandom
-from faults.rule import Rule, union
-from faults.standing import LinkState, ListenerState, StandingRules
-from proxy.wire.codec import is_known
-from proxy.wire.names import ApiKey
+from notleader.faults.cluster import Cluster
+from notleader.faults.decision import NOTHING, Decision, Hit, Pending
+from notleader.faults.election import Elections
+from notleader.faults.fetch_sessions import FetchSessions
+from notleader.faults.flags import REQUEST, REQUEST_BODY, RESPONSE_BODY
+from notleader.faults.index import Index
+from notleader.faults.random_source import RandomSource, SeededRandom
+from notleader.faults.rule import Rule, union
+from notleader.faults.standing import LinkState, ListenerState, StandingRules
+from notleader.proxy.wire.codec import is_known
+from notleader.proxy.wire.names import ApiKey
 
 if TYPE_CHECKING:
-    from proxy.wire.view import Request, Response
+    from notleader.proxy.wire.view import Request, Response
 
 __all__ = ["NOTHING", "REQUEST", "REQUEST_BODY", "RESPONSE_BODY", "Decision", "Hit", "Pending", "Plan", "Rule"]
 

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
-from faults.actions import Body, PartitionKey, Relay
-from faults.answers import Failure, blank, merge, partition_key, refused_entry, top_key
-from faults.partial import fetched_fields, has_no_response, refuse_fetched, with_fetched
-from proxy.wire.names import ApiKey
-from proxy.wire.partitions import without_partitions
+from notleader.faults.actions import Body, PartitionKey, Relay
+from notleader.faults.answers import Failure, blank, merge, partition_key, refused_entry, top_key
+from notleader.faults.partial import fetched_fields, has_no_response, refuse_fetched, with_fetched
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.partitions import without_partitions
 
 if TYPE_CHECKING:
-    from proxy.wire.partitions import PartitionEntry
-    from proxy.wire.view import Request
+    from notleader.proxy.wire.partitions import PartitionEntry
+    from notleader.proxy.wire.view import Request
 
 _SHORT_WAIT_MS = 50
 _NO_SESSION_EPOCH = -1

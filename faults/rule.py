@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from faults.base import Connection, Fault, StandingFault
-from faults.decision import Hit
-from faults.flags import REQUEST, REQUEST_BODY, RESPONSE_BODY
-from faults.random_source import RandomSource
-from faults.trigger import TriggerState
-from proxy.wire.names import ApiKey
+from notleader.faults.base import Connection, Fault, StandingFault
+from notleader.faults.decision import Hit
+from notleader.faults.flags import REQUEST, REQUEST_BODY, RESPONSE_BODY
+from notleader.faults.random_source import RandomSource
+from notleader.faults.trigger import TriggerState
+from notleader.proxy.wire.names import ApiKey
 
 
 class Rule:

@@ -9,9 +9,9 @@ from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from faults.base import Fault, StandingFault
-from faults.match import Match
-from proxy.wire.names import ApiKey, did_you_mean
+from notleader.faults.base import Fault, StandingFault
+from notleader.faults.match import Match
+from notleader.proxy.wire.names import ApiKey, did_you_mean
 
 _Model = TypeVar("_Model", bound=BaseModel)
 

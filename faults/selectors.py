@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from faults.document import LARGEST_INT64
-from proxy.wire.names import OLD_API_NAMES, ApiKey, parse_api_key
+from notleader.faults.document import LARGEST_INT64
+from notleader.proxy.wire.names import OLD_API_NAMES, ApiKey, parse_api_key
 
 # What people write, as patterns that the JSON Schema and the parser share: \d would take digits of any script.
 _NUMBER = re.compile(r"!?(-?[0-9]+|[0-9]+-[0-9]+|(>=|<=|>|<) ?[0-9]+)")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from faults.actions import Close, Refuse, Reset, Shape, Silence, Standing
-from faults.base import BeginContext, Connection, StandingFault
-from faults.decision import Hit
-from faults.rule import Rule
+from notleader.faults.actions import Close, Refuse, Reset, Shape, Silence, Standing
+from notleader.faults.base import BeginContext, Connection, StandingFault
+from notleader.faults.decision import Hit
+from notleader.faults.rule import Rule
 
 if TYPE_CHECKING:
-    from faults.cluster import Cluster
-    from faults.election import Elections
+    from notleader.faults.cluster import Cluster
+    from notleader.faults.election import Elections
 
 
 class ListenerState(NamedTuple):

@@ -6,14 +6,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from faults.base import Fault
-from faults.document import YEAR_MS, whole
-from faults.schema import FaultDocumentError, Problem, parse_fault_document
-from faults.selectors import pattern_schema
-from proxy.wire.names import did_you_mean
+from notleader.faults.base import Fault
+from notleader.faults.document import YEAR_MS, whole
+from notleader.faults.schema import FaultDocumentError, Problem, parse_fault_document
+from notleader.faults.selectors import pattern_schema
+from notleader.proxy.wire.names import did_you_mean
 
 if TYPE_CHECKING:
-    from faults.plan import Plan
+    from notleader.faults.plan import Plan
 
 _DURATION = re.compile(r"(?P<number>[0-9]{1,12}([.][0-9]{1,9})?) ?(?P<unit>us|ms|s|m|min|h)")
 _UNIT_MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0, "min": 60_000.0, "h": 3_600_000.0}

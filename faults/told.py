@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from faults.actions import Body, PartitionKey
-from faults.answers import top_key
-from proxy.wire.codec import response_codec
-from proxy.wire.names import ErrorCode
+from notleader.faults.actions import Body, PartitionKey
+from notleader.faults.answers import top_key
+from notleader.proxy.wire.codec import response_codec
+from notleader.proxy.wire.names import ErrorCode
 
 if TYPE_CHECKING:
-    from faults.cluster import Cluster
-    from faults.election import State, Touch
+    from notleader.faults.cluster import Cluster
+    from notleader.faults.election import State, Touch
 
 StateOf = Callable[[Body, int], "State | None"]
 

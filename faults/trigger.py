@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from faults.document import LARGEST_INT64, Document, Milliseconds, SomeMilliseconds
-from faults.random_source import RandomSource
+from notleader.faults.document import LARGEST_INT64, Document, Milliseconds, SomeMilliseconds
+from notleader.faults.random_source import RandomSource
 
 Count = Annotated[int, Field(ge=1, le=LARGEST_INT64)]
 Scope = Literal["rule", "connection", "client", "partition"]

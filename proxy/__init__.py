@@ -12,15 +12,15 @@ broker, and what they share: the fault plan, the broker directory, the capture.
 
 TYPE_CHECKING = False  # as mypy knows it; `typing` itself takes as long to import as Python takes to start
 if TYPE_CHECKING:
-    from proxy.server import Proxy as Proxy
+    from notleader.proxy.server import Proxy as Proxy
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
-    """Give ``proxy.Proxy`` without making ``import proxy.wire`` pay for an event loop."""
+    """Give ``notleader.proxy.Proxy`` without making ``import notleader.proxy.wire`` pay for an event loop."""
     if name == "Proxy":
-        from proxy.server import Proxy
+        from notleader.proxy.server import Proxy
 
         return Proxy
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

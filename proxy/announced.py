@@ -10,8 +10,8 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
-from proxy.proxy_protocol import HEAD_BYTES, rest_bytes, source
-from proxy.wire.errors import WireError
+from notleader.proxy.proxy_protocol import HEAD_BYTES, rest_bytes, source
+from notleader.proxy.wire.errors import WireError
 
 HEADER_S: Final = 10.0
 """How long the header may take to come, in seconds."""

@@ -10,16 +10,16 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from faults.schema import FaultDocumentError, Problem, parse_faults, validated
-from faults.timeline import parse_timeline
-from proxy import __version__
-from proxy.admin.cli import fault_app
-from proxy.capture.cli import capture_app
-from proxy.config import ConfigError, load, read_yaml
-from proxy.lab.cli import demo, incident_app, kafka_app
-from proxy.lab.matrix_cli import matrix
-from proxy.run_cli import run
-from proxy.wire_cli import app as wire_app
+from notleader.faults.schema import FaultDocumentError, Problem, parse_faults, validated
+from notleader.faults.timeline import parse_timeline
+from notleader.proxy import __version__
+from notleader.proxy.admin.cli import fault_app
+from notleader.proxy.capture.cli import capture_app
+from notleader.proxy.config import ConfigError, load, read_yaml
+from notleader.proxy.lab.cli import demo, incident_app, kafka_app
+from notleader.proxy.lab.matrix_cli import matrix
+from notleader.proxy.run_cli import run
+from notleader.proxy.wire_cli import app as wire_app
 
 app = typer.Typer(
     name="notleader",
@@ -51,8 +51,8 @@ def analyze(context: typer.Context) -> None:
     if importlib.util.find_spec("pyspark") is None:
         errors.print("notleader analyze needs Spark: pip install 'notleader[spark]'", markup=False)
         raise typer.Exit(2)
-    from proxy.lab.errors import LabError
-    from proxy.lab.java import find_java
+    from notleader.proxy.lab.errors import LabError
+    from notleader.proxy.lab.java import find_java
 
     environment = {**os.environ, "NOTLEADER_PROG": "notleader"}
     if not {"-h", "--help"} & set(context.args):
@@ -63,7 +63,7 @@ def analyze(context: typer.Context) -> None:
             raise typer.Exit(2) from error
     sys.stdout.flush()
     # In place of this process: Spark gets the signals, the terminal and the exit code.
-    os.execve(sys.executable, [sys.executable, "-m", "spark_analysis", "analyze", *context.args], environment)
+    os.execve(sys.executable, [sys.executable, "-m", "notleader.spark_analysis", "analyze", *context.args], environment)
 
 
 @app.command()
@@ -95,7 +95,7 @@ def _problems(document: dict[str, Any]) -> list[Problem]:
         except ConfigError as error:
             return error.problems
         return []
-    from proxy.lab.incident import Incident
+    from notleader.proxy.lab.incident import Incident
 
     problems: list[Problem] = []
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from proxy import plain
+from notleader.proxy import plain
 
 
 class Clock:

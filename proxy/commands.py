@@ -6,9 +6,9 @@ them, as the tuples :class:`Script` keeps, and reads like a script.
 
 from typing import Literal, Protocol
 
-from proxy.inflight import ConnectionEvent, Exchange
-from proxy.rewrite import Newer
-from proxy.wire.errors import WireError
+from notleader.proxy.inflight import ConnectionEvent, Exchange
+from notleader.proxy.rewrite import Newer
+from notleader.proxy.wire.errors import WireError
 
 Side = Literal["client", "broker"]
 

@@ -22,13 +22,13 @@ from pydantic import (
     ValidationError,
 )
 
-from faults.base import Fault
-from faults.schema import FaultDocumentError, Problem, parse_faults
-from faults.timeline import Timeline, parse_timeline
-from proxy.capture.redaction import Redaction
-from proxy.capture.rows import Level
-from proxy.wire.names import did_you_mean
-from proxy.yaml_text import parse_yaml
+from notleader.faults.base import Fault
+from notleader.faults.schema import FaultDocumentError, Problem, parse_faults
+from notleader.faults.timeline import Timeline, parse_timeline
+from notleader.proxy.capture.redaction import Redaction
+from notleader.proxy.capture.rows import Level
+from notleader.proxy.wire.names import did_you_mean
+from notleader.proxy.yaml_text import parse_yaml
 
 ENVIRONMENT_PREFIX = "NOTLEADER_"
 _VARIABLES = {"admin_token": "NOTLEADER_TOKEN"}  # the one that `notleader fault` reads too

@@ -8,8 +8,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from proxy.announced import AnnouncedServer, Refused, Welcome
-from proxy.config import Endpoint
+from notleader.proxy.announced import AnnouncedServer, Refused, Welcome
+from notleader.proxy.config import Endpoint
 
 log = logging.getLogger("notleader")
 

@@ -4,10 +4,10 @@ import asyncio
 from struct import Struct
 from typing import Any
 
-from proxy.config import Endpoint
-from proxy.wire.codec import Body, request_codec, response_codec
-from proxy.wire.header import encode_request_header, response_body_offset
-from proxy.wire.names import ApiKey
+from notleader.proxy.config import Endpoint
+from notleader.proxy.wire.codec import Body, request_codec, response_codec
+from notleader.proxy.wire.header import encode_request_header, response_body_offset
+from notleader.proxy.wire.names import ApiKey
 
 _LENGTH = Struct(">i")
 # The first version in which an empty list asks for no topics; every broker since 0.10 has it, 4.x too.

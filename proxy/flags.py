@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 from pydantic.fields import FieldInfo
 
-from proxy.config import Settings
+from notleader.proxy.config import Settings
 
 _FILE_ONLY: Final = {"faults", "steps"}
 _PLAIN_TYPES: Final = (int, float, bool)

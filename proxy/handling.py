@@ -5,12 +5,12 @@ The hot path looks one number up and moves on; everything it says no to is cut t
 
 from typing import Final
 
-from proxy.capture.rows import Level
-from proxy.plain.flags import ENDPOINTS, HOLD_REQUEST, HOLD_RESPONSE, KEEP_REQUEST, KEEP_RESPONSE, PRODUCE
-from proxy.wire.addresses import carriers
-from proxy.wire.codec import is_known, response_codec
-from proxy.wire.endpoints import FIRST_WITH_ENDPOINTS
-from proxy.wire.names import ApiKey
+from notleader.proxy.capture.rows import Level
+from notleader.proxy.plain.flags import ENDPOINTS, HOLD_REQUEST, HOLD_RESPONSE, KEEP_REQUEST, KEEP_RESPONSE, PRODUCE
+from notleader.proxy.wire.addresses import carriers
+from notleader.proxy.wire.codec import is_known, response_codec
+from notleader.proxy.wire.endpoints import FIRST_WITH_ENDPOINTS
+from notleader.proxy.wire.names import ApiKey
 
 _LARGE: Final = 64 << 10
 _HELD_REQUESTS = {ApiKey.ApiVersions, ApiKey.SaslHandshake, ApiKey.SaslAuthenticate}

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from faults.base import Connection
-from faults.plan import Hit
-from proxy.capture.passing import Passing
-from proxy.plain import Exchange
-from proxy.wire.errors import WireError
+from notleader.faults.base import Connection
+from notleader.faults.plan import Hit
+from notleader.proxy.capture.passing import Passing
+from notleader.proxy.plain import Exchange
+from notleader.proxy.wire.errors import WireError
 
 __all__ = ["ConnectionEvent", "Exchange", "Inflight", "Kept"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from proxy.metrics import Counters
+from notleader.proxy.metrics import Counters
 
 
 async def sample_loop_lag(counters: Counters, interval_s: float = 0.1, resting_s: float = 1.0) -> None:

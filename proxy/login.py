@@ -3,12 +3,12 @@
 from struct import Struct
 from typing import Final
 
-from faults.schema import Problem
-from proxy.config import ConfigError, Settings
-from proxy.wire.codec import Body, request_codec, response_codec
-from proxy.wire.errors import WireError
-from proxy.wire.header import encode_request_header, response_body_offset
-from proxy.wire.names import ApiKey, ErrorCode
+from notleader.faults.schema import Problem
+from notleader.proxy.config import ConfigError, Settings
+from notleader.proxy.wire.codec import Body, request_codec, response_codec
+from notleader.proxy.wire.errors import WireError
+from notleader.proxy.wire.header import encode_request_header, response_body_offset
+from notleader.proxy.wire.names import ApiKey, ErrorCode
 
 _LENGTH: Final = Struct(">i")
 _HANDSHAKE_VERSION: Final = 1  # from which on SaslAuthenticate carries the tokens (KIP-152)

@@ -7,7 +7,7 @@ import logging
 import sys
 from datetime import UTC, datetime
 
-from proxy.config import LogFormat
+from notleader.proxy.config import LogFormat
 
 
 def log_to(log_format: LogFormat, level: int) -> None:

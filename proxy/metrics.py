@@ -1,6 +1,6 @@
 """What the proxy counts while it runs: plain integers, bumped on the data path, read at scrape time.
 
-PURE: nothing is formatted, locked or labelled here. `proxy.admin.exposition` turns it into Prometheus
+PURE: nothing is formatted, locked or labelled here. `notleader.proxy.admin.exposition` turns it into Prometheus
 families when somebody asks for `/metrics`.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
-from proxy import plain
+from notleader.proxy import plain
 
 if TYPE_CHECKING:
-    from proxy.plain import Exchange
+    from notleader.proxy.plain import Exchange
 
 _SLOTS: Final = 64
 _WITH_EXCHANGES: Final = ("broker_bytes", "client_bytes", "latency_sum_us", "latency_us", "unanswered")

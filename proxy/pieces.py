@@ -5,10 +5,10 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from proxy.capture.passing import Passing
-from proxy.inflight import Kept
-from proxy.plain.pure import SMALL
-from proxy.wire.errors import WireError
+from notleader.proxy.capture.passing import Passing
+from notleader.proxy.inflight import Kept
+from notleader.proxy.plain.pure import SMALL
+from notleader.proxy.wire.errors import WireError
 
 _LENGTH: Final = Struct(">i")
 

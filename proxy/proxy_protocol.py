@@ -10,7 +10,7 @@ import ipaddress
 from struct import Struct
 from typing import Final
 
-from proxy.wire.errors import WireError
+from notleader.proxy.wire.errors import WireError
 
 _SIGNATURE: Final = b"\r\n\r\n\0\r\nQUIT\n"
 _HEAD: Final = Struct(">12sBBH")

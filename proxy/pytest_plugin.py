@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from proxy.lab.testing import NotLeader
+    from notleader.proxy.lab.testing import NotLeader
 
 _SETTINGS = {
     "kafka": "HOST:PORT[,HOST:PORT…] of brokers to stand in front of. Default: a Kafka of its own, for the session.",
@@ -42,8 +42,8 @@ def notleader_kafka(request: pytest.FixtureRequest) -> Iterator[str]:
     if given:
         yield given
         return
-    from proxy.lab.errors import LabError
-    from proxy.lab.kafka import KafkaCluster
+    from notleader.proxy.lab.errors import LabError
+    from notleader.proxy.lab.kafka import KafkaCluster
 
     version, nodes = _setting(request.config, "kafka-version"), _setting(request.config, "kafka-nodes")
     if not nodes.isdigit() or not 1 <= int(nodes) <= 9:
@@ -67,7 +67,7 @@ def notleader_settings() -> dict[str, Any]:
 @pytest.fixture
 def notleader(notleader_kafka: str, notleader_settings: dict[str, Any], tmp_path: Path) -> Iterator[NotLeader]:
     """A proxy in front of Kafka for this test; clients connect to `notleader.bootstrap`."""
-    from proxy.lab.testing import NotLeader
+    from notleader.proxy.lab.testing import NotLeader
 
     with NotLeader(notleader_kafka, tmp_path / "notleader", **notleader_settings) as beside:
         yield beside

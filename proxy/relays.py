@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import Final
 
-from faults.actions import Relay
-from proxy.inflight import Exchange
-from proxy.wire.codec import Body
-from proxy.wire.errors import WireError
-from proxy.wire.header import encode_request_header
-from proxy.wire.view import Request, Response
+from notleader.faults.actions import Relay
+from notleader.proxy.inflight import Exchange
+from notleader.proxy.wire.codec import Body
+from notleader.proxy.wire.errors import WireError
+from notleader.proxy.wire.header import encode_request_header
+from notleader.proxy.wire.view import Request, Response
 
 _HEAD: Final = Struct(">ii")  # length, correlation_id
 _LENGTH: Final = Struct(">i")

@@ -4,14 +4,14 @@ from struct import Struct
 from struct import error as StructError
 from typing import Final, NamedTuple
 
-from faults.base import Connection
-from proxy.sasl import Handshake
-from proxy.wire.addresses import Advertise, carriers, rewrite_addresses
-from proxy.wire.codec import Body, Codec, known_versions, response_codec
-from proxy.wire.errors import WireError
-from proxy.wire.names import ApiKey
-from proxy.wire.primitives import read_uvarint, skip_tags
-from proxy.wire.view import Request
+from notleader.faults.base import Connection
+from notleader.proxy.sasl import Handshake
+from notleader.proxy.wire.addresses import Advertise, carriers, rewrite_addresses
+from notleader.proxy.wire.codec import Body, Codec, known_versions, response_codec
+from notleader.proxy.wire.errors import WireError
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.primitives import read_uvarint, skip_tags
+from notleader.proxy.wire.view import Request
 
 _SHORT: Final = Struct(">h")
 _FIRST_FLEXIBLE_PRODUCE: Final = 9

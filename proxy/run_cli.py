@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 from pydantic_core import PydanticUndefined
 
-from proxy.flags import Asked, Flag, flags
-from proxy.serving import serve
+from notleader.proxy.flags import Asked, Flag, flags
+from notleader.proxy.serving import serve
 
 _UNITS = {"s": "SECONDS", "ms": "MS", "bytes": "BYTES"}
 _PANELS = {

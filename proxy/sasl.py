@@ -8,7 +8,7 @@ import base64
 import json
 from struct import Struct
 
-from proxy.wire.codec import is_known
+from notleader.proxy.wire.codec import is_known
 
 _HEAD = Struct(">hhih")
 

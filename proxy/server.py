@@ -10,34 +10,34 @@ from functools import partial
 from random import Random
 from typing import Any, Self, cast
 
-from faults.actions import Close, Reset
-from faults.base import Connection
-from faults.plan import Hit, Plan, Rule
-from faults.schema import Problem, parse_fault_document
-from faults.standing import LinkState
-from faults.timeline import Timeline
-from proxy import __version__
-from proxy.capture.limits import CaptureError, Limits
-from proxy.capture.quick import Quick
-from proxy.capture.redaction import Redaction
-from proxy.capture.rows import Level, Rows
-from proxy.capture.writer import Accepts, CaptureWriter
-from proxy.clock import Clock
-from proxy.config import ConfigError, Endpoint, Settings, load
-from proxy.directory import WILDCARDS, BrokerEndpoint, Directory, Listener, Opened
-from proxy.discovery import fetch_brokers
-from proxy.handling import Handling
-from proxy.inflight import ConnectionEvent, Exchange
-from proxy.login import Login, relay_password
-from proxy.metrics import Counters, count
-from proxy.plain import Noting
-from proxy.rewrite import Newer
-from proxy.session import Session
-from proxy.tls import Tls
-from proxy.transport import Link
-from proxy.wire.addresses import Advertise
-from proxy.wire.errors import WireError
-from proxy.wire.names import ApiKey
+from notleader.faults.actions import Close, Reset
+from notleader.faults.base import Connection
+from notleader.faults.plan import Hit, Plan, Rule
+from notleader.faults.schema import Problem, parse_fault_document
+from notleader.faults.standing import LinkState
+from notleader.faults.timeline import Timeline
+from notleader.proxy import __version__
+from notleader.proxy.capture.limits import CaptureError, Limits
+from notleader.proxy.capture.quick import Quick
+from notleader.proxy.capture.redaction import Redaction
+from notleader.proxy.capture.rows import Level, Rows
+from notleader.proxy.capture.writer import Accepts, CaptureWriter
+from notleader.proxy.clock import Clock
+from notleader.proxy.config import ConfigError, Endpoint, Settings, load
+from notleader.proxy.directory import WILDCARDS, BrokerEndpoint, Directory, Listener, Opened
+from notleader.proxy.discovery import fetch_brokers
+from notleader.proxy.handling import Handling
+from notleader.proxy.inflight import ConnectionEvent, Exchange
+from notleader.proxy.login import Login, relay_password
+from notleader.proxy.metrics import Counters, count
+from notleader.proxy.plain import Noting
+from notleader.proxy.rewrite import Newer
+from notleader.proxy.session import Session
+from notleader.proxy.tls import Tls
+from notleader.proxy.transport import Link
+from notleader.proxy.wire.addresses import Advertise
+from notleader.proxy.wire.errors import WireError
+from notleader.proxy.wire.names import ApiKey
 
 log = logging.getLogger("notleader")
 
@@ -622,7 +622,7 @@ def _place(directory: str) -> Any:
     # Loads Arrow, half of the memory that a proxy takes: only one that records needs it.
     # Its own allocator keeps several MiB of its own.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-    from proxy.capture.place import open_place
+    from notleader.proxy.capture.place import open_place
 
     return open_place(directory)
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import uvloop
 
-from faults.schema import FaultDocumentError
-from proxy import __version__
-from proxy.aside import aside
-from proxy.config import ConfigError, Settings, load
-from proxy.flags import Asked
-from proxy.logs import log_to
-from proxy.memory import give_back, leave_out
+from notleader.faults.schema import FaultDocumentError
+from notleader.proxy import __version__
+from notleader.proxy.aside import aside
+from notleader.proxy.config import ConfigError, Settings, load
+from notleader.proxy.flags import Asked
+from notleader.proxy.logs import log_to
+from notleader.proxy.memory import give_back, leave_out
 
 log = logging.getLogger("notleader")
 
@@ -95,7 +95,7 @@ def _changed_ns(file: Path | None) -> int:
 
 
 async def _serve(settings: Settings, asked: Asked) -> int:
-    from proxy.capture.limits import CaptureError
+    from notleader.proxy.capture.limits import CaptureError
 
     stop, read_again, rotate = asyncio.Event(), asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -115,7 +115,7 @@ async def _serve(settings: Settings, asked: Asked) -> int:
     traces = None
     if settings.traces is not None:
         try:
-            from proxy.admin.traces import Traces
+            from notleader.proxy.admin.traces import Traces
         except ModuleNotFoundError:
             _say("notleader run: traces: this needs pip install 'notleader[otel]'")
             return 2
@@ -124,7 +124,7 @@ async def _serve(settings: Settings, asked: Asked) -> int:
     try:
         await proxy.start()
         if settings.admin is not None:
-            from proxy.admin.serve import AdminServer
+            from notleader.proxy.admin.serve import AdminServer
 
             admin = AdminServer(
                 proxy, settings.admin.host, settings.admin.port, settings.admin_token, settings.admin_hosts
@@ -167,10 +167,10 @@ async def _serve(settings: Settings, asked: Asked) -> int:
 def _proxy_of(settings: Settings) -> Any:
     """The proxy, in one process or in several. Raises ConfigError."""
     if settings.workers == 1:
-        from proxy.server import Proxy
+        from notleader.proxy.server import Proxy
 
         return Proxy(settings)
-    from proxy.workers.control import ControlPlane
+    from notleader.proxy.workers.control import ControlPlane
 
     return ControlPlane(settings)
 
@@ -191,7 +191,7 @@ def _say_ready(proxy: Any, admin: Any, as_json: bool) -> None:
             ready["workers"] = proxy.worker_pids()
         print(json.dumps(ready), flush=True)  # noqa: T201
         return
-    from proxy.plain import IS_NATIVE
+    from notleader.proxy.plain import IS_NATIVE
 
     settings = proxy.settings
     log.info("notleader %s (%s)", __version__, "compiled" if IS_NATIVE else "pure Python")

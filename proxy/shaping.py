@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from faults.actions import Shape
+from notleader.faults.actions import Shape
 
 _PACES_PER_S: Final = 100  # a rate without a piece size is kept by pieces of a hundredth of a second
 

@@ -5,8 +5,8 @@ import ssl
 from pathlib import Path
 from typing import Any
 
-from faults.schema import Problem
-from proxy.config import ConfigError, Settings
+from notleader.faults.schema import Problem
+from notleader.proxy.config import ConfigError, Settings
 
 log = logging.getLogger("notleader")
 

@@ -11,22 +11,22 @@ import struct
 from collections.abc import Callable
 from typing import Protocol, cast
 
-from faults.actions import Reset, Shape, Silence
-from faults.base import Connection
-from faults.decision import Hit
-from faults.standing import LinkState
-from proxy.clock import Clock
-from proxy.commands import Side
-from proxy.directory import silence
-from proxy.inflight import ConnectionEvent, Exchange
-from proxy.login import Login, LoginError
-from proxy.plain import BrokerEnd, Ends
-from proxy.rewrite import Newer
-from proxy.session import Session
-from proxy.shaping import Shaper
-from proxy.tls import subject
-from proxy.wire.errors import WireError
-from proxy.wire.schemas import Direction
+from notleader.faults.actions import Reset, Shape, Silence
+from notleader.faults.base import Connection
+from notleader.faults.decision import Hit
+from notleader.faults.standing import LinkState
+from notleader.proxy.clock import Clock
+from notleader.proxy.commands import Side
+from notleader.proxy.directory import silence
+from notleader.proxy.inflight import ConnectionEvent, Exchange
+from notleader.proxy.login import Login, LoginError
+from notleader.proxy.plain import BrokerEnd, Ends
+from notleader.proxy.rewrite import Newer
+from notleader.proxy.session import Session
+from notleader.proxy.shaping import Shaper
+from notleader.proxy.tls import subject
+from notleader.proxy.wire.errors import WireError
+from notleader.proxy.wire.schemas import Direction
 
 log = logging.getLogger("notleader")
 

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from proxy.wire import coverage as wire_coverage
+from notleader.proxy.wire import coverage as wire_coverage
 
 app = typer.Typer(no_args_is_help=True, help="What notleader understands of Kafka's protocol.")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import confluent_kafka
 
-from recorders.lines import Lines, id_in, key_hash, named, now_us, returned
+from notleader.recorders.lines import Lines, id_in, key_hash, named, now_us, returned
 
 
 def recorded(

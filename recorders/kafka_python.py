@@ -11,7 +11,7 @@ from typing import Any
 
 import kafka
 
-from recorders.lines import Consumed, Lines, key_hash, named, returned
+from notleader.recorders.lines import Consumed, Lines, key_hash, named, returned
 
 
 def recorded(client: Any, file: str | Path, *, name: str | None = None, budget_ms: int | None = None) -> Any:

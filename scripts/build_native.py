@@ -1,4 +1,4 @@
-"""Compile `proxy.plain.native` where that can be done; elsewhere the package is pure Python, and says so."""
+"""Compile `notleader.proxy.plain.native` where that can be done; elsewhere the package is pure Python, and says so."""
 
 from __future__ import annotations
 
@@ -43,13 +43,15 @@ def _compiled(root: Path) -> Path:
     before = os.getcwd()
     os.chdir(root)
     try:
-        extension = Extension("proxy.plain.native", [_SOURCE], extra_compile_args=["-O2", "-g0"])
+        extension = Extension("notleader.proxy.plain.native", [_SOURCE], extra_compile_args=["-O2", "-g0"])
         modules = cythonize([extension], build_dir="build", quiet=True)
-        command = build_ext(Distribution({"name": "notleader", "ext_modules": modules}))
+        command = build_ext(
+            Distribution({"name": "notleader", "ext_modules": modules, "package_dir": {"notleader": ""}})
+        )
         command.inplace = True
         command.build_temp = "build"
         command.ensure_finalized()
         command.run()
-        return Path(command.get_ext_fullpath("proxy.plain.native")).resolve().relative_to(root)
+        return Path(command.get_ext_fullpath("notleader.proxy.plain.native")).resolve().relative_to(root)
     finally:
         os.chdir(before)

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_analysis.io import InputError, check_paths, size_bytes
-from spark_analysis.options import Options
+from notleader.spark_analysis.io import InputError, check_paths, size_bytes
+from notleader.spark_analysis.options import Options
 
 if TYPE_CHECKING:
-    from spark_analysis.jobs.analyze import Analysis
+    from notleader.spark_analysis.jobs.analyze import Analysis
 
 # A live analysis sees every operation in flight: one is not hanging because it was just called.
 _LIVE_HANG_MS = 30_000
@@ -44,7 +44,7 @@ examples:
 
 def _parser() -> argparse.ArgumentParser:
     # `notleader analyze` becomes this program, and says how it was called.
-    prog = os.environ.get("NOTLEADER_PROG", "python -m spark_analysis")
+    prog = os.environ.get("NOTLEADER_PROG", "python -m notleader.spark_analysis")
     parser = argparse.ArgumentParser(prog=prog, description="Analyse captures of notleader.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     analyze = commands.add_parser(
@@ -124,12 +124,12 @@ def _analyze(given: argparse.Namespace) -> int:
     # Late, so that wrong use is told without waiting for Spark to load.
     from pyspark.errors import PySparkException
 
-    from spark_analysis import warm
-    from spark_analysis.jobs.analyze import analyze
-    from spark_analysis.report.files import write_report
-    from spark_analysis.report.summary import summary
-    from spark_analysis.schemas import SchemaError
-    from spark_analysis.session import NoJavaError, build_session
+    from notleader.spark_analysis import warm
+    from notleader.spark_analysis.jobs.analyze import analyze
+    from notleader.spark_analysis.report.files import write_report
+    from notleader.spark_analysis.report.summary import summary
+    from notleader.spark_analysis.schemas import SchemaError
+    from notleader.spark_analysis.session import NoJavaError, build_session
 
     try:
         log_file = Path(out) / "spark.log" if "://" not in out else None
@@ -164,9 +164,9 @@ def _analyze(given: argparse.Namespace) -> int:
 
 def _watch(given: argparse.Namespace, spark: Any, out: str, options: Options, progress: _Progress) -> int:
     """Judge again and again until SIGINT or SIGTERM, telling what changed; the last verdict is the exit code."""
-    from spark_analysis.jobs.live import watch
-    from spark_analysis.report.files import write_report
-    from spark_analysis.report.summary import changes, summary
+    from notleader.spark_analysis.jobs.live import watch
+    from notleader.spark_analysis.report.files import write_report
+    from notleader.spark_analysis.report.summary import changes, summary
 
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

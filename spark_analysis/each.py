@@ -1,4 +1,4 @@
-"""`python -m spark_analysis.each FILE`: many analyses in one Spark session, whose start costs more than most of them.
+"""`python -m notleader.spark_analysis.each FILE`: many analyses in one Spark session, as its start costs most.
 
 Each line of FILE is one job, a JSON object of `capture` and `outcomes` (lists of paths) and `out`; each line on
 stdout is that job's document, as of `analyze --json` without a report, or `{"out": …, "failed": …}`. Runs have
@@ -12,15 +12,15 @@ import sys
 from pathlib import Path
 from typing import IO, Any
 
-from spark_analysis.io import InputError, check_paths
-from spark_analysis.options import Options
+from notleader.spark_analysis.io import InputError, check_paths
+from notleader.spark_analysis.options import Options
 
 _OPTIONS = Options(by_run=True, runs_are_told=True, groups_per_check=2000)
 
 
 def main(jobs: list[str], told: IO[str]) -> int:
     """Do every job of `jobs`; one that can't be done is told and stops no other."""
-    from spark_analysis.session import build_session
+    from notleader.spark_analysis.session import build_session
 
     spark = build_session()
     try:
@@ -33,7 +33,7 @@ def main(jobs: list[str], told: IO[str]) -> int:
 
 
 def _analysed(spark: Any, job: dict[str, Any]) -> dict[str, Any]:
-    from spark_analysis.jobs.analyze import analyze
+    from notleader.spark_analysis.jobs.analyze import analyze
 
     Path(job["out"]).mkdir(parents=True, exist_ok=True)
     try:

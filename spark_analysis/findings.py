@@ -9,11 +9,11 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from spark_analysis.checks import Check, Group, HistoryCheck, Tables, all_checks
-from spark_analysis.checks.base import REGISTRY
-from spark_analysis.checks.phrases import count
-from spark_analysis.options import Options
-from spark_analysis.schemas import CASE, EVIDENCE, conform
+from notleader.spark_analysis.checks import Check, Group, HistoryCheck, Tables, all_checks
+from notleader.spark_analysis.checks.base import REGISTRY
+from notleader.spark_analysis.checks.phrases import count
+from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.schemas import CASE, EVIDENCE, conform
 
 EVIDENCE_PER_FINDING = 5
 

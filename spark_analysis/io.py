@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from spark_analysis.schemas import EXCHANGE, EXCHANGE_REQUIRED, SchemaError
+from notleader.spark_analysis.schemas import EXCHANGE, EXCHANGE_REQUIRED, SchemaError
 
 _FOLDERS = tuple(StructField(name, StringType()) for name in ("date", "run"))
 

@@ -21,8 +21,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from spark_analysis.io import InputError
-from spark_analysis.schemas import OPERATION, OUTCOME, conform
+from notleader.spark_analysis.io import InputError
+from notleader.spark_analysis.schemas import OPERATION, OUTCOME, conform
 
 _RANGE = StructType(
     [

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from spark_analysis import warm
+from notleader.spark_analysis import warm
 
 SMALL_BYTES = 64 * 1024 * 1024
 _PARTITION_BYTES = 64 * 1024 * 1024

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from proxy.capture.schema import EXCHANGE
+from notleader.proxy.capture.schema import EXCHANGE
 
 
 def test_what_the_proxy_writes_is_what_spark_reads() -> None:
     from pyspark.sql.pandas.types import from_arrow_type
 
-    from spark_analysis.schemas import EXCHANGE as READ
+    from notleader.spark_analysis.schemas import EXCHANGE as READ
 
     written = {field.name: from_arrow_type(field.type) for field in EXCHANGE}
     read = {field.name: field.dataType for field in READ.fields}

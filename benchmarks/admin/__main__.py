@@ -45,9 +45,16 @@ def _target(name: str) -> Target:
         ]
         config = folder / f"{name}.yaml"
         config.write_text(json.dumps({"faults": rules}))
-        argv = [sys.executable, "-m", "proxy", "run", f"--kafka={HOST}:{broker_port}", f"--listen={HOST}:{listen_port}"]
+        argv = [
+            sys.executable,
+            "-m",
+            "notleader.proxy",
+            "run",
+            f"--kafka={HOST}:{broker_port}",
+            f"--listen={HOST}:{listen_port}",
+        ]
         argv += [f"--admin={HOST}:{listen_port + _ADMIN_OFFSET}", f"--config={config}"]
-        return Start(argv, env={**os.environ, "PYTHONPATH": str(_TREE)})
+        return Start(argv, env={**os.environ, "PYTHONPATH": str(_TREE / "src")})
 
     return Target(name, "", start, rewrites=True)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyspark
 
-from spark_analysis.session import ensure_java
+from notleader.spark_analysis.session import ensure_java
 
 HOST = "127.0.0.1"
 _START_S = 300

@@ -15,7 +15,7 @@ from pathlib import Path
 import duckdb
 from pyspark.sql.types import ArrayType, DataType, StructType
 
-from spark_analysis.schemas import EXCHANGE, PARTITION
+from notleader.spark_analysis.schemas import EXCHANGE, PARTITION
 
 _START_US = 1_750_000_000_000_000
 _EVERY_US = 50

@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 
 from benchmarks.analysis.generate import generate
 from benchmarks.analysis.question import ask_duckdb, ask_spark
-from spark_analysis.jobs.analyze import analyze
-from spark_analysis.options import Options
-from spark_analysis.report.files import write_report
-from spark_analysis.session import build_session
+from notleader.spark_analysis.jobs.analyze import analyze
+from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.report.files import write_report
+from notleader.spark_analysis.session import build_session
 
 
 def main(wanted: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from spark_analysis.schemas import OUTCOME
+from notleader.spark_analysis.schemas import OUTCOME
 
 _ATTEMPTED = """
 select s.client, count(*) as sends, sum(a.attempts) as attempts, count(case when a.attempts > 1 then 1 end) as retried,

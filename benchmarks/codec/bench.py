@@ -18,9 +18,9 @@ from typing import Any
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from proxy.wire.codec import Codec, request_codec, response_codec
-from proxy.wire.names import ApiKey
-from proxy.wire.records import iter_batches
+from notleader.proxy.wire.codec import Codec, request_codec, response_codec
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.records import iter_batches
 
 Case = Callable[[], object]
 

@@ -152,7 +152,7 @@ def _states(names: str | None, trees: list[str]) -> list[Target]:
     targets = [notleader.target(by_name[name]) for name in wanted]
     for entry in trees:
         label, equals, folder = entry.partition("=")
-        if not equals or not Path(folder, "proxy").is_dir():
+        if not equals or not Path(folder, "src", "notleader").is_dir():
             raise typer.BadParameter(f"{entry}: LABEL=FOLDER with notleader's sources", param_hint="--tree")
         targets += [notleader.target(by_name[name], Path(folder).resolve(), f" [{label}]") for name in wanted]
     return targets

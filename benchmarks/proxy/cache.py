@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.proxy.errors import UnavailableError
-from proxy.lab.paths import cache_folder
+from notleader.proxy.lab.paths import cache_folder
 
 _LOAD_SOURCES = Path(__file__).parent / "load"
 _BUILD_TIMEOUT_S = 600

@@ -20,7 +20,7 @@ OTHER_APIS = ("OffsetCommit", "JoinGroup", "AddPartitionsToTxn", "ListOffsets")
 SAME_APIS = ("Produce", "Fetch", "Heartbeat", "Metadata")
 _GROUP_APIS = {"Heartbeat", "JoinGroup"}
 _THIS_TREE = Path(__file__).resolve().parents[2]
-_LAUNCH = "import sys; sys.path.insert(0, sys.argv.pop(1)); from proxy.__main__ import main; main()"
+_LAUNCH = "import sys; sys.path.insert(0, sys.argv.pop(1)); from notleader.proxy.__main__ import main; main()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def target(state: State, tree: Path = _THIS_TREE, label: str = "") -> Target:
     """notleader in this state, from the sources in ``tree``; ``label`` tells trees apart."""
 
     def start(broker_port: int, listen_port: int, folder: Path) -> Start:
-        argv = [sys.executable, "-m", "proxy", "run", "--json", "--seed=1"]
+        argv = [sys.executable, "-m", "notleader", "run", "--json", "--seed=1"]
         argv += [f"--kafka={HOST}:{broker_port}", f"--listen={HOST}:{listen_port}"]
         argv.append(f"--admin={HOST}:0" if state.admin else "--admin=none")
         if state.workers > 1:
@@ -64,7 +64,7 @@ def target(state: State, tree: Path = _THIS_TREE, label: str = "") -> Target:
         if state.rules:
             files["config.yaml"] = json.dumps({"faults": rules(state.rules)})
             argv.append("--config=config.yaml")
-        return Start(argv, env={**os.environ, "PYTHONPATH": str(tree)}, files=files)
+        return Start(argv, env={**os.environ, "PYTHONPATH": str(tree / "src")}, files=files)
 
     finish_segment = Signals.SIGUSR1 if state.captures else None
     return Target(state.name + label, _version(), start, catches_up_on=finish_segment, rewrites=True)

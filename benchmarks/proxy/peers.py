@@ -16,8 +16,8 @@ from pathlib import Path
 from benchmarks.proxy.cache import bench_folder, command, required
 from benchmarks.proxy.errors import UnavailableError
 from benchmarks.proxy.targets import HOST, Start, Target, connections_to_hold
-from proxy.lab.errors import LabError
-from proxy.lab.java import find_java
+from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.java import find_java
 
 TOXIPROXY_VERSION = "v2.12.0"
 KAFKA_PROXY_VERSION = "v0.2.8"  # the newest that the Go module proxy gave: later ones were 403 Forbidden

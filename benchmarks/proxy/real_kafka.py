@@ -16,11 +16,11 @@ from random import Random
 from benchmarks.proxy.errors import UnavailableError
 from benchmarks.proxy.rounds import Say, used_cpu_s
 from benchmarks.proxy.targets import DIRECT, HOST, PORTS_EACH, Running, Target
-from proxy.lab import jars
-from proxy.lab.errors import LabError
-from proxy.lab.java import find_java
-from proxy.lab.kafka import KafkaCluster
-from proxy.lab.ports import free_ports
+from notleader.proxy.lab import jars
+from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.java import find_java
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.ports import free_ports
 
 TOPIC = "bench"
 """Filled once, and consumed."""

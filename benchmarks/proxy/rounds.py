@@ -19,8 +19,8 @@ from benchmarks.proxy.errors import UnavailableError
 from benchmarks.proxy.processes import cpu_seconds, settle
 from benchmarks.proxy.targets import DIRECT, HOST, Running, Target
 from benchmarks.proxy.workloads import Workload
-from proxy.lab.ports import free_ports
-from proxy.lab.process import Child
+from notleader.proxy.lab.ports import free_ports
+from notleader.proxy.lab.process import Child
 
 SLOT_S = 0.5
 _RUN_TIMEOUT_S = 120.0

@@ -14,8 +14,8 @@ from signal import Signals
 
 from benchmarks.proxy.errors import UnavailableError
 from benchmarks.proxy.processes import rss_bytes
-from proxy.lab.ports import free_ports
-from proxy.lab.process import Child
+from notleader.proxy.lab.ports import free_ports
+from notleader.proxy.lab.process import Child
 
 HOST = "127.0.0.1"
 PORTS_EACH = 4  # proxies that know brokers open one more port for each

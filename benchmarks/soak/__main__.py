@@ -21,8 +21,8 @@ from benchmarks.proxy.report import machine
 from benchmarks.proxy.targets import HOST
 from benchmarks.soak.cycle import Broker, Sample, Soak
 from benchmarks.soak.report import page, trend
-from proxy.lab.ports import free_ports
-from proxy.lab.process import Child
+from notleader.proxy.lab.ports import free_ports
+from notleader.proxy.lab.process import Child
 
 _TREE = Path(__file__).resolve().parents[2]
 _PAGE = _TREE / "docs" / "soak.md"
@@ -62,10 +62,10 @@ def _soak(seconds: float, cycle_s: float, seed: int, progress: Console) -> list[
         folder = Path(scratch)
         (folder / "config.yaml").write_text(json.dumps({"faults": rules(OTHER_APIS)}))
         broker = Broker(program, broker_port, folder)
-        argv = [sys.executable, "-m", "proxy", "run", "--json", f"--seed={seed}", "--config=config.yaml"]
+        argv = [sys.executable, "-m", "notleader", "run", "--json", f"--seed={seed}", "--config=config.yaml"]
         argv += [f"--kafka={HOST}:{broker_port}", f"--listen={HOST}:{listen_port}", f"--admin={HOST}:0"]
         argv += ["--capture=capture", "--capture-rotate-s=1", "--capture-keep-bytes=200000000"]
-        env = {**os.environ, "PYTHONPATH": str(_TREE)}
+        env = {**os.environ, "PYTHONPATH": str(_TREE / "src")}
         child = Child(argv, log=folder / "log", env=env, cwd=folder, stdout="pipe")
         try:
             assert child.popen.stdout is not None

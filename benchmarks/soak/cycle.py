@@ -19,7 +19,7 @@ from benchmarks.proxy.errors import UnavailableError
 from benchmarks.proxy.processes import rss_bytes, settle
 from benchmarks.proxy.targets import HOST
 from benchmarks.proxy.workloads import WORKLOADS
-from proxy.lab.process import Child
+from notleader.proxy.lab.process import Child
 
 _RUN_TIMEOUT_S = 60.0
 _BROKER_AWAY_S = 0.5

@@ -6,8 +6,8 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from shop import place_orders, place_orders_async, send_orders
 
-from proxy.lab.testing import NotLeader
-from recorders.aiokafka import recorded
+from notleader.proxy.lab.testing import NotLeader
+from notleader.recorders.aiokafka import recorded
 
 NOT_LEADER = {"kind": "error", "error_code": "NOT_LEADER_OR_FOLLOWER", "match": {"api_key": "Produce"}}
 

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from faults.actions import Silence, Standing
-from faults.base import StandingFault
-from faults.document import Milliseconds
+from notleader.faults.actions import Silence, Standing
+from notleader.faults.base import StandingFault
+from notleader.faults.document import Milliseconds
 
 
 class Blackhole(StandingFault):

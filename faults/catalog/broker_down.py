@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from faults.actions import Action, Refuse, Reset, RewriteResponse, Silence, Standing
-from faults.base import BeginContext, Connection, Context, StandingFault
-from faults.document import NodeId
-from faults.durations import Duration, drawn_ms
-from faults.outage import coordinators_without, depose, metadata_without, restore
-from proxy.wire.names import ApiKey
+from notleader.faults.actions import Action, Refuse, Reset, RewriteResponse, Silence, Standing
+from notleader.faults.base import BeginContext, Connection, Context, StandingFault
+from notleader.faults.document import NodeId
+from notleader.faults.durations import Duration, drawn_ms
+from notleader.faults.outage import coordinators_without, depose, metadata_without, restore
+from notleader.proxy.wire.names import ApiKey
 
 
 class BrokerDown(StandingFault):

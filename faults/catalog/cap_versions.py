@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
-from faults.actions import Action, RewriteResponse
-from faults.base import Context, Fault, NotApplicableError
-from faults.selectors import ApiKeys, pattern_schema, spelled_api
-from proxy.wire.names import ApiKey
+from notleader.faults.actions import Action, RewriteResponse
+from notleader.faults.base import Context, Fault, NotApplicableError
+from notleader.faults.selectors import ApiKeys, pattern_schema, spelled_api
+from notleader.proxy.wire.names import ApiKey
 
 _SPAN = re.compile(r"[0-9]+(-[0-9]+)?")
 

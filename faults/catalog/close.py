@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from faults.actions import Action, Close
-from faults.base import ConnectContext, Context, Fault
+from notleader.faults.actions import Action, Close
+from notleader.faults.base import ConnectContext, Context, Fault
 
 
 class CloseFault(Fault):

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from faults.actions import Action, RewriteResponse
-from faults.base import Context, Fault, NotApplicableError
-from faults.document import NodeId
-from proxy.wire.names import ApiKey
+from notleader.faults.actions import Action, RewriteResponse
+from notleader.faults.base import Context, Fault, NotApplicableError
+from notleader.faults.document import NodeId
+from notleader.proxy.wire.names import ApiKey
 
 
 class CoordinatorMove(Fault):

@@ -7,11 +7,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from faults.actions import Action, Body, Outcome, RewriteRequest, RewriteResponse
-from faults.answers import partition_key, top_key
-from faults.base import Context, Fault, NotApplicableError
-from proxy.wire.names import ApiKey
-from proxy.wire.records import BatchHeader, crc_of, iter_batches
+from notleader.faults.actions import Action, Body, Outcome, RewriteRequest, RewriteResponse
+from notleader.faults.answers import partition_key, top_key
+from notleader.faults.base import Context, Fault, NotApplicableError
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.records import BatchHeader, crc_of, iter_batches
 
 _Part = Literal["crc", "records", "length", "compression"]
 # Where things are in a batch (format v2, KIP-98) and in a message of the formats before it.

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from faults.actions import Action, Delay
-from faults.base import Context, Fault
-from faults.durations import Duration, drawn_ms
+from notleader.faults.actions import Action, Delay
+from notleader.faults.base import Context, Fault
+from notleader.faults.durations import Duration, drawn_ms
 
 
 class DelayFault(Fault):

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from faults.actions import Action, Duplicate
-from faults.base import Context, Fault
-from proxy.wire.names import ApiKey
+from notleader.faults.actions import Action, Duplicate
+from notleader.faults.base import Context, Fault
+from notleader.proxy.wire.names import ApiKey
 
 
 class DuplicateFault(Fault):

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
-from faults.actions import Action, Fail, RewriteResponse
-from faults.answers import partition_key
-from faults.base import Context, Fault
-from faults.partial import refuse_answer
-from faults.selectors import number_schema, pattern_schema, spelled
-from proxy.wire.names import OLD_ERROR_NAMES, ErrorCode, parse_error_code
+from notleader.faults.actions import Action, Fail, RewriteResponse
+from notleader.faults.answers import partition_key
+from notleader.faults.base import Context, Fault
+from notleader.faults.partial import refuse_answer
+from notleader.faults.selectors import number_schema, pattern_schema, spelled
+from notleader.proxy.wire.names import OLD_ERROR_NAMES, ErrorCode, parse_error_code
 
 _SPELLED = spelled(ErrorCode, OLD_ERROR_NAMES)
 

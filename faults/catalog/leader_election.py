@@ -7,10 +7,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from faults.actions import Action
-from faults.base import Context, Fault, NotApplicableError
-from faults.document import NodeId, SomeMilliseconds
-from proxy.wire.names import ApiKey
+from notleader.faults.actions import Action
+from notleader.faults.base import Context, Fault, NotApplicableError
+from notleader.faults.document import NodeId, SomeMilliseconds
+from notleader.proxy.wire.names import ApiKey
 
 
 class LeaderElection(Fault):

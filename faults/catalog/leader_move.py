@@ -7,10 +7,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from faults.actions import Action, RewriteResponse
-from faults.base import BeginContext, Context, NotApplicableError, StandingFault
-from faults.document import NodeId
-from proxy.wire.names import ApiKey
+from notleader.faults.actions import Action, RewriteResponse
+from notleader.faults.base import BeginContext, Context, NotApplicableError, StandingFault
+from notleader.faults.document import NodeId
+from notleader.proxy.wire.names import ApiKey
 
 _DONE = "done"
 

@@ -7,11 +7,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from faults.actions import Action, Body, RewriteResponse
-from faults.answers import top_key
-from faults.base import Context, Fault, NotApplicableError
-from faults.document import LARGEST_INT64
-from proxy.wire.names import ApiKey
+from notleader.faults.actions import Action, Body, RewriteResponse
+from notleader.faults.answers import top_key
+from notleader.faults.base import Context, Fault, NotApplicableError
+from notleader.faults.document import LARGEST_INT64
+from notleader.proxy.wire.names import ApiKey
 
 
 class OffsetLie(Fault):

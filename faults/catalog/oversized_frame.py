@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from faults.actions import Action, AnswerRaw
-from faults.base import Context, Fault
+from notleader.faults.actions import Action, AnswerRaw
+from notleader.faults.base import Context, Fault
 
 
 class OversizedFrame(Fault):

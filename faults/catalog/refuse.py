@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from faults.actions import Refuse, Standing
-from faults.base import StandingFault
+from notleader.faults.actions import Refuse, Standing
+from notleader.faults.base import StandingFault
 
 
 class RefuseFault(StandingFault):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from faults.actions import Action, Body, RewriteResponse
-from faults.base import Context, Fault, NotApplicableError
-from proxy.wire.names import ApiKey
+from notleader.faults.actions import Action, Body, RewriteResponse
+from notleader.faults.base import Context, Fault, NotApplicableError
+from notleader.proxy.wire.names import ApiKey
 
 
 class Reorder(Fault):

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from faults.actions import Action, Reset
-from faults.base import ConnectContext, Context, Fault
-from faults.document import Bytes
+from notleader.faults.actions import Action, Reset
+from notleader.faults.base import ConnectContext, Context, Fault
+from notleader.faults.document import Bytes
 
 
 class ResetFault(Fault):

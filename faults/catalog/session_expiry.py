@@ -7,10 +7,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from faults.actions import Action, RewriteResponse
-from faults.base import Context, Fault, NotApplicableError
-from faults.document import YEAR_MS
-from proxy.wire.names import ApiKey
+from notleader.faults.actions import Action, RewriteResponse
+from notleader.faults.base import Context, Fault, NotApplicableError
+from notleader.faults.document import YEAR_MS
+from notleader.proxy.wire.names import ApiKey
 
 
 class SessionExpiry(Fault):

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from faults.actions import Shape, Standing
-from faults.base import StandingFault
-from faults.document import SomeMilliseconds
+from notleader.faults.actions import Shape, Standing
+from notleader.faults.base import StandingFault
+from notleader.faults.document import SomeMilliseconds
 
 
 class SlowClose(StandingFault):

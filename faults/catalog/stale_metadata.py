@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from faults.actions import Action, RewriteResponse
-from faults.base import BeginContext, Context, Fault
-from proxy.wire.names import ApiKey
+from notleader.faults.actions import Action, RewriteResponse
+from notleader.faults.base import BeginContext, Context, Fault
+from notleader.proxy.wire.names import ApiKey
 
 _SNAPSHOT = "leaders"
 _KEPT = ("leader_id", "leader_epoch")

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from faults.actions import Action, Hold
-from faults.base import Context, Fault
-from faults.document import SomeMilliseconds
+from notleader.faults.actions import Action, Hold
+from notleader.faults.base import Context, Fault
+from notleader.faults.document import SomeMilliseconds
 
 
 class StallFault(Fault):

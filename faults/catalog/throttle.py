@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from faults.actions import Action, Mute, RewriteResponse
-from faults.base import Context, Fault, NotApplicableError
+from notleader.faults.actions import Action, Mute, RewriteResponse
+from notleader.faults.base import Context, Fault, NotApplicableError
 
 
 class ThrottleFault(Fault):

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from faults.actions import Action, Close
-from faults.base import Context, Fault
-from faults.document import Bytes
+from notleader.faults.actions import Action, Close
+from notleader.faults.base import Context, Fault
+from notleader.faults.document import Bytes
 
 
 class TruncateFault(Fault):

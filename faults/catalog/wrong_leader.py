@@ -7,10 +7,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from faults.actions import Action, Body, RewriteResponse
-from faults.base import Context, Fault, NotApplicableError
-from faults.document import LARGEST_INT32, NodeId
-from proxy.wire.names import ApiKey
+from notleader.faults.actions import Action, Body, RewriteResponse
+from notleader.faults.base import Context, Fault, NotApplicableError
+from notleader.faults.document import LARGEST_INT32, NodeId
+from notleader.proxy.wire.names import ApiKey
 
 
 class WrongLeader(Fault):

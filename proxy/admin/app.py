@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from proxy.admin import (
+from notleader.proxy.admin import (
     capture_api,
     dashboard,
     documents_api,
@@ -23,11 +23,11 @@ from proxy.admin import (
     toxiproxy,
     traffic_api,
 )
-from proxy.admin.exposition import make_registry, render
-from proxy.admin.problems import MEDIA_TYPE, PROBLEM_SCHEMA, Finding, Problem
-from proxy.admin.target import ControlledProxy
-from proxy.admin.toxics.engine import ToxicProxies
-from proxy.aside import aside
+from notleader.proxy.admin.exposition import make_registry, render
+from notleader.proxy.admin.problems import MEDIA_TYPE, PROBLEM_SCHEMA, Finding, Problem
+from notleader.proxy.admin.target import ControlledProxy
+from notleader.proxy.admin.toxics.engine import ToxicProxies
+from notleader.proxy.aside import aside
 
 _METRICS_AGE_S: Final = 0.1
 _METHODS: Final = frozenset({"get", "put", "post", "delete", "patch"})

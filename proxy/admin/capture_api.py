@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Body
 from pydantic import BaseModel, ConfigDict, Field
 
-from proxy.admin.problems import Problem
-from proxy.admin.target import Capture, ControlledProxy
-from proxy.capture.limits import CaptureError
+from notleader.proxy.admin.problems import Problem
+from notleader.proxy.admin.target import Capture, ControlledProxy
+from notleader.proxy.capture.limits import CaptureError
 
 
 class CaptureCommand(BaseModel):

@@ -12,11 +12,11 @@ from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 
-from faults.timeline import parse_duration_ms
-from proxy.admin import kinds as catalogue
-from proxy.admin import tables
-from proxy.admin.client import DEFAULT_ADMIN, AdminClient, RefusedError, UnreachableError
-from proxy.admin.documents import UnreadableDocumentError, faults_of, read_document
+from notleader.faults.timeline import parse_duration_ms
+from notleader.proxy.admin import kinds as catalogue
+from notleader.proxy.admin import tables
+from notleader.proxy.admin.client import DEFAULT_ADMIN, AdminClient, RefusedError, UnreachableError
+from notleader.proxy.admin.documents import UnreadableDocumentError, faults_of, read_document
 
 NEGATIVE = 1
 WRONG_USE = 2

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from proxy.yaml_text import parse_yaml
+from notleader.proxy.yaml_text import parse_yaml
 
 
 class UnreadableDocumentError(ValueError):

@@ -8,10 +8,10 @@ from typing import Any, Final, NoReturn
 
 from fastapi import Request
 
-from faults.base import Fault
-from faults.schema import FaultDocumentError, fault_json_schema, parse_fault_document
-from faults.schema import parse_faults as parse_document_list
-from proxy.admin.problems import Finding, Problem
+from notleader.faults.base import Fault
+from notleader.faults.schema import FaultDocumentError, fault_json_schema, parse_fault_document
+from notleader.faults.schema import parse_faults as parse_document_list
+from notleader.proxy.admin.problems import Finding, Problem
 
 MAX_FAULTS_PER_REQUEST: Final = 1000
 MAX_NAME_CHARS: Final = 255

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.responses import Response
 
-from faults.election import Election, Move
-from proxy.admin.problems import not_found
-from proxy.admin.target import ControlledProxy
+from notleader.faults.election import Election, Move
+from notleader.proxy.admin.problems import not_found
+from notleader.proxy.admin.target import ControlledProxy
 
 Topic = Annotated[str, Field(min_length=1, max_length=249, description="The topic's name.")]
 

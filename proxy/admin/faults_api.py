@@ -10,12 +10,12 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict
 from starlette.responses import JSONResponse, Response
 
-from faults.base import Fault
-from faults.plan import Rule
-from proxy.admin import documents_api as documents
-from proxy.admin.problems import Finding, Problem, not_found
-from proxy.admin.target import ControlledProxy
-from proxy.aside import aside
+from notleader.faults.base import Fault
+from notleader.faults.plan import Rule
+from notleader.proxy.admin import documents_api as documents
+from notleader.proxy.admin.problems import Finding, Problem, not_found
+from notleader.proxy.admin.target import ControlledProxy
+from notleader.proxy.aside import aside
 
 MAX_WAIT_MS: Final = 3_600_000
 MAX_FAULTS_PER_REQUEST: Final = 1000

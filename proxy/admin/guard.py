@@ -17,7 +17,7 @@ from typing import Final
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from proxy.admin.problems import Problem
+from notleader.proxy.admin.problems import Problem
 
 BODY_LIMIT_BYTES: Final = 1 << 20
 _OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})

@@ -6,8 +6,8 @@ import inspect
 import json
 from typing import Any
 
-from faults.base import Fault
-from proxy.wire.names import did_you_mean
+from notleader.faults.base import Fault
+from notleader.proxy.wire.names import did_you_mean
 
 _HIDDEN = frozenset({"kind", "match", "trigger"})
 

@@ -12,13 +12,13 @@ from typing import Final
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from proxy.admin.app import create_app
-from proxy.admin.guard import Guard, check_exposure
-from proxy.admin.pace import Pace
-from proxy.admin.settling import Settling, Spread
-from proxy.admin.target import ControlledProxy
-from proxy.admin.toxics.engine import ToxicProxies
-from proxy.lag import sample_loop_lag
+from notleader.proxy.admin.app import create_app
+from notleader.proxy.admin.guard import Guard, check_exposure
+from notleader.proxy.admin.pace import Pace
+from notleader.proxy.admin.settling import Settling, Spread
+from notleader.proxy.admin.target import ControlledProxy
+from notleader.proxy.admin.toxics.engine import ToxicProxies
+from notleader.proxy.lag import sample_loop_lag
 
 _MAX_CONNECTIONS: Final = 256
 _GRACE_S: Final = 1

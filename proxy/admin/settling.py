@@ -6,7 +6,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from proxy.admin.problems import Problem
+from notleader.proxy.admin.problems import Problem
 
 _GATHERED: Final = frozenset({"/metrics", "/v1/capture", "/v1/connections"})
 

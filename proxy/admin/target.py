@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from faults.plan import Plan
-from faults.timeline import Timeline
-from proxy.admin.exposition import CaptureStatus
-from proxy.metrics import Counters
+from notleader.faults.plan import Plan
+from notleader.faults.timeline import Timeline
+from notleader.proxy.admin.exposition import CaptureStatus
+from notleader.proxy.metrics import Counters
 
 
 class BrokerEndpoint(Protocol):

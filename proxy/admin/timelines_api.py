@@ -10,13 +10,13 @@ from typing import Any, Final
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
-from faults.schema import FaultDocumentError
-from faults.timeline import Add, Clear, Operation, Remove, Step, Timeline, parse_timeline, step_json_schema
-from proxy.admin import documents_api as documents
-from proxy.admin.problems import Finding, Problem
-from proxy.admin.target import ControlledProxy
-from proxy.aside import aside
-from proxy.yaml_text import parse_yaml
+from notleader.faults.schema import FaultDocumentError
+from notleader.faults.timeline import Add, Clear, Operation, Remove, Step, Timeline, parse_timeline, step_json_schema
+from notleader.proxy.admin import documents_api as documents
+from notleader.proxy.admin.problems import Finding, Problem
+from notleader.proxy.admin.target import ControlledProxy
+from notleader.proxy.aside import aside
+from notleader.proxy.yaml_text import parse_yaml
 
 MAX_STEPS: Final = 1000
 _EXAMPLE: Final = {
@@ -128,7 +128,7 @@ def _incidents() -> list[dict[str, Any]]:
     """The incident files of the package, their rules from the start on as a first step."""
     found: list[dict[str, Any]] = []
     kept = {"faults", "steps"}
-    for file in sorted(Path(str(files("faults"))).joinpath("incidents").glob("*.yaml")):
+    for file in sorted(Path(str(files("notleader.faults"))).joinpath("incidents").glob("*.yaml")):
         document = parse_yaml(file.read_text("utf-8"))
         # Some incidents differ by run: the first is the one in which it happens.
         source: dict[str, Any] = next((one for one in (document, *document.get("runs", ())) if one.keys() & kept), {})

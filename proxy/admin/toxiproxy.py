@@ -12,11 +12,11 @@ from typing import Any, Final
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from faults.base import Fault
-from proxy.admin.toxics.connection import STREAMS
-from proxy.admin.toxics.engine import ToxicProxies, ToxicProxy
-from proxy.admin.toxics.kafka import PREFIX, KafkaListener, KafkaToxicError, ToxicRule
-from proxy.admin.toxics.kinds import KINDS
+from notleader.faults.base import Fault
+from notleader.proxy.admin.toxics.connection import STREAMS
+from notleader.proxy.admin.toxics.engine import ToxicProxies, ToxicProxy
+from notleader.proxy.admin.toxics.kafka import PREFIX, KafkaListener, KafkaToxicError, ToxicRule
+from notleader.proxy.admin.toxics.kinds import KINDS
 
 # The API level that is spoken, and by whom: clients that parse it see a semantic version.
 VERSION: Final = "2.12.0+notleader"

@@ -17,11 +17,11 @@ from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
 
-from proxy import __version__
-from proxy.admin.exposition import error_name
+from notleader.proxy import __version__
+from notleader.proxy.admin.exposition import error_name
 
 if TYPE_CHECKING:
-    from proxy.admin.target import ControlledProxy
+    from notleader.proxy.admin.target import ControlledProxy
 
 _LOOK_S: Final = 0.2
 _FINE: Final = frozenset({"answered", "altered"})

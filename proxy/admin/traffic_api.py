@@ -13,9 +13,9 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response, StreamingResponse
 
-from proxy.admin.problems import Finding, Problem, not_found
-from proxy.admin.target import ControlledProxy
-from proxy.capture.filter import FilterError, compile_filter
+from notleader.proxy.admin.problems import Finding, Problem, not_found
+from notleader.proxy.admin.target import ControlledProxy
+from notleader.proxy.capture.filter import FilterError, compile_filter
 
 KEEP_ALIVE_S: Final = 15.0
 _LOOK_S: Final = 1.0

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
-from proxy import plain
+from notleader.proxy import plain
 
 NUMBERS: Final = 11
 pack_numbers: Final = Struct(f"{NUMBERS}q").pack

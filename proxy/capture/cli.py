@@ -19,15 +19,15 @@ from typing import Annotated, Any, BinaryIO, Final, NoReturn
 import typer
 from rich.console import Console
 
-from proxy.capture import lines, tables
-from proxy.capture.export import FORMATS, plain, write_csv, write_jsonl, write_pcapng
-from proxy.capture.filter import Accepts, FilterError, compile_filter, complete
-from proxy.capture.limits import CaptureError
-from proxy.capture.outage import Outage
-from proxy.capture.reading import Capture, Follower
-from proxy.capture.segment import salvage
-from proxy.capture.stats import Statistics
-from proxy.capture.tree import document, tree
+from notleader.proxy.capture import lines, tables
+from notleader.proxy.capture.export import FORMATS, plain, write_csv, write_jsonl, write_pcapng
+from notleader.proxy.capture.filter import Accepts, FilterError, compile_filter, complete
+from notleader.proxy.capture.limits import CaptureError
+from notleader.proxy.capture.outage import Outage
+from notleader.proxy.capture.reading import Capture, Follower
+from notleader.proxy.capture.segment import salvage
+from notleader.proxy.capture.stats import Statistics
+from notleader.proxy.capture.tree import document, tree
 
 NEGATIVE: Final = 1
 WRONG_USE: Final = 2
@@ -66,7 +66,7 @@ def list_segments(
     as_json: AsJson = False,
 ) -> None:
     """List the segments below a folder: rows, size, time, and whether they are finished."""
-    from proxy.capture.writer import say_salvaged
+    from notleader.proxy.capture.writer import say_salvaged
 
     capture = _opened(where, spool, as_json)
     if repair:
@@ -311,7 +311,7 @@ def _with_frames(capture: Capture, row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _live(admin: str, token: str | None, filter_text: str, count: int | None) -> Iterator[dict[str, Any]]:
-    from proxy.admin.client import AdminClient, RefusedError, UnreachableError
+    from notleader.proxy.admin.client import AdminClient, RefusedError, UnreachableError
 
     try:
         with AdminClient(admin, token) as client:

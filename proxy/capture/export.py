@@ -9,11 +9,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, BinaryIO, Final
 
-from proxy import __version__
-from proxy.capture import pcapng
-from proxy.capture.limits import CaptureError
-from proxy.capture.rows import COLUMNS
-from proxy.capture.streams import Streams, horizon_us
+from notleader.proxy import __version__
+from notleader.proxy.capture import pcapng
+from notleader.proxy.capture.limits import CaptureError
+from notleader.proxy.capture.rows import COLUMNS
+from notleader.proxy.capture.streams import Streams, horizon_us
 
 RowLike = Mapping[str, Any]
 FORMATS: Final = ("pcapng", "jsonl", "csv")

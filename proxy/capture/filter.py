@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from proxy.capture.fields import FIELDS, Field, Kind, RowLike
-from proxy.wire.names import ApiKey, ErrorCode, did_you_mean, parse_api_key, parse_error_code
+from notleader.proxy.capture.fields import FIELDS, Field, Kind, RowLike
+from notleader.proxy.wire.names import ApiKey, ErrorCode, did_you_mean, parse_api_key, parse_error_code
 
 _TOKEN: Final = re.compile(
     r"""\s*(?:

@@ -24,8 +24,8 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from proxy.capture.block import Block, Tables
-from proxy.capture.schema import (
+from notleader.proxy.capture.block import Block, Tables
+from notleader.proxy.capture.schema import (
     CODED,
     ENTRIES,
     EXCHANGE,

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from proxy.wire.names import ErrorCode
+from notleader.proxy.wire.names import ErrorCode
 
 _WIDTHS: Final = (
     ("TIME (UTC)", 15),

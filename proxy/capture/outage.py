@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from proxy.wire.names import ApiKey, ErrorCode
+from notleader.proxy.wire.names import ApiKey, ErrorCode
 
 RowLike = Mapping[str, Any]
 Fault = dict[str, Any]

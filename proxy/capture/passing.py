@@ -10,8 +10,8 @@ from collections.abc import Generator
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from proxy import plain
-from proxy.capture.skim import (
+from notleader.proxy import plain
+from notleader.proxy.capture.skim import (
     BATCH,
     FETCH_VERSIONS,
     PRODUCE_VERSIONS,
@@ -24,7 +24,7 @@ from proxy.capture.skim import (
     request_begun,
     response_begun,
 )
-from proxy.wire.names import ApiKey
+from notleader.proxy.wire.names import ApiKey
 
 _I16: Final = Struct(">h")
 _I32: Final = Struct(">i")

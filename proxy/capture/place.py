@@ -14,8 +14,8 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import pyarrow.fs as pafs
 
-from proxy.capture.limits import CaptureError
-from proxy.memory import take_in_stores
+from notleader.proxy.capture.limits import CaptureError
+from notleader.proxy.memory import take_in_stores
 
 _SEGMENT = re.compile(r"[^._][^/]*\.parquet$")
 _RUN = re.compile(r"(?:^|/)run=([^/]+)/")

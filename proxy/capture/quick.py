@@ -13,12 +13,12 @@ from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from proxy import plain
-from proxy.capture.block import ALL_TOLD, NONE, Block, Tables, Template, What, Who, pack_numbers, pack_part
-from proxy.capture.passing import Passing
-from proxy.capture.redaction import NOTHING, Redaction
-from proxy.capture.rows import API_NAMES, PARTITION_FIELDS, PARTITIONS, WHAT_PLACES, Level, Row, TopicIds
-from proxy.capture.skim import (
+from notleader.proxy import plain
+from notleader.proxy.capture.block import ALL_TOLD, NONE, Block, Tables, Template, What, Who, pack_numbers, pack_part
+from notleader.proxy.capture.passing import Passing
+from notleader.proxy.capture.redaction import NOTHING, Redaction
+from notleader.proxy.capture.rows import API_NAMES, PARTITION_FIELDS, PARTITIONS, WHAT_PLACES, Level, Row, TopicIds
+from notleader.proxy.capture.skim import (
     BATCH,
     COMPRESSIONS,
     Skimmed,
@@ -29,10 +29,10 @@ from proxy.capture.skim import (
     skim_response,
     told,
 )
-from proxy.inflight import ConnectionEvent, Exchange
-from proxy.pieces import joined
-from proxy.plain.pure import Outcome
-from proxy.wire.names import ApiKey
+from notleader.proxy.inflight import ConnectionEvent, Exchange
+from notleader.proxy.pieces import joined
+from notleader.proxy.plain.pure import Outcome
+from notleader.proxy.wire.names import ApiKey
 
 _PRODUCE: Final = int(ApiKey.Produce)
 _FETCH: Final = int(ApiKey.Fetch)
@@ -83,7 +83,7 @@ class Known:
 
 
 class Taking:
-    """How `Quick` takes what it knows; the compiled form of this is in `proxy.plain`."""
+    """How `Quick` takes what it knows; the compiled form of this is in `notleader.proxy.plain`."""
 
     _reads_bodies: bool
     _tables: Tables

@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from proxy.capture.journal import JournalError, LeftJournal, try_lock
-from proxy.capture.limits import CaptureError
-from proxy.capture.place import Place, Segment, open_place
-from proxy.capture.segment import JOURNAL_SUFFIX
+from notleader.proxy.capture.journal import JournalError, LeftJournal, try_lock
+from notleader.proxy.capture.limits import CaptureError
+from notleader.proxy.capture.place import Place, Segment, open_place
+from notleader.proxy.capture.segment import JOURNAL_SUFFIX
 
 FRAMES: Final = ("request_frame", "response_frame")
 _BATCH_ROWS: Final = 4096

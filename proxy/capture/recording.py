@@ -17,15 +17,15 @@ from typing import Final
 
 import pyarrow as pa
 
-from proxy.capture.block import Block
-from proxy.capture.journal import Journal, JournalError
-from proxy.capture.limits import UNMADE, CaptureError, Limits, Losses
-from proxy.capture.place import Place
-from proxy.capture.rows import PARTITIONS, Row, Rows
-from proxy.capture.schema import EXCHANGE, Identity, batch_of, batch_of_odd, in_time
-from proxy.capture.segment import JOURNAL_SUFFIX, finish, hidden
-from proxy.capture.upload import Uploads
-from proxy.memory import give_back
+from notleader.proxy.capture.block import Block
+from notleader.proxy.capture.journal import Journal, JournalError
+from notleader.proxy.capture.limits import UNMADE, CaptureError, Limits, Losses
+from notleader.proxy.capture.place import Place
+from notleader.proxy.capture.rows import PARTITIONS, Row, Rows
+from notleader.proxy.capture.schema import EXCHANGE, Identity, batch_of, batch_of_odd, in_time
+from notleader.proxy.capture.segment import JOURNAL_SUFFIX, finish, hidden
+from notleader.proxy.capture.upload import Uploads
+from notleader.proxy.memory import give_back
 
 log = logging.getLogger("notleader.capture")
 

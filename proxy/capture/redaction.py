@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from proxy.wire.names import ApiKey
+from notleader.proxy.wire.names import ApiKey
 
 ROW_FIELDS: Final = (
     "client_addr",

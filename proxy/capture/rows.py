@@ -1,6 +1,6 @@
 """From exchanges to capture rows: pure, and called off the hot path.
 
-A row is a tuple in the order of :data:`COLUMNS`; ``proxy.capture.schema`` gives the same columns their
+A row is a tuple in the order of :data:`COLUMNS`; ``notleader.proxy.capture.schema`` gives the same columns their
 Parquet types, and a test compares both with what ``spark_analysis`` reads.
 """
 
@@ -11,20 +11,20 @@ from functools import cache
 from typing import Any, Final
 from uuid import UUID
 
-from faults.base import Connection
-from faults.plan import Hit
-from proxy.capture.block import WHAT, What
-from proxy.capture.passing import Passing
-from proxy.capture.redaction import NOTHING, ROW_FIELDS, Redaction
-from proxy.capture.skim import skim_request, skim_response, told
-from proxy.inflight import ConnectionEvent, Exchange, Kept
-from proxy.wire.codec import Codec, is_known
-from proxy.wire.errors import WireError
-from proxy.wire.names import ApiKey
-from proxy.wire.partitions import PartitionEntry, speaks_of_partitions
-from proxy.wire.records import Allowance, iter_batches, iter_records
-from proxy.wire.schemas import Field
-from proxy.wire.view import Request, Response
+from notleader.faults.base import Connection
+from notleader.faults.plan import Hit
+from notleader.proxy.capture.block import WHAT, What
+from notleader.proxy.capture.passing import Passing
+from notleader.proxy.capture.redaction import NOTHING, ROW_FIELDS, Redaction
+from notleader.proxy.capture.skim import skim_request, skim_response, told
+from notleader.proxy.inflight import ConnectionEvent, Exchange, Kept
+from notleader.proxy.wire.codec import Codec, is_known
+from notleader.proxy.wire.errors import WireError
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.partitions import PartitionEntry, speaks_of_partitions
+from notleader.proxy.wire.records import Allowance, iter_batches, iter_records
+from notleader.proxy.wire.schemas import Field
+from notleader.proxy.wire.view import Request, Response
 
 SCHEMA_VERSION: Final = 1
 COLUMNS: Final = (
@@ -169,7 +169,7 @@ class TopicIds:
 class Rows:
     """Makes the rows of one run of one proxy.
 
-    ``topic_name`` gives a topic id's name as far as Metadata has told them (``faults.cluster``).
+    ``topic_name`` gives a topic id's name as far as Metadata has told them (``notleader.faults.cluster``).
     """
 
     def __init__(

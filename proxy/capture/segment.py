@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from proxy.capture.journal import Frame, JournalError, LeftJournal, try_lock
-from proxy.capture.place import Place
-from proxy.capture.rows import gap_row
-from proxy.capture.schema import ASKED_FOR, EXCHANGE, GROWING, TEXTS, batch_of, coded
+from notleader.proxy.capture.journal import Frame, JournalError, LeftJournal, try_lock
+from notleader.proxy.capture.place import Place
+from notleader.proxy.capture.rows import gap_row
+from notleader.proxy.capture.schema import ASKED_FOR, EXCHANGE, GROWING, TEXTS, batch_of, coded
 
 log = logging.getLogger("notleader.capture")
 

@@ -11,11 +11,11 @@ from functools import cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from proxy import plain
-from proxy.wire.compression import compression_name
-from proxy.wire.errors import WireError
-from proxy.wire.primitives import read_uvarint
-from proxy.wire.records import iter_batches
+from notleader.proxy import plain
+from notleader.proxy.wire.compression import compression_name
+from notleader.proxy.wire.errors import WireError
+from notleader.proxy.wire.primitives import read_uvarint
+from notleader.proxy.wire.records import iter_batches
 
 _I16: Final = Struct(">h")
 _I32: Final = Struct(">i")

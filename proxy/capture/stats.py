@@ -7,8 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from proxy.capture.lines import error_name
-from proxy.wire.names import ApiKey
+from notleader.proxy.capture.lines import error_name
+from notleader.proxy.wire.names import ApiKey
 
 _MEMBERSHIP: Final = {
     ApiKey.JoinGroup: "joins",

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, Final, NamedTuple
 
-from proxy.capture import pcapng
-from proxy.capture.pcapng import ACK, FIN, PSH, RST, SYN, Address, Endpoint
+from notleader.proxy.capture import pcapng
+from notleader.proxy.capture.pcapng import ACK, FIN, PSH, RST, SYN, Address, Endpoint
 
 _KAFKA_PORT: Final = 9092
 _SEGMENT_BYTES: Final = 60_000

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from proxy.capture.lines import size
-from proxy.capture.reading import Listed
+from notleader.proxy.capture.lines import size
+from notleader.proxy.capture.reading import Listed
 
 
 def print_segments(segments: Sequence[Listed]) -> None:

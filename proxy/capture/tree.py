@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from rich.tree import Tree
 
-from proxy.capture.lines import error_name
-from proxy.wire.errors import WireError
-from proxy.wire.records import iter_batches, iter_records
-from proxy.wire.view import Request, Response
+from notleader.proxy.capture.lines import error_name
+from notleader.proxy.wire.errors import WireError
+from notleader.proxy.wire.records import iter_batches, iter_records
+from notleader.proxy.wire.view import Request, Response
 
 _MOST_BYTES: Final = 64
 _MOST_RECORDS: Final = 100

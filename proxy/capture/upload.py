@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from proxy.capture.journal import Journal, JournalError
-from proxy.capture.place import Place
-from proxy.capture.segment import finish
+from notleader.proxy.capture.journal import Journal, JournalError
+from notleader.proxy.capture.place import Place
+from notleader.proxy.capture.segment import finish
 
 log = logging.getLogger("notleader.capture")
 

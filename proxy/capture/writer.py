@@ -20,20 +20,20 @@ from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from proxy.aside import share_interpreter
-from proxy.capture.block import Block
-from proxy.capture.limits import UNMADE, Limits, Losses
-from proxy.capture.passing import Passing
-from proxy.capture.quick import Quick
-from proxy.capture.rows import COLUMNS, SCHEMA_VERSION, Row, Rows
-from proxy.inflight import ConnectionEvent, Exchange
-from proxy.plain import Taker
+from notleader.proxy.aside import share_interpreter
+from notleader.proxy.capture.block import Block
+from notleader.proxy.capture.limits import UNMADE, Limits, Losses
+from notleader.proxy.capture.passing import Passing
+from notleader.proxy.capture.quick import Quick
+from notleader.proxy.capture.rows import COLUMNS, SCHEMA_VERSION, Row, Rows
+from notleader.proxy.inflight import ConnectionEvent, Exchange
+from notleader.proxy.plain import Taker
 
 if TYPE_CHECKING:
     # These load Arrow, which a proxy that writes no files can do without.
-    from proxy.capture.place import Place
-    from proxy.capture.recording import Recording
-    from proxy.capture.segment import Salvaged
+    from notleader.proxy.capture.place import Place
+    from notleader.proxy.capture.recording import Recording
+    from notleader.proxy.capture.segment import Salvaged
 
 log = logging.getLogger("notleader.capture")
 
@@ -115,7 +115,7 @@ class CaptureWriter(Taker):
         self._aside: list[Entry] = []
         self._recording: Recording | None = None
         if place is not None:
-            from proxy.capture.recording import Recording
+            from notleader.proxy.capture.recording import Recording
 
             kept = {"notleader.schema_version": str(SCHEMA_VERSION), **(metadata or {})}
             self._recording = Recording(place, place.spool(spool), rows, kept, limits or Limits())
@@ -433,7 +433,7 @@ class CaptureWriter(Taker):
     def _salvage(self) -> None:
         assert self.place is not None
         assert self._recording is not None
-        from proxy.capture.segment import salvage
+        from notleader.proxy.capture.segment import salvage
 
         try:
             found = salvage(self.place, self._recording.spool)

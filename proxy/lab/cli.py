@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from proxy.lab.errors import LabError
-from proxy.lab.exits import clear_errors
-from proxy.lab.incident_cli import incident_app
-from proxy.lab.ports import is_free
-from proxy.lab.stages import Stages
+from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.exits import clear_errors
+from notleader.proxy.lab.incident_cli import incident_app
+from notleader.proxy.lab.ports import is_free
+from notleader.proxy.lab.stages import Stages
 
 if TYPE_CHECKING:
-    from proxy.lab.detached import ClusterRecord
+    from notleader.proxy.lab.detached import ClusterRecord
 
 __all__ = ["demo", "incident_app", "kafka_app"]
 
@@ -49,8 +49,8 @@ def kafka_up(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """Start Kafka and keep it until Ctrl-C; its data goes with it. Needs Java 17 or newer."""
-    from proxy.lab import detached
-    from proxy.lab.kafka import KafkaCluster
+    from notleader.proxy.lab import detached
+    from notleader.proxy.lab.kafka import KafkaCluster
 
     if port is None and all(is_free(_USUAL_PORT + index) for index in range(nodes)):
         port = _USUAL_PORT
@@ -87,7 +87,7 @@ def kafka_down(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """End what `kafka up --detach` left running, and delete its data."""
-    from proxy.lab import detached
+    from notleader.proxy.lab import detached
 
     with clear_errors():
         ended = detached.end(port)
@@ -113,8 +113,8 @@ def demo(
 
     Exits 0 when the demo ran through, whatever the verdict is: showing a negative one is its purpose.
     """
-    from proxy.lab.demo import new_folder, run_demo
-    from proxy.lab.incident import load_incident
+    from notleader.proxy.lab.demo import new_folder, run_demo
+    from notleader.proxy.lab.incident import load_incident
 
     with clear_errors():
         chosen = load_incident(incident)

@@ -13,13 +13,13 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from proxy.lab import jars
-from proxy.lab.errors import LabError
-from proxy.lab.incident import CLIENTS, Program
-from proxy.lab.java import find_java
-from proxy.lab.paths import cache_folder
-from proxy.lab.process import Child
-from proxy.lab.stages import Stages
+from notleader.proxy.lab import jars
+from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.incident import CLIENTS, Program
+from notleader.proxy.lab.java import find_java
+from notleader.proxy.lab.paths import cache_folder
+from notleader.proxy.lab.process import Child
+from notleader.proxy.lab.stages import Stages
 
 _DUMP_S = 2.0
 _MOVED_MODULES = {

@@ -8,12 +8,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from proxy.lab.errors import LabError
-from proxy.lab.incident import Incident
-from proxy.lab.java import find_java
-from proxy.lab.process import Child
-from proxy.lab.run import Ran, record
-from proxy.lab.stages import Stages
+from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.incident import Incident
+from notleader.proxy.lab.java import find_java
+from notleader.proxy.lab.process import Child
+from notleader.proxy.lab.run import Ran, record
+from notleader.proxy.lab.stages import Stages
 
 
 class AnalysisError(LabError):
@@ -62,7 +62,7 @@ def analyse(
     words, log = folder / "verdict.txt", folder / "logs" / "spark.log"
     if importlib.util.find_spec("pyspark") is None:
         raise AnalysisError("the verdict needs Spark: pip install 'notleader[spark]'")
-    argv = [sys.executable, "-m", "spark_analysis", "analyze", "--by-run", "--capture", str(capture)]
+    argv = [sys.executable, "-m", "notleader.spark_analysis", "analyze", "--by-run", "--capture", str(capture)]
     argv += [*(["--outcomes", *map(str, outcomes)] if outcomes else []), "--out", str(folder / "analysis")]
     child = Child([*argv, *(["--json"] if as_json else [])], log=log, stdout=words, env=environment)
     try:

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import TypedDict
 
-from proxy.lab.kafka import KafkaCluster
-from proxy.lab.paths import cache_folder
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.paths import cache_folder
 
 
 class ClusterRecord(TypedDict):

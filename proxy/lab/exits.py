@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import typer
 
-from proxy.lab.errors import LabError
-from proxy.lab.interrupts import interruptible
-from proxy.lab.stages import fail
+from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.interrupts import interruptible
+from notleader.proxy.lab.stages import fail
 
 _EXIT_INTERRUPTED = 128 + signal.SIGINT
 

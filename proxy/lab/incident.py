@@ -9,10 +9,10 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from proxy.lab.errors import LabError
-from proxy.yaml_text import parse_yaml
+from notleader.proxy.lab.errors import LabError
+from notleader.proxy.yaml_text import parse_yaml
 
-INCIDENTS = Path(str(importlib.resources.files("faults"))) / "incidents"
+INCIDENTS = Path(str(importlib.resources.files("notleader.faults"))) / "incidents"
 CLIENTS = INCIDENTS / "clients"
 
 

@@ -12,15 +12,15 @@ from typing import Any
 
 import pyarrow.dataset
 
-from proxy.lab.demo import AnalysisError
-from proxy.lab.errors import LabError
-from proxy.lab.incident import CLIENTS, Incident
-from proxy.lab.java import find_java
-from proxy.lab.kafka import KafkaCluster
-from proxy.lab.process import Child
-from proxy.lab.run import Recording, record_on, started
-from proxy.lab.stages import Stages
-from proxy.lab.verdict import Judged, judge
+from notleader.proxy.lab.demo import AnalysisError
+from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.incident import CLIENTS, Incident
+from notleader.proxy.lab.java import find_java
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.process import Child
+from notleader.proxy.lab.run import Recording, record_on, started
+from notleader.proxy.lab.stages import Stages
+from notleader.proxy.lab.verdict import Judged, judge
 
 _READ_S = 60.0
 # Each job has its overhead, and the runs of one become constants of its plan.
@@ -158,7 +158,7 @@ def analyse_each(recorded: list[Recorded], folder: Path, stages: Stages) -> list
             job = {"capture": captures, "outcomes": outcomes, "out": str(folder / "analysis" / str(number))}
             lines.write(json.dumps(job) + "\n")
     words.unlink(missing_ok=True)
-    argv = [sys.executable, "-m", "spark_analysis.each", str(wanted)]
+    argv = [sys.executable, "-m", "notleader.spark_analysis.each", str(wanted)]
     with stages.stage(f"Spark, {len(recorded)} recordings"):
         child = Child(argv, log=log, stdout=words, env=find_java().environment())
         try:

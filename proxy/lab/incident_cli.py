@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from proxy.lab.exits import clear_errors
-from proxy.lab.stages import Stages
+from notleader.proxy.lab.exits import clear_errors
+from notleader.proxy.lab.stages import Stages
 
 incident_app = typer.Typer(no_args_is_help=True, help="Named incidents, with the client that suffered each.")
 
@@ -20,7 +20,7 @@ def incident_ls(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """List the incidents that come with notleader."""
-    from proxy.lab.incident import incident_names, load_incident
+    from notleader.proxy.lab.incident import incident_names, load_incident
 
     with clear_errors():
         incidents = [load_incident(name) for name in incident_names()]
@@ -41,7 +41,7 @@ def incident_show(
     """Tell one incident: what happened, the faults, the clients, and what the verdict has to be."""
     import yaml
 
-    from proxy.lab.incident import load_incident
+    from notleader.proxy.lab.incident import load_incident
 
     with clear_errors():
         incident = load_incident(name)
@@ -77,9 +77,9 @@ def incident_run(
     Client programs are built once with the machine's own toolchain. A run whose client can't be built is told as
     such, and the others go on; the exit code is then 2.
     """
-    from proxy.lab.demo import new_folder
-    from proxy.lab.incident import load_incident
-    from proxy.lab.incident_run import run_incident
+    from notleader.proxy.lab.demo import new_folder
+    from notleader.proxy.lab.incident import load_incident
+    from notleader.proxy.lab.incident_run import run_incident
 
     with clear_errors():
         incident = load_incident(name).only(client).in_form(form).repeated(rounds)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from proxy.lab.demo import analyse
-from proxy.lab.incident import Incident
-from proxy.lab.java import find_java
-from proxy.lab.outcome import Outcome, read_outcomes
-from proxy.lab.run import Ran, Recording, record
-from proxy.lab.stages import Stages
-from proxy.lab.story import Line, shortened, story
-from proxy.lab.verdict import Judged, judge, not_done
+from notleader.proxy.lab.demo import analyse
+from notleader.proxy.lab.incident import Incident
+from notleader.proxy.lab.java import find_java
+from notleader.proxy.lab.outcome import Outcome, read_outcomes
+from notleader.proxy.lab.run import Ran, Recording, record
+from notleader.proxy.lab.stages import Stages
+from notleader.proxy.lab.story import Line, shortened, story
+from notleader.proxy.lab.verdict import Judged, judge, not_done
 
 _MOST_LINES = 30
 

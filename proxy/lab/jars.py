@@ -16,8 +16,8 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
-from proxy.lab.errors import LabError
-from proxy.lab.paths import cache_folder
+from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.paths import cache_folder
 
 _LOCKS = Path(__file__).parent / "locks"
 _COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"

@@ -10,8 +10,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from proxy.lab.errors import LabError
-from proxy.lab.paths import cache_folder
+from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.paths import cache_folder
 
 MINIMUM_VERSION = 17  # Kafka 4.x brokers and Spark 4.x ask for it
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from proxy.lab import jars, probe
-from proxy.lab.java import Java, find_java
-from proxy.lab.node import HOST, KafkaError, Node, formatted_template, new_id, node_properties, prepare
-from proxy.lab.ports import free_ports, is_free
-from proxy.lab.process import Child, keep_folder, temporary_folder
+from notleader.proxy.lab import jars, probe
+from notleader.proxy.lab.java import Java, find_java
+from notleader.proxy.lab.node import HOST, KafkaError, Node, formatted_template, new_id, node_properties, prepare
+from notleader.proxy.lab.ports import free_ports, is_free
+from notleader.proxy.lab.process import Child, keep_folder, temporary_folder
 
 NEWEST = "4"
 _READY_TIMEOUT_S = 90.0

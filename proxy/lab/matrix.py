@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from proxy.lab.clients import versions
-from proxy.lab.errors import LabError
-from proxy.lab.incident import Incident, Program, Run, incident_names, load_incident
-from proxy.lab.incident_batch import apart
+from notleader.proxy.lab.clients import versions
+from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.incident import Incident, Program, Run, incident_names, load_incident
+from notleader.proxy.lab.incident_batch import apart
 
 Settings = Mapping[str, str | int | bool]
 Arguments = dict[str, str | int | bool]

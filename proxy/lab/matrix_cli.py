@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from proxy.lab.exits import clear_errors
-from proxy.lab.stages import Stages
+from notleader.proxy.lab.exits import clear_errors
+from notleader.proxy.lab.stages import Stages
 
 if TYPE_CHECKING:
-    from proxy.lab.matrix_run import Filled
+    from notleader.proxy.lab.matrix_run import Filled
 
 
 def matrix(
@@ -49,10 +49,10 @@ def matrix(
 
     notleader matrix --incidents lost-acknowledgement --out out/lost --json
     """
-    from proxy.lab import matrix as model
-    from proxy.lab.demo import AnalysisError
-    from proxy.lab.matrix_page import Page, html, markdown
-    from proxy.lab.matrix_run import analyse, fill
+    from notleader.proxy.lab import matrix as model
+    from notleader.proxy.lab.demo import AnalysisError
+    from notleader.proxy.lab.matrix_page import Page, html, markdown
+    from notleader.proxy.lab.matrix_run import analyse, fill
 
     with clear_errors():
         columns = model.clients(_words(clients))
@@ -111,8 +111,8 @@ def _words(text: str) -> list[str]:
 
 
 def _about(today: str, command: str, done: list[Filled]) -> list[str]:
-    from proxy import __version__
-    from proxy.lab.kafka import full_version
+    from notleader.proxy import __version__
+    from notleader.proxy.lab.kafka import full_version
 
     days = sorted({cell.at[:10] for cell in done}) or [today]
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"

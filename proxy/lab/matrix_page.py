@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 
-from proxy.lab.incident import Incident
-from proxy.lab.matrix import DEFAULTS, FAMILIES, Client
-from proxy.lab.matrix_run import Filled
-from proxy.lab.matrix_words import WORDS, Said, lasting, said
+from notleader.proxy.lab.incident import Incident
+from notleader.proxy.lab.matrix import DEFAULTS, FAMILIES, Client
+from notleader.proxy.lab.matrix_run import Filled
+from notleader.proxy.lab.matrix_words import WORDS, Said, lasting, said
 
 _COLOURS = {
     "hangs": "#f4a6a0", "loses": "#f4a6a0", "duplicates": "#f9cf9c", "stays dead": "#f4a6a0", "lies": "#f9cf9c",

@@ -13,15 +13,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from proxy.lab.clients import command
-from proxy.lab.errors import LabError
-from proxy.lab.incident import CLIENTS, Cluster
-from proxy.lab.incident_batch import analyse_each, read_back, run_ids, stamp
-from proxy.lab.kafka import KafkaCluster
-from proxy.lab.matrix import Cell
-from proxy.lab.run import record_on, started
-from proxy.lab.stages import Stages
-from proxy.lab.story import Line, story
+from notleader.proxy.lab.clients import command
+from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.incident import CLIENTS, Cluster
+from notleader.proxy.lab.incident_batch import analyse_each, read_back, run_ids, stamp
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.matrix import Cell
+from notleader.proxy.lab.run import record_on, started
+from notleader.proxy.lab.stages import Stages
+from notleader.proxy.lab.story import Line, story
 
 LANES = 3
 _STORY_LINES = 14

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from proxy.lab.incident import Incident
-from proxy.lab.matrix_run import Filled
+from notleader.proxy.lab.incident import Incident
+from notleader.proxy.lab.matrix_run import Filled
 
 # From bad to good; the first that a cell shows is its word.
 WORDS = {

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from proxy.lab.errors import LabError
-from proxy.lab.paths import cache_folder
-from proxy.lab.process import Child
+from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.paths import cache_folder
+from notleader.proxy.lab.process import Child
 
 HOST = "127.0.0.1"
 

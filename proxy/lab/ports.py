@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import socket
 
-from proxy.lab.errors import LabError
+from notleader.proxy.lab.errors import LabError
 
 # Below Linux's ephemeral range (32768 up): an outgoing connection can't take the port of a stopped broker.
 _FIRST, _LAST = 15_000, 32_000

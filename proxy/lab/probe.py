@@ -1,6 +1,6 @@
 """Ask a broker the few things the lab needs, over one blocking socket (versions that 0.11 and 4.x both know).
 
-Written by hand rather than with `proxy.wire`: what says whether Kafka works must not fail with the code
+Written by hand rather than with `notleader.proxy.wire`: what says whether Kafka works must not fail with the code
 under test.
 """
 
@@ -11,7 +11,7 @@ import struct
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from proxy.lab.errors import LabError
+from notleader.proxy.lab.errors import LabError
 
 _LIST_OFFSETS, _METADATA, _FIND_COORDINATOR, _CREATE_TOPICS, _INIT_PRODUCER_ID = 2, 3, 10, 19, 22
 _TOPIC_ALREADY_EXISTS = 36

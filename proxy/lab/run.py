@@ -17,13 +17,13 @@ from typing import Any
 import httpx
 import yaml
 
-from proxy.lab.clients import command, dump_stacks
-from proxy.lab.errors import LabError
-from proxy.lab.incident import Cluster, Incident, Program, Run
-from proxy.lab.kafka import KafkaCluster
-from proxy.lab.node import HOST
-from proxy.lab.process import Child
-from proxy.lab.stages import Stages
+from notleader.proxy.lab.clients import command, dump_stacks
+from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.incident import Cluster, Incident, Program, Run
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.node import HOST
+from notleader.proxy.lab.process import Child
+from notleader.proxy.lab.stages import Stages
 
 _FIRST_SUCCESS_S = 30.0
 _READY_S = 30.0
@@ -220,7 +220,7 @@ class _Proxy:
         config.write_text(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
         self.listen = self.admin = ""
         self.child = Child(
-            [sys.executable, "-m", "proxy", "run", "--json", "--config", str(config)],
+            [sys.executable, "-m", "notleader", "run", "--json", "--config", str(config)],
             log=folder / "logs" / "proxy.log",
             stdout="pipe",
         )

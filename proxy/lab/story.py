@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow.dataset
 
-from proxy.wire.names import ErrorCode
+from notleader.proxy.wire.names import ErrorCode
 
 _COLUMNS = ["event", "client_id", "api_name", "request_at_us", "response_at_us", "outcome", "error_code"]
 _COLUMNS += ["fault_names", "fault_phase", "detail", "partitions"]

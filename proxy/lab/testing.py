@@ -15,15 +15,15 @@ from typing import Any, Self, TypeVar
 
 import uvloop
 
-from faults.rule import Rule
-from proxy.lab.demo import analyse, new_folder
-from proxy.lab.errors import LabError
-from proxy.lab.incident import load_incident
-from proxy.lab.incident_run import Done, run_incident
-from proxy.lab.java import find_java
-from proxy.lab.outcome import Outcome, read_outcomes
-from proxy.lab.stages import Stages
-from proxy.server import Proxy
+from notleader.faults.rule import Rule
+from notleader.proxy.lab.demo import analyse, new_folder
+from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.incident import load_incident
+from notleader.proxy.lab.incident_run import Done, run_incident
+from notleader.proxy.lab.java import find_java
+from notleader.proxy.lab.outcome import Outcome, read_outcomes
+from notleader.proxy.lab.stages import Stages
+from notleader.proxy.server import Proxy
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from proxy.lab.incident import Incident, Run
+from notleader.proxy.lab.incident import Incident, Run
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-IS_NATIVE = not os.environ.get("NOTLEADER_PURE") and find_spec("proxy.plain.native") is not None
+IS_NATIVE = not os.environ.get("NOTLEADER_PURE") and find_spec("notleader.proxy.plain.native") is not None
 
 if TYPE_CHECKING or not IS_NATIVE:
-    from proxy.plain.pure import BrokerEnd, Ends, Exchange, Noting, Plain, Taker, Tally
+    from notleader.proxy.plain.pure import BrokerEnd, Ends, Exchange, Noting, Plain, Taker, Tally
 else:
-    native = import_module("proxy.plain.native")
+    native = import_module("notleader.proxy.plain.native")
     Exchange, Plain = native.Exchange, native.Plain
     Ends, BrokerEnd, Noting, Taker, Tally = native.Ends, native.BrokerEnd, native.Noting, native.Taker, native.Tally
 

@@ -1,6 +1,6 @@
 """How much of an exchange has to be seen, as bits: what `handling` answers for each API and version.
 
-The first three are what ``faults.plan.Plan.interest`` answers; they share one number with the proxy's own.
+The first three are what ``notleader.faults.plan.Plan.interest`` answers; they share one number with the proxy's own.
 """
 
 from typing import Final

@@ -14,8 +14,8 @@ from libc.string cimport memcmp, memcpy
 
 from importlib import import_module as _import_module
 
-from proxy.plain import flags as _flags
-from proxy.wire.endpoints import surely_absent as _surely_absent
+from notleader.proxy.plain import flags as _flags
+from notleader.proxy.wire.endpoints import surely_absent as _surely_absent
 
 cdef extern from "<time.h>" nogil:
     ctypedef long time_t
@@ -260,7 +260,7 @@ cdef class Plain:
                 acks = int16_at(p + at)
             client_id = self.connection.client_id
             if id_bytes > 0 and not is_text(client_id, <const char*>p + HEAD, id_bytes):
-                client_id = loaded("proxy.plain.pure", "client_id_of")((<const char*>p)[HEAD : HEAD + id_bytes])
+                client_id = loaded("notleader.proxy.plain.pure", "client_id_of")((<const char*>p)[HEAD : HEAD + id_bytes])
                 self.connection.client_id = client_id
             self.exchanges += 1
             exchange = Exchange.__new__(Exchange)
@@ -383,7 +383,7 @@ cdef class Plain:
                 return it
         begun = part(data, start, stop, PyBytes_GET_SIZE(data))
         name = "for_request" if asks else "for_response"
-        return loaded("proxy.capture.passing", name)(exchange.api_key, exchange.api_version, begun, size)
+        return loaded("notleader.proxy.capture.passing", name)(exchange.api_key, exchange.api_version, begun, size)
 
 
 cdef class Ends:
@@ -467,7 +467,7 @@ cdef object with_more(kept, bytes data, Py_ssize_t start, Py_ssize_t stop, Py_ss
         if type(kept) is Records:
             (<Records>kept).read(<Bytes>PyBytes_AS_STRING(data) + start, stop - start)
             return kept
-    return loaded("proxy.pieces", "appended")(kept, part(data, start, stop, end))
+    return loaded("notleader.proxy.pieces", "appended")(kept, part(data, start, stop, end))
 
 
 cdef object part(bytes data, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t end):
@@ -544,7 +544,7 @@ cdef class Tally:
 
 
 cpdef count(Tally counters, Exchange exchange):
-    """`proxy.metrics.count`."""
+    """`notleader.proxy.metrics.count`."""
     cdef long long latency
     cdef int slot
     cdef list slots
@@ -570,7 +570,7 @@ cdef long long NO_OFFSET = <long long>-0x7FFFFFFFFFFFFFFF - 1
 
 
 cpdef bytes short_key(int api, bytes request, bytes response):
-    """`proxy.capture.quick.short_key`."""
+    """`notleader.proxy.capture.quick.short_key`."""
     cdef Py_ssize_t asked = max(PyBytes_GET_SIZE(request) - 8, 0), answered = max(PyBytes_GET_SIZE(response) - 4, 0)
     cdef bytes key = PyBytes_FromStringAndSize(NULL, 5 + asked + answered)
     cdef unsigned char* p = <unsigned char*>PyBytes_AS_STRING(key)
@@ -591,7 +591,7 @@ cdef void spread(Bytes numbers, Py_ssize_t rows, int width, char** to, Py_ssize_
 
 
 def by_column(list packings, int width):
-    """`proxy.capture.block.by_column`."""
+    """`notleader.proxy.capture.block.by_column`."""
     cdef Py_ssize_t rows = 0, row = 0, some
     cdef int place
     cdef const unsigned char[::1] packed
@@ -621,7 +621,7 @@ def by_column(list packings, int width):
 
 
 cdef class What:
-    """`proxy.capture.block.What`."""
+    """`notleader.proxy.capture.block.What`."""
 
     cdef readonly tuple values
     cdef readonly object partitions
@@ -636,7 +636,7 @@ cdef class What:
 
 
 cdef class Lane:
-    """`proxy.capture.quick.Lane`, with what was looked up last: the next is most often like it."""
+    """`notleader.proxy.capture.quick.Lane`, with what was looked up last: the next is most often like it."""
 
     cdef readonly Py_ssize_t offset_at
     cdef readonly dict answers, templates
@@ -684,7 +684,7 @@ cdef class Lane:
 
 
 cdef class Known:
-    """`proxy.capture.quick.Known`."""
+    """`notleader.proxy.capture.quick.Known`."""
 
     cdef object _client_id, _principal
     cdef long long _generation, _place
@@ -694,7 +694,7 @@ cdef class Known:
 
 
 cdef class Taking:
-    """`proxy.capture.quick.Taking`."""
+    """`notleader.proxy.capture.quick.Taking`."""
 
     cdef public object _tables, _block, _count_error
     cdef public tuple _compressions
@@ -1083,14 +1083,14 @@ cdef tuple topic_of(bytes data, Span topic, bint by_id):
 
 
 cdef class Begun:
-    """`proxy.capture.skim.Begun`."""
+    """`notleader.proxy.capture.skim.Begun`."""
 
     cdef readonly Py_ssize_t records_at
     cdef readonly long long length
     cdef readonly tuple partition, rest
 
     def with_records(self, records):
-        told = loaded("proxy.capture.skim", "Skimmed")
+        told = loaded("notleader.proxy.capture.skim", "Skimmed")
         return told([(*self.partition, None, None, records)], *self.rest)
 
     def one_batch(self, bytes start not None):
@@ -1124,7 +1124,7 @@ cdef bint produce_begun(
 
 
 def request_begun(int version, bytes start not None, long long total):
-    """`proxy.capture.skim.request_begun`."""
+    """`notleader.proxy.capture.skim.request_begun`."""
     cdef Span transactional_id
     cdef Sole sole
     cdef int acks
@@ -1168,7 +1168,7 @@ cdef int fetch_answered(
 
 
 def response_begun(int version, bytes start not None, long long total):
-    """`proxy.capture.skim.response_begun`."""
+    """`notleader.proxy.capture.skim.response_begun`."""
     cdef Sole sole
     cdef int throttle, error, code
     cdef Bytes p = <Bytes>PyBytes_AS_STRING(start)
@@ -1199,7 +1199,7 @@ cdef int fetch_asked(int version, bytes request, Span* topic, int* index, int* e
 
 
 cdef class Walk:
-    """`proxy.capture.skim.Walk`."""
+    """`notleader.proxy.capture.skim.Walk`."""
 
     cdef readonly long long left
     cdef long long _length, _count
@@ -1212,7 +1212,7 @@ cdef class Walk:
     def over(self, const unsigned char[::1] part not None, Py_ssize_t position, Py_ssize_t end):
         cdef Py_ssize_t found = position if position >= end else self.go(&part[0], position, end)
         if found < 0:
-            raise loaded("proxy.capture.skim", "NotSkimmedError")
+            raise loaded("notleader.proxy.capture.skim", "NotSkimmedError")
         return found
 
     cdef Py_ssize_t go(self, Bytes part, Py_ssize_t position, Py_ssize_t end) noexcept nogil:
@@ -1244,7 +1244,7 @@ cdef class Walk:
 
 
 cdef class Passing:
-    """`proxy.capture.passing.Passing`."""
+    """`notleader.proxy.capture.passing.Passing`."""
 
     cdef public bytes head
     cdef public long long skip
@@ -1339,10 +1339,10 @@ cdef class Records(Passing):
 
 
 cdef object batches_like(Bytes first, long long count, long long length):
-    cdef object told = loaded("proxy.capture.skim", "Batches")
+    cdef object told = loaded("notleader.proxy.capture.skim", "Batches")
     if first == NULL:
         return told(0, length)
-    compression = loaded("proxy.capture.skim", "COMPRESSIONS")[first[22] & 7]
+    compression = loaded("notleader.proxy.capture.skim", "COMPRESSIONS")[first[22] & 7]
     return told(
         count, length, int64_at(first + 43), int16_at(first + 51), int32_at(first + 53), compression, int64_at(first)
     )

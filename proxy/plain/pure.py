@@ -8,26 +8,26 @@ from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from faults.base import Connection
-from proxy.plain.flags import KEEP_REQUEST, KEEP_RESPONSE, NOT_PLAIN
+from notleader.faults.base import Connection
+from notleader.proxy.plain.flags import KEEP_REQUEST, KEEP_RESPONSE, NOT_PLAIN
 
 if TYPE_CHECKING:
     import asyncio
 
-    from faults.actions import Action
-    from faults.decision import Decision, Hit
-    from faults.plan import Plan
-    from proxy.capture.quick import Quick
-    from proxy.capture.writer import CaptureWriter
-    from proxy.commands import Commands
-    from proxy.handling import Handling
-    from proxy.inflight import ConnectionEvent, Kept
-    from proxy.metrics import Counters
-    from proxy.relays import Relayed
-    from proxy.session import Session
-    from proxy.shaping import Shaper
-    from proxy.wire.endpoints import FetchWalk
-    from proxy.wire.schemas import Direction
+    from notleader.faults.actions import Action
+    from notleader.faults.decision import Decision, Hit
+    from notleader.faults.plan import Plan
+    from notleader.proxy.capture.quick import Quick
+    from notleader.proxy.capture.writer import CaptureWriter
+    from notleader.proxy.commands import Commands
+    from notleader.proxy.handling import Handling
+    from notleader.proxy.inflight import ConnectionEvent, Kept
+    from notleader.proxy.metrics import Counters
+    from notleader.proxy.relays import Relayed
+    from notleader.proxy.session import Session
+    from notleader.proxy.shaping import Shaper
+    from notleader.proxy.wire.endpoints import FetchWalk
+    from notleader.proxy.wire.schemas import Direction
 
 Outcome = Literal["answered", "injected", "altered", "dropped", "closed", "no_response"]
 Body = dict[str, Any]
@@ -121,7 +121,7 @@ class Exchange(_Seen):
 
 
 class Ends:
-    """The two ends of a conversation's bytes: a part of `proxy.transport.Link`.
+    """The two ends of a conversation's bytes: a part of `notleader.proxy.transport.Link`.
 
     What is defined here no subclass replaces, nor `Plain.client_bytes`, `Plain.broker_bytes` and `Noting.record`: they
     are called directly where they are compiled.
@@ -162,7 +162,7 @@ class Ends:
 
 
 class BrokerEnd:
-    """Where a conversation's broker is heard: a part of `proxy.transport.BrokerSide`."""
+    """Where a conversation's broker is heard: a part of `notleader.proxy.transport.BrokerSide`."""
 
     _link: Ends
 
@@ -173,7 +173,7 @@ class BrokerEnd:
 
 
 class Tally:
-    """What is counted with every exchange: a part of `proxy.metrics.Counters`, which says what it means."""
+    """What is counted with every exchange: a part of `notleader.proxy.metrics.Counters`, which says what it means."""
 
     __slots__ = ("broker_bytes", "client_bytes", "latency_sum_us", "latency_us", "unanswered")
 
@@ -185,7 +185,7 @@ class Tally:
 
 
 class Taker:
-    """What the capture is asked with every exchange: a part of `proxy.capture.writer.CaptureWriter`."""
+    """What the capture is asked with every exchange: a part of `notleader.proxy.capture.writer.CaptureWriter`."""
 
     __slots__ = ("taking",)
 
@@ -194,7 +194,7 @@ class Taker:
 
 
 class Noting:
-    """Where every finished exchange and every event comes by: a part of `proxy.server.Proxy`.
+    """Where every finished exchange and every event comes by: a part of `notleader.proxy.server.Proxy`.
 
     What needs no more than to be counted and taken for the capture has a shorter way in `native`.
     """

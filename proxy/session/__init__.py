@@ -7,8 +7,8 @@ Rules it keeps (see ARCHITECTURE.md): answers leave in request order; a held mes
 of its direction back; an ``acks=0`` Produce never enters the FIFO.
 """
 
-from proxy.session.requests import Requests
-from proxy.wire.errors import WireError
+from notleader.proxy.session.requests import Requests
+from notleader.proxy.wire.errors import WireError
 
 
 class Session(Requests):

@@ -4,7 +4,7 @@ from collections import deque
 from struct import Struct
 from typing import Final
 
-from faults.actions import (
+from notleader.faults.actions import (
     Answer,
     AnswerRaw,
     Close,
@@ -15,22 +15,22 @@ from faults.actions import (
     Reset,
     RewriteResponse,
 )
-from faults.plan import NOTHING
-from proxy import pieces, rewrite
-from proxy.capture import passing
-from proxy.capture.rows import first_error
-from proxy.inflight import ConnectionEvent, Exchange
-from proxy.plain.flags import ASSEMBLE_RESPONSE, ENDPOINTS, HOLD_RESPONSE, KEEP_RESPONSE, RESPONSE_BODY
-from proxy.plain.pure import SMALL
-from proxy.sasl import makes_bare
-from proxy.session.conversation import Conversation, names_of
-from proxy.wire.addresses import with_addresses
-from proxy.wire.codec import Body, Codec, response_codec
-from proxy.wire.endpoints import FetchWalk, surely_absent
-from proxy.wire.errors import BodyTooLarge, WireError
-from proxy.wire.header import encode_response_header, response_body_offset
-from proxy.wire.names import ApiKey
-from proxy.wire.view import Request, Response
+from notleader.faults.plan import NOTHING
+from notleader.proxy import pieces, rewrite
+from notleader.proxy.capture import passing
+from notleader.proxy.capture.rows import first_error
+from notleader.proxy.inflight import ConnectionEvent, Exchange
+from notleader.proxy.plain.flags import ASSEMBLE_RESPONSE, ENDPOINTS, HOLD_RESPONSE, KEEP_RESPONSE, RESPONSE_BODY
+from notleader.proxy.plain.pure import SMALL
+from notleader.proxy.sasl import makes_bare
+from notleader.proxy.session.conversation import Conversation, names_of
+from notleader.proxy.wire.addresses import with_addresses
+from notleader.proxy.wire.codec import Body, Codec, response_codec
+from notleader.proxy.wire.endpoints import FetchWalk, surely_absent
+from notleader.proxy.wire.errors import BodyTooLarge, WireError
+from notleader.proxy.wire.header import encode_response_header, response_body_offset
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.view import Request, Response
 
 _HEAD: Final = Struct(">ii")  # length, correlation_id
 # Answers that the session itself reads, beyond the addresses in them.

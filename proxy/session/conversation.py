@@ -2,22 +2,22 @@
 
 from collections import deque
 
-from faults.actions import (
+from notleader.faults.actions import (
     Close,
     Delay,
     Hold,
     Reset,
 )
-from faults.base import Connection
-from faults.plan import Plan
-from proxy.commands import Commands
-from proxy.handling import Handling
-from proxy.inflight import ConnectionEvent, Exchange, Inflight
-from proxy.plain import Plain
-from proxy.relays import Relays
-from proxy.sasl import Handshake
-from proxy.wire.addresses import Advertise
-from proxy.wire.errors import WireError
+from notleader.faults.base import Connection
+from notleader.faults.plan import Plan
+from notleader.proxy.commands import Commands
+from notleader.proxy.handling import Handling
+from notleader.proxy.inflight import ConnectionEvent, Exchange, Inflight
+from notleader.proxy.plain import Plain
+from notleader.proxy.relays import Relays
+from notleader.proxy.sasl import Handshake
+from notleader.proxy.wire.addresses import Advertise
+from notleader.proxy.wire.errors import WireError
 
 Held = tuple[Exchange, bytes]
 

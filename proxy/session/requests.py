@@ -4,7 +4,7 @@ from collections import deque
 from struct import Struct
 from typing import Final
 
-from faults.actions import (
+from notleader.faults.actions import (
     Answer,
     AnswerRaw,
     Close,
@@ -16,11 +16,11 @@ from faults.actions import (
     Relay,
     Reset,
 )
-from faults.plan import NOTHING
-from proxy import pieces, rewrite
-from proxy.capture import passing
-from proxy.inflight import Exchange
-from proxy.plain.flags import (
+from notleader.faults.plan import NOTHING
+from notleader.proxy import pieces, rewrite
+from notleader.proxy.capture import passing
+from notleader.proxy.inflight import Exchange
+from notleader.proxy.plain.flags import (
     ASK_PLAN,
     ASSEMBLE_REQUEST,
     ASSEMBLE_RESPONSE,
@@ -29,13 +29,13 @@ from proxy.plain.flags import (
     PRODUCE,
     RESPONSE_BODY,
 )
-from proxy.plain.pure import HIGHEST_API_KEY, SMALL, client_id_of
-from proxy.sasl import is_token
-from proxy.session.answers import Answers
-from proxy.session.conversation import wants_no_answer
-from proxy.wire.errors import WireError
-from proxy.wire.names import ApiKey
-from proxy.wire.view import Request
+from notleader.proxy.plain.pure import HIGHEST_API_KEY, SMALL, client_id_of
+from notleader.proxy.sasl import is_token
+from notleader.proxy.session.answers import Answers
+from notleader.proxy.session.conversation import wants_no_answer
+from notleader.proxy.wire.errors import WireError
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.view import Request
 
 _HEAD: Final = Struct(">ihhih")  # length, api_key, api_version, correlation_id, client_id length
 _SMALLEST: Final = 8  # ControlledShutdown v0 has no client_id; everything else is longer

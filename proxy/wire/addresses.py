@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
-from proxy.wire.codec import Body, Codec
-from proxy.wire.enums import ApiKey
-from proxy.wire.schemas import Field
+from notleader.proxy.wire.codec import Body, Codec
+from notleader.proxy.wire.enums import ApiKey
+from notleader.proxy.wire.schemas import Field
 
 Advertise = Callable[[int, str, int], tuple[str, int]]
 

@@ -11,10 +11,10 @@ import struct
 from functools import cached_property
 from typing import Any
 
-from proxy.wire.decoder import Decode, compile_decoder
-from proxy.wire.encoder import Encode, compile_encoder, with_defaults
-from proxy.wire.errors import Side, WireError
-from proxy.wire.schemas import Direction, Field, Message, message, version_ranges
+from notleader.proxy.wire.decoder import Decode, compile_decoder
+from notleader.proxy.wire.encoder import Encode, compile_encoder, with_defaults
+from notleader.proxy.wire.errors import Side, WireError
+from notleader.proxy.wire.schemas import Direction, Field, Message, message, version_ranges
 
 Body = dict[str, Any]
 

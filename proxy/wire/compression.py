@@ -9,7 +9,7 @@ from typing import Any
 
 import cramjam
 
-from proxy.wire.errors import WireError
+from notleader.proxy.wire.errors import WireError
 
 NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from proxy.wire.addresses import carriers
-from proxy.wire.codec import request_codec, response_codec
-from proxy.wire.enums import ApiKey
-from proxy.wire.partitions import names_partitions
-from proxy.wire.schemas import definitions, first_flexible, version_ranges
+from notleader.proxy.wire.addresses import carriers
+from notleader.proxy.wire.codec import request_codec, response_codec
+from notleader.proxy.wire.enums import ApiKey
+from notleader.proxy.wire.partitions import names_partitions
+from notleader.proxy.wire.schemas import definitions, first_flexible, version_ranges
 
 
 class ApiCoverage(NamedTuple):

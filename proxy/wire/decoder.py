@@ -12,10 +12,10 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
-from proxy.wire.errors import BodyTooLarge, WireError
-from proxy.wire.primitives import UNKNOWN_TAG_BYTES
-from proxy.wire.schemas import Field, Message
-from proxy.wire.source import FORMATS, SHORT, Source, default_source
+from notleader.proxy.wire.errors import BodyTooLarge, WireError
+from notleader.proxy.wire.primitives import UNKNOWN_TAG_BYTES
+from notleader.proxy.wire.schemas import Field, Message
+from notleader.proxy.wire.source import FORMATS, SHORT, Source, default_source
 
 Decode = Callable[[Any, int, int], tuple[dict[str, Any], int]]
 

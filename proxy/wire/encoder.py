@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from proxy.wire.schemas import Field, Message
-from proxy.wire.source import FORMATS, SHORT, Source, default_source
+from notleader.proxy.wire.schemas import Field, Message
+from notleader.proxy.wire.source import FORMATS, SHORT, Source, default_source
 
 Encode = Callable[[dict[str, Any], list[Any]], None]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from struct import error as StructError
 from typing import Final
 
-from proxy.wire.enums import ApiKey
-from proxy.wire.errors import WireError
-from proxy.wire.primitives import Buffer
+from notleader.proxy.wire.enums import ApiKey
+from notleader.proxy.wire.errors import WireError
+from notleader.proxy.wire.primitives import Buffer
 
 FIRST_WITH_ENDPOINTS: Final[dict[int, int]] = {ApiKey.Produce: 10, ApiKey.Fetch: 16}
 _PRODUCE_BY_ID: Final = 13

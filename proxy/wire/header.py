@@ -9,10 +9,10 @@ import struct
 from functools import cache
 from typing import NamedTuple
 
-from proxy.wire.enums import ApiKey
-from proxy.wire.errors import WireError
-from proxy.wire.primitives import Buffer, skip_tags
-from proxy.wire.schemas import first_flexible, version_ranges
+from notleader.proxy.wire.enums import ApiKey
+from notleader.proxy.wire.errors import WireError
+from notleader.proxy.wire.primitives import Buffer, skip_tags
+from notleader.proxy.wire.schemas import first_flexible, version_ranges
 
 _HEAD = struct.Struct(">hhi")
 _LENGTH = struct.Struct(">h")

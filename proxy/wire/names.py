@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import TypeVar
 
-from proxy.wire.enums import RETRIABLE_CODES, ApiKey, ErrorCode
+from notleader.proxy.wire.enums import RETRIABLE_CODES, ApiKey, ErrorCode
 
 __all__ = [
     "OLD_API_NAMES",

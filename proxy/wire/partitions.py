@@ -11,8 +11,8 @@ from functools import cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from proxy.wire.codec import Body, Codec
-from proxy.wire.schemas import NO_UUID, Field
+from notleader.proxy.wire.codec import Body, Codec
+from notleader.proxy.wire.schemas import NO_UUID, Field
 
 _INDEX_NAMES = ("partition_index", "partition", "partition_id", "index")
 

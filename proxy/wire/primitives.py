@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
-from proxy.wire.errors import WireError
+from notleader.proxy.wire.errors import WireError
 
 Buffer = bytes | memoryview
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
-from proxy.wire.compression import MAX_DECOMPRESSED_BYTES, compression_name, decompress
-from proxy.wire.errors import WireError
+from notleader.proxy.wire.compression import MAX_DECOMPRESSED_BYTES, compression_name, decompress
+from notleader.proxy.wire.errors import WireError
 
 # base_offset, batch_length, partition_leader_epoch, magic, crc, attributes, last_offset_delta,
 # base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, record count

@@ -9,8 +9,8 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from proxy.wire import primitives
-from proxy.wire.schemas import NO_UUID, Field
+from notleader.proxy.wire import primitives
+from notleader.proxy.wire.schemas import NO_UUID, Field
 
 # Arrays of numbers up to this length have their struct ready: replicas, in-sync replicas and the like.
 SHORT = 17

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from proxy.wire.codec import Body, Codec, request_codec, response_codec
-from proxy.wire.enums import ApiKey, ErrorCode
-from proxy.wire.header import RequestHeader, parse_request_header, response_body_offset
-from proxy.wire.partitions import PartitionEntry, iter_partitions
-from proxy.wire.primitives import Buffer
+from notleader.proxy.wire.codec import Body, Codec, request_codec, response_codec
+from notleader.proxy.wire.enums import ApiKey, ErrorCode
+from notleader.proxy.wire.header import RequestHeader, parse_request_header, response_body_offset
+from notleader.proxy.wire.partitions import PartitionEntry, iter_partitions
+from notleader.proxy.wire.primitives import Buffer
 
 
 class Request:

@@ -6,21 +6,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from faults.actions import Body, Forward, Relay
-from faults.base import Connection, StandingFault
-from faults.decision import NOTHING, Decision
-from faults.flags import REQUEST, REQUEST_BODY, RESPONSE_BODY
-from faults.match import Match
-from faults.standing import LinkState
-from proxy.wire.codec import response_codec
-from proxy.wire.names import ApiKey
-from proxy.wire.view import Request, Response
-from proxy.workers.memory import CLUSTER, DIRECTORY
-from proxy.workers.messages import Client, Decided
+from notleader.faults.actions import Body, Forward, Relay
+from notleader.faults.base import Connection, StandingFault
+from notleader.faults.decision import NOTHING, Decision
+from notleader.faults.flags import REQUEST, REQUEST_BODY, RESPONSE_BODY
+from notleader.faults.match import Match
+from notleader.faults.standing import LinkState
+from notleader.proxy.wire.codec import response_codec
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.view import Request, Response
+from notleader.proxy.workers.memory import CLUSTER, DIRECTORY
+from notleader.proxy.workers.messages import Client, Decided
 
 if TYPE_CHECKING:
-    from faults.cluster import Broker
-    from proxy.workers.control import ControlPlane
+    from notleader.faults.cluster import Broker
+    from notleader.proxy.workers.control import ControlPlane
 
 
 class Asked:

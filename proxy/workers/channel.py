@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-from proxy.wire.errors import WireError
+from notleader.proxy.wire.errors import WireError
 
 log = logging.getLogger("notleader")
 

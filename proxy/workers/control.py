@@ -13,18 +13,18 @@ from functools import partial
 from itertools import count
 from typing import Any, Final
 
-from faults.plan import Plan
-from faults.schema import Problem
-from proxy.capture.writer import Accepts
-from proxy.config import ConfigError, Settings
-from proxy.directory import Listener, Opened
-from proxy.server import Proxy
-from proxy.workers.asked import Asked
-from proxy.workers.channel import Answering, News, Orders
-from proxy.workers.listening import SharedListener
-from proxy.workers.memory import PLAN, Changes
-from proxy.workers.messages import Start, Told
-from proxy.workers.recorders import Recorders
+from notleader.faults.plan import Plan
+from notleader.faults.schema import Problem
+from notleader.proxy.capture.writer import Accepts
+from notleader.proxy.config import ConfigError, Settings
+from notleader.proxy.directory import Listener, Opened
+from notleader.proxy.server import Proxy
+from notleader.proxy.workers.asked import Asked
+from notleader.proxy.workers.channel import Answering, News, Orders
+from notleader.proxy.workers.listening import SharedListener
+from notleader.proxy.workers.memory import PLAN, Changes
+from notleader.proxy.workers.messages import Start, Told
+from notleader.proxy.workers.recorders import Recorders
 
 log = logging.getLogger("notleader")
 
@@ -82,7 +82,7 @@ class _Process:
         self.process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "proxy.workers.worker",
+            "notleader.proxy.workers.worker",
             *map(str, theirs),
             stdin=asyncio.subprocess.DEVNULL,
             pass_fds=theirs,

@@ -14,7 +14,7 @@ import ssl
 from collections.abc import Callable
 from typing import Final, Literal
 
-from proxy.directory import Fate, Listener, listen_on, silence
+from notleader.proxy.directory import Fate, Listener, listen_on, silence
 
 _AT_ONCE: Final = 64
 _NO_FILE_LEFT_S: Final = 1.0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Self
 
-from faults.actions import Action, PartitionKey
-from faults.base import Connection
-from faults.decision import Hit
-from proxy.config import Settings
-from proxy.metrics import Counters
+from notleader.faults.actions import Action, PartitionKey
+from notleader.faults.base import Connection
+from notleader.faults.decision import Hit
+from notleader.proxy.config import Settings
+from notleader.proxy.metrics import Counters
 
 
 class Client(NamedTuple):

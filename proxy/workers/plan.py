@@ -13,22 +13,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from faults.actions import Action, Body, Forward, Relay
-from faults.asking import Asking
-from faults.cluster import Cluster
-from faults.decision import NOTHING, Decision, Pending
-from faults.index import Index
-from faults.plan import Plan
-from faults.standing import UNTOUCHED, LinkState
-from proxy.wire.codec import is_known
-from proxy.wire.names import ApiKey
-from proxy.workers.memory import CLUSTER, PLAN
-from proxy.workers.messages import Client, Decided
+from notleader.faults.actions import Action, Body, Forward, Relay
+from notleader.faults.asking import Asking
+from notleader.faults.cluster import Cluster
+from notleader.faults.decision import NOTHING, Decision, Pending
+from notleader.faults.index import Index
+from notleader.faults.plan import Plan
+from notleader.faults.standing import UNTOUCHED, LinkState
+from notleader.proxy.wire.codec import is_known
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.workers.memory import CLUSTER, PLAN
+from notleader.proxy.workers.messages import Client, Decided
 
 if TYPE_CHECKING:
-    from faults.base import Connection
-    from faults.match import Match
-    from proxy.wire.view import Request, Response
+    from notleader.faults.base import Connection
+    from notleader.faults.match import Match
+    from notleader.proxy.wire.view import Request, Response
 
 Ask = Callable[..., Any]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from proxy.capture.rows import Rows
-from proxy.capture.writer import CaptureWriter
+from notleader.proxy.capture.rows import Rows
+from notleader.proxy.capture.writer import CaptureWriter
 
 if TYPE_CHECKING:
-    from proxy.capture.place import Place
-    from proxy.workers.control import ControlPlane
+    from notleader.proxy.capture.place import Place
+    from notleader.proxy.workers.control import ControlPlane
 
 
 class Recorders(CaptureWriter):

@@ -16,21 +16,21 @@ from typing import Final, cast
 
 import uvloop
 
-from faults.base import Connection
-from faults.plan import Plan
-from proxy.announced import AnnouncedServer
-from proxy.clock import Clock
-from proxy.config import Endpoint
-from proxy.lag import sample_loop_lag
-from proxy.logs import log_to
-from proxy.memory import give_back, leave_out
-from proxy.server import Proxy
-from proxy.transport import Link
-from proxy.workers.channel import Questions, framed, take_order
-from proxy.workers.listening import Accepting
-from proxy.workers.memory import DIRECTORY, Changes
-from proxy.workers.messages import Start, Told
-from proxy.workers.plan import RemotePlan
+from notleader.faults.base import Connection
+from notleader.faults.plan import Plan
+from notleader.proxy.announced import AnnouncedServer
+from notleader.proxy.clock import Clock
+from notleader.proxy.config import Endpoint
+from notleader.proxy.lag import sample_loop_lag
+from notleader.proxy.logs import log_to
+from notleader.proxy.memory import give_back, leave_out
+from notleader.proxy.server import Proxy
+from notleader.proxy.transport import Link
+from notleader.proxy.workers.channel import Questions, framed, take_order
+from notleader.proxy.workers.listening import Accepting
+from notleader.proxy.workers.memory import DIRECTORY, Changes
+from notleader.proxy.workers.messages import Start, Told
+from notleader.proxy.workers.plan import RemotePlan
 
 log = logging.getLogger("notleader")
 

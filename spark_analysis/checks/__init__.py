@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from pkgutil import iter_modules
 
-from spark_analysis.checks.base import REGISTRY, Check, Group, HistoryCheck, Tables
+from notleader.spark_analysis.checks.base import REGISTRY, Check, Group, HistoryCheck, Tables
 
 for _module in sorted(module.name for module in iter_modules(__path__)):
     import_module(f"{__name__}.{_module}")
@@ -13,7 +13,7 @@ for _module in sorted(module.name for module in iter_modules(__path__)):
 
 def all_checks() -> list[Check]:
     """Every check, known incidents included, in the order in which a report tells them."""
-    import_module("spark_analysis.signatures")
+    import_module("notleader.spark_analysis.signatures")
     return sorted(REGISTRY.values(), key=lambda check: (check.order, check.name))
 
 

@@ -9,10 +9,10 @@ from typing import ClassVar, NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_analysis.options import Options
-from spark_analysis.profile import CaptureProfile, OutcomeProfile
-from spark_analysis.schemas import CASE
-from spark_analysis.transforms.fault_windows import FaultWindow
+from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile
+from notleader.spark_analysis.schemas import CASE
+from notleader.spark_analysis.transforms.fault_windows import FaultWindow
 
 REGISTRY: dict[str, Check] = {}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_analysis.checks.base import Check, Group, Tables, as_cases, is_send
-from spark_analysis.checks.phrases import because, by_client, count, place
-from spark_analysis.options import Options
+from notleader.spark_analysis.checks.base import Check, Group, Tables, as_cases, is_send
+from notleader.spark_analysis.checks.phrases import because, by_client, count, place
+from notleader.spark_analysis.options import Options
 
 _APPENDED_AT = (
     "size(array_distinct(transform(filter(attempts, a -> a.error_code = 0 and a.base_offset >= 0"

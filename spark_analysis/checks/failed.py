@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from spark_analysis.checks.base import Group, HistoryCheck, Tables, case
-from spark_analysis.checks.phrases import because, by_client, count, duration, place
-from spark_analysis.options import Options
+from notleader.spark_analysis.checks.base import Group, HistoryCheck, Tables, case
+from notleader.spark_analysis.checks.phrases import because, by_client, count, duration, place
+from notleader.spark_analysis.options import Options
 
 
 class Failed(HistoryCheck):

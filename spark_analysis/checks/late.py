@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from spark_analysis.checks.base import Group, HistoryCheck, Tables, case, is_send
-from spark_analysis.checks.phrases import because, duration, sends
-from spark_analysis.options import Options
+from notleader.spark_analysis.checks.base import Group, HistoryCheck, Tables, case, is_send
+from notleader.spark_analysis.checks.phrases import because, duration, sends
+from notleader.spark_analysis.options import Options
 
 
 class Late(HistoryCheck):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_analysis.checks.base import Check, Group, Tables, as_cases, is_send
-from spark_analysis.checks.phrases import because, sends
-from spark_analysis.options import Options
-from spark_analysis.transforms.intervals import join_offsets
+from notleader.spark_analysis.checks.base import Check, Group, Tables, as_cases, is_send
+from notleader.spark_analysis.checks.phrases import because, sends
+from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.transforms.intervals import join_offsets
 
 
 class Lost(Check):

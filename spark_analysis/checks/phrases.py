@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spark_analysis.checks.base import Group
-from spark_analysis.kafka_names import error_name
+from notleader.spark_analysis.checks.base import Group
+from notleader.spark_analysis.kafka_names import error_name
 
 _HAPPENED = {
     "dropped": "had a request or its answer swallowed",

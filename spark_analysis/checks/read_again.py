@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_analysis.checks.base import Check, Group, Tables
-from spark_analysis.checks.phrases import count, place
-from spark_analysis.checks.wire_cases import from_exchanges
-from spark_analysis.options import Options
+from notleader.spark_analysis.checks.base import Check, Group, Tables
+from notleader.spark_analysis.checks.phrases import count, place
+from notleader.spark_analysis.checks.wire_cases import from_exchanges
+from notleader.spark_analysis.options import Options
 
 
 class ReadAgain(Check):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_analysis.checks.base import Check, Group, Tables
-from spark_analysis.checks.phrases import by_rule, count
-from spark_analysis.checks.wire_cases import storm
-from spark_analysis.options import Options
+from notleader.spark_analysis.checks.base import Check, Group, Tables
+from notleader.spark_analysis.checks.phrases import by_rule, count
+from notleader.spark_analysis.checks.wire_cases import storm
+from notleader.spark_analysis.options import Options
 
 # A connection costs a broker far more than a request.
 _CONNECTS_PER_REQUEST = 5

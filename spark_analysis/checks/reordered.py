@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_analysis.checks.base import Check, Group, Tables, as_cases, is_send
-from spark_analysis.checks.phrases import because, by_client, count, place
-from spark_analysis.options import Options
+from notleader.spark_analysis.checks.base import Check, Group, Tables, as_cases, is_send
+from notleader.spark_analysis.checks.phrases import because, by_client, count, place
+from notleader.spark_analysis.options import Options
 
 
 class Reordered(Check):

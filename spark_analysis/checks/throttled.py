@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_analysis.checks.base import Check, Group, Tables, joined
-from spark_analysis.checks.phrases import by_rule, count, duration
-from spark_analysis.checks.wire_cases import from_exchanges, sample
-from spark_analysis.options import Options
+from notleader.spark_analysis.checks.base import Check, Group, Tables, joined
+from notleader.spark_analysis.checks.phrases import by_rule, count, duration
+from notleader.spark_analysis.checks.wire_cases import from_exchanges, sample
+from notleader.spark_analysis.options import Options
 
 
 class Throttled(Check):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_analysis.checks.base import Check, Group, Tables, is_send
-from spark_analysis.checks.phrases import by_client, duration, place
-from spark_analysis.checks.wire_cases import from_exchanges
-from spark_analysis.options import Options
+from notleader.spark_analysis.checks.base import Check, Group, Tables, is_send
+from notleader.spark_analysis.checks.phrases import by_client, duration, place
+from notleader.spark_analysis.checks.wire_cases import from_exchanges
+from notleader.spark_analysis.options import Options
 
 _FEWEST_SENDS = 20
 _TIMES_SLOWER = 10

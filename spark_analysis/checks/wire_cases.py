@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_analysis.checks.base import as_cases, joined
-from spark_analysis.schemas import CASE
-from spark_analysis.transforms.attempts import wire
+from notleader.spark_analysis.checks.base import as_cases, joined
+from notleader.spark_analysis.schemas import CASE
+from notleader.spark_analysis.transforms.attempts import wire
 
 
 def sample(exchanges: DataFrame, **given: Column) -> DataFrame:

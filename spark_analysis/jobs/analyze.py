@@ -13,19 +13,19 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_analysis import io
-from spark_analysis.checks import Tables
-from spark_analysis.findings import Finding, find, verdict
-from spark_analysis.options import Options
-from spark_analysis.outcomes import BadLine, bad_lines, good, read_outcomes
-from spark_analysis.profile import CaptureProfile, OutcomeProfile, profile_capture, profile_outcomes
-from spark_analysis.schemas import FINDING, OPERATION
-from spark_analysis.transforms import timeline
-from spark_analysis.transforms.attempts import produce_attempts, with_topics
-from spark_analysis.transforms.fault_windows import fault_windows
-from spark_analysis.transforms.history import build_history, run_of
-from spark_analysis.transforms.landed import deliveries, fetched
-from spark_analysis.transforms.meanwhile import with_meanwhile
+from notleader.spark_analysis import io
+from notleader.spark_analysis.checks import Tables
+from notleader.spark_analysis.findings import Finding, find, verdict
+from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.outcomes import BadLine, bad_lines, good, read_outcomes
+from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile, profile_capture, profile_outcomes
+from notleader.spark_analysis.schemas import FINDING, OPERATION
+from notleader.spark_analysis.transforms import timeline
+from notleader.spark_analysis.transforms.attempts import produce_attempts, with_topics
+from notleader.spark_analysis.transforms.fault_windows import fault_windows
+from notleader.spark_analysis.transforms.history import build_history, run_of
+from notleader.spark_analysis.transforms.landed import deliveries, fetched
+from notleader.spark_analysis.transforms.meanwhile import with_meanwhile
 
 Progress = Callable[[str], None]
 

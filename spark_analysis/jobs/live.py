@@ -19,14 +19,14 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_analysis import tail
-from spark_analysis.io import InputError, is_local, local_path, size_bytes
-from spark_analysis.jobs.analyze import Analysis, Progress, judge
-from spark_analysis.options import Options
-from spark_analysis.outcomes import BadLine, last_word, said, set_aside
-from spark_analysis.profile import profile_capture, profile_outcomes
-from spark_analysis.schemas import EXCHANGE, OPERATION
-from spark_analysis.session import suit
+from notleader.spark_analysis import tail
+from notleader.spark_analysis.io import InputError, is_local, local_path, size_bytes
+from notleader.spark_analysis.jobs.analyze import Analysis, Progress, judge
+from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.outcomes import BadLine, last_word, said, set_aside
+from notleader.spark_analysis.profile import profile_capture, profile_outcomes
+from notleader.spark_analysis.schemas import EXCHANGE, OPERATION
+from notleader.spark_analysis.session import suit
 
 SEGMENTS_PER_BATCH = 1000
 _BAD_LINES = "file string, at_byte long, text string, reason string"

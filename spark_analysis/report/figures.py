@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_analysis.findings import Finding
-from spark_analysis.jobs.analyze import Drawn
-from spark_analysis.transforms.timeline import MOST_SERIES, OTHERS
+from notleader.spark_analysis.findings import Finding
+from notleader.spark_analysis.jobs.analyze import Drawn
+from notleader.spark_analysis.transforms.timeline import MOST_SERIES, OTHERS
 
 MOST_RULES = 12
 _FEW_POINTS = 20

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from spark_analysis.jobs.analyze import Analysis
-from spark_analysis.report import html, junit, markdown
+from notleader.spark_analysis.jobs.analyze import Analysis
+from notleader.spark_analysis.report import html, junit, markdown
 
 
 def write_report(spark: SparkSession, analysis: Analysis, out: str) -> str:

@@ -10,17 +10,17 @@ from importlib.resources import files
 from itertools import groupby
 from typing import Any
 
-from spark_analysis.checks.phrases import count, duration
-from spark_analysis.findings import Finding
-from spark_analysis.jobs.analyze import Analysis
-from spark_analysis.kafka_names import error_name
-from spark_analysis.report import figures
-from spark_analysis.report.summary import basis, headline, mark, noteworthy
+from notleader.spark_analysis.checks.phrases import count, duration
+from notleader.spark_analysis.findings import Finding
+from notleader.spark_analysis.jobs.analyze import Analysis
+from notleader.spark_analysis.kafka_names import error_name
+from notleader.spark_analysis.report import figures
+from notleader.spark_analysis.report.summary import basis, headline, mark, noteworthy
 
 _MOST_CLIENTS = 300
 _NOTHING = "\u2013"
 _MOST_IN_SIGHT = 5
-_ASSETS = files("spark_analysis.report") / "assets"
+_ASSETS = files("notleader.spark_analysis.report") / "assets"
 _WORDS = {"✗": "negative", "?": "not decided", "•": "noted", "✓": "clear"}
 _CLASSES = {"✗": "bad", "?": "unknown", "•": "noted", "✓": "good"}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from spark_analysis.findings import Finding
-from spark_analysis.jobs.analyze import Analysis
+from notleader.spark_analysis.findings import Finding
+from notleader.spark_analysis.jobs.analyze import Analysis
 
 
 def render(analysis: Analysis) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spark_analysis.jobs.analyze import Analysis
-from spark_analysis.report.summary import basis, headline, mark, noteworthy
+from notleader.spark_analysis.jobs.analyze import Analysis
+from notleader.spark_analysis.report.summary import basis, headline, mark, noteworthy
 
 _SIGNS = {"✗": "❌", "?": "❔", "•": "\u2139\ufe0f", "✓": "✅"}
 

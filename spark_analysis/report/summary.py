@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from spark_analysis.checks.phrases import count
-from spark_analysis.findings import Finding
-from spark_analysis.jobs.analyze import Analysis
+from notleader.spark_analysis.checks.phrases import count
+from notleader.spark_analysis.findings import Finding
+from notleader.spark_analysis.jobs.analyze import Analysis
 
 MOST_LINES = 11
 MOST_OF_A_CHECK = 2

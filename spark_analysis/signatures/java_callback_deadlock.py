@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_analysis.checks.base import Check, Group, Tables, as_cases, is_send
-from spark_analysis.checks.phrases import by_client, by_rule, duration
-from spark_analysis.options import Options
+from notleader.spark_analysis.checks.base import Check, Group, Tables, as_cases, is_send
+from notleader.spark_analysis.checks.phrases import by_client, by_rule, duration
+from notleader.spark_analysis.options import Options
 
 
 class JavaCallbackDeadlock(Check):

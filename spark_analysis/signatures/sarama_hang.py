@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_analysis.checks.base import Check, Group, Tables, as_cases, is_send
-from spark_analysis.checks.phrases import by_client, by_rule, count, duration
-from spark_analysis.options import Options
+from notleader.spark_analysis.checks.base import Check, Group, Tables, as_cases, is_send
+from notleader.spark_analysis.checks.phrases import by_client, by_rule, count, duration
+from notleader.spark_analysis.options import Options
 
 _ALL_REFUSED = "attempt_count > 1 and forall(attempts, a -> a.error_code = 6)"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from spark_analysis.checks.base import Group, HistoryCheck, Tables, case, is_send
-from spark_analysis.checks.phrases import by_rule, duration, sends
-from spark_analysis.options import Options
+from notleader.spark_analysis.checks.base import Group, HistoryCheck, Tables, case, is_send
+from notleader.spark_analysis.checks.phrases import by_rule, duration, sends
+from notleader.spark_analysis.options import Options
 
 _LONG_US = 15_000_000
 _UNANSWERED = "attempt_count > 0 and forall(attempts, a -> a.response_at_us is null)"

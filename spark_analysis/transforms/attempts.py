@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_analysis.schemas import ATTEMPT, WIRE, conform
+from notleader.spark_analysis.schemas import ATTEMPT, WIRE, conform
 
 
 def topic_names(exchanges: DataFrame) -> DataFrame:

@@ -7,12 +7,12 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_analysis.options import Options
-from spark_analysis.profile import CaptureProfile, OutcomeProfile
-from spark_analysis.schemas import HISTORY, WIRE, conform
-from spark_analysis.transforms.attempts import trouble, wire
-from spark_analysis.transforms.intervals import join_offsets, overlaps_buckets
-from spark_analysis.transforms.landed import landed_of, message_key, places, places_by_offset
+from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile
+from notleader.spark_analysis.schemas import HISTORY, WIRE, conform
+from notleader.spark_analysis.transforms.attempts import trouble, wire
+from notleader.spark_analysis.transforms.intervals import join_offsets, overlaps_buckets
+from notleader.spark_analysis.transforms.landed import landed_of, message_key, places, places_by_offset
 
 # From sure to guessed. The first three name one batch; a key may repeat; a time only says "then".
 MATCH_KINDS = ("message_id", "sequence", "offset", "key_hash", "time")

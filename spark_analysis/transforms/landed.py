@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_analysis.schemas import LANDED
-from spark_analysis.transforms.intervals import join_offsets
+from notleader.spark_analysis.schemas import LANDED
+from notleader.spark_analysis.transforms.intervals import join_offsets
 
 
 def deliveries(operations: DataFrame, scope: Column) -> DataFrame:

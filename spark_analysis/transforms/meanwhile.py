@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_analysis.transforms.fault_windows import FaultWindow
+from notleader.spark_analysis.transforms.fault_windows import FaultWindow
 
 # More rules at once than this explain nothing.
 _MOST = 30

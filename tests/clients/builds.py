@@ -14,10 +14,10 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from proxy.lab import jars
-from proxy.lab.java import find_java
-from proxy.lab.kafka import full_version
-from proxy.lab.paths import cache_folder
+from notleader.proxy.lab import jars
+from notleader.proxy.lab.java import find_java
+from notleader.proxy.lab.kafka import full_version
+from notleader.proxy.lab.paths import cache_folder
 
 PROGRAMS = Path(__file__).parent / "programs"
 _JVM_FLAGS = (

@@ -17,8 +17,8 @@ from typing import Any
 
 import pyarrow.dataset as dataset
 
-from proxy.lab.process import Child
-from proxy.wire.names import ApiKey
+from notleader.proxy.lab.process import Child
+from notleader.proxy.wire.names import ApiKey
 from tests.clients.catalog import Client
 from tests.clients.identity import assert_same_bytes
 from tests.clients.scenario import Result
@@ -26,7 +26,7 @@ from tests.clients.tap import FRONT_HOST, Asked, Conversation, TappedCluster, be
 
 _SCENARIO_S = 180
 _READY_S = 30
-NOTLEADER = [sys.executable, "-m", "proxy"]
+NOTLEADER = [sys.executable, "-m", "notleader"]
 # How often these are sent depends on how long things take.
 _TIMED = {ApiKey.Heartbeat}
 # The answers that carry broker addresses, or versions: the only ones whose size may change.

@@ -9,10 +9,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
-from proxy.wire.addresses import carriers, rewrite_addresses
-from proxy.wire.codec import is_known
-from proxy.wire.names import ApiKey
-from proxy.wire.view import Request, Response
+from notleader.proxy.wire.addresses import carriers, rewrite_addresses
+from notleader.proxy.wire.codec import is_known
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.view import Request, Response
 from tests.clients.tap import Conversation
 
 Addresses = Mapping[int, tuple[str, int]]

@@ -8,9 +8,9 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from proxy.wire.codec import request_codec, response_codec
-from proxy.wire.header import encode_request_header, response_body_offset
-from proxy.wire.names import ApiKey
+from notleader.proxy.wire.codec import request_codec, response_codec
+from notleader.proxy.wire.header import encode_request_header, response_body_offset
+from notleader.proxy.wire.names import ApiKey
 
 _LENGTH = struct.Struct(">i")
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from proxy.lab.kafka import KafkaCluster
-from proxy.lab.node import Node
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.node import Node
 
 HOST = "127.0.0.1"
 # The proxy advertises this name of the loopback; the ports are its own, and the witness listens on them here.

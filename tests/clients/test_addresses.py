@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from proxy.lab.kafka import KafkaCluster
-from proxy.lab.ports import free_ports
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.ports import free_ports
 from tests.clients.comparison import captured, notleader_run
 from tests.clients.raw import address_of
 

@@ -14,11 +14,11 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from proxy.lab.kafka import KafkaCluster
-from proxy.lab.node import HOST, Node, formatted_template, node_properties, prepare
-from proxy.lab.ports import free_ports
-from proxy.lab.process import Child
-from proxy.wire.names import ApiKey
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.node import HOST, Node, formatted_template, node_properties, prepare
+from notleader.proxy.lab.ports import free_ports
+from notleader.proxy.lab.process import Child
+from notleader.proxy.wire.names import ApiKey
 from tests.clients import builds
 from tests.clients.comparison import captured, exchanges, notleader_run
 

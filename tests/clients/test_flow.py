@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from proxy.wire.codec import response_codec
-from proxy.wire.header import encode_response_header, parse_request_header
-from proxy.wire.names import ApiKey
+from notleader.proxy.wire.codec import response_codec
+from notleader.proxy.wire.header import encode_response_header, parse_request_header
+from notleader.proxy.wire.names import ApiKey
 from tests.clients.comparison import Running, captured, exchanges, notleader_run
 from tests.clients.raw import Raw, address_of, connected
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.wire.addresses import rewrite_addresses
-from proxy.wire.codec import response_codec
-from proxy.wire.header import encode_request_header, encode_response_header
-from proxy.wire.names import ApiKey
+from notleader.proxy.wire.addresses import rewrite_addresses
+from notleader.proxy.wire.codec import response_codec
+from notleader.proxy.wire.header import encode_request_header, encode_response_header
+from notleader.proxy.wire.names import ApiKey
 from tests.clients.identity import assert_same_bytes
 from tests.clients.tap import FRONT_HOST, Asked, Conversation
 

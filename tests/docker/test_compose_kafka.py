@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import pytest
 import yaml
 
-from proxy.lab import kafka as lab
-from proxy.lab.node import Node
+from notleader.proxy.lab import kafka as lab
+from notleader.proxy.lab.node import Node
 from tests.docker.image import PROJECT
 
 pytestmark = pytest.mark.kafka

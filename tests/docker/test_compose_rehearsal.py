@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from proxy.lab.java import find_java
-from proxy.lab.kafka import KafkaCluster
-from proxy.lab.ports import free_ports
+from notleader.proxy.lab.java import find_java
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.ports import free_ports
 from tests.docker.dockerfile import parse
 from tests.docker.image import PROJECT, Image, process_one
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from faults.schema import parse_faults
-from proxy.config import Settings
+from notleader.faults.schema import parse_faults
+from notleader.proxy.config import Settings
 from tests.docker.dockerfile import parse
 from tests.docker.image import PROJECT
 

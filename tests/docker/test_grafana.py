@@ -9,9 +9,9 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from proxy.admin.exposition import make_registry, render
-from proxy.metrics import Counters
-from proxy.wire.names import ApiKey
+from notleader.proxy.admin.exposition import make_registry, render
+from notleader.proxy.metrics import Counters
+from notleader.proxy.wire.names import ApiKey
 from tests.docker.image import PROJECT
 
 DASHBOARD: dict[str, Any] = json.loads((PROJECT / "docker/grafana/notleader.json").read_text())

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.kafka import KafkaCluster
 from tests.docker.image import PROJECT
 
 pytestmark = pytest.mark.kafka
@@ -17,7 +17,7 @@ EXAMPLES = PROJECT / "examples"
 
 
 def run(*words: str, kafka: KafkaCluster) -> str:
-    env = {**os.environ, "KAFKA": kafka.bootstrap, "PYTHONPATH": str(PROJECT)}
+    env = {**os.environ, "KAFKA": kafka.bootstrap, "PYTHONPATH": str(PROJECT / "src")}
     ran = subprocess.run([sys.executable, *words], env=env, capture_output=True, text=True, timeout=600)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.lab.ports import free_ports
+from notleader.proxy.lab.ports import free_ports
 from tests.docker.image import PROJECT
 from tests.tools.programs import need
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy.lab.kafka import KafkaCluster
-from proxy.lab.ports import free_ports
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.ports import free_ports
 from tests.docker.image import PROJECT
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -73,7 +73,7 @@ def test_the_commands_do_what_they_say(kafka: KafkaCluster, tmp_path: Path) -> N
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHON": sys.executable,
         "APP": str(PROJECT / "tests/docs/your_app.py"),
-        "PYTHONPATH": str(PROJECT),
+        "PYTHONPATH": str(PROJECT / "src"),
     }
     # Files and not pipes: what a failing script leaves running would keep a pipe open.
     with open(tmp_path / "told", "w+") as told:

@@ -23,8 +23,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from proxy.lab.jars import resolve
-from proxy.lab.paths import cache_folder
+from notleader.proxy.lab.jars import resolve
+from notleader.proxy.lab.paths import cache_folder
 from tests.docker.image import PROJECT
 from tests.tools.programs import need
 
@@ -61,11 +61,14 @@ class Running(NamedTuple):
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
     words = ["run", "--json", "--kafka", "127.0.0.1:1", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
-    env = {**os.environ, "NOTLEADER_TOKEN": "test", "PYTHONPATH": str(PROJECT)}
+    env = {**os.environ, "NOTLEADER_TOKEN": "test", "PYTHONPATH": str(PROJECT / "src")}
     with (
         ThreadingTCPServer(("127.0.0.1", 0), Echo) as echo,
         subprocess.Popen(
-            [sys.executable, "-m", "proxy", *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            [sys.executable, "-m", "notleader", *words],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
         ) as process,
     ):
         echo.daemon_threads = True

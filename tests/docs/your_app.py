@@ -5,7 +5,7 @@ import sys
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from recorders.aiokafka import recorded
+from notleader.recorders.aiokafka import recorded
 
 
 async def main(bootstrap: str) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from struct import pack, unpack_from
 from typing import Any
 
-from faults.base import Connection
-from faults.plan import Plan
-from proxy.commands import Script
-from proxy.handling import Handling
-from proxy.inflight import Exchange
-from proxy.session import Session
+from notleader.faults.base import Connection
+from notleader.faults.plan import Plan
+from notleader.proxy.commands import Script
+from notleader.proxy.handling import Handling
+from notleader.proxy.inflight import Exchange
+from notleader.proxy.session import Session
 from tests.faults.script import fault
 
 Recorded = tuple[object, bytes, bytes | None]

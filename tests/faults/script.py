@@ -11,16 +11,16 @@ from uuid import UUID
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from faults.actions import Action, Answer, Close, Delay, Drop, Forward, Hold, Relay, Reset, RewriteResponse
-from faults.base import Connection, Fault
-from faults.flags import REQUEST, RESPONSE_BODY
-from faults.plan import NOTHING, Decision, Hit, Plan
-from faults.schema import parse_fault_document
-from proxy.wire.codec import response_codec
-from proxy.wire.header import encode_request_header, encode_response_header
-from proxy.wire.names import ApiKey
-from proxy.wire.schemas import Field
-from proxy.wire.view import Request, Response
+from notleader.faults.actions import Action, Answer, Close, Delay, Drop, Forward, Hold, Relay, Reset, RewriteResponse
+from notleader.faults.base import Connection, Fault
+from notleader.faults.flags import REQUEST, RESPONSE_BODY
+from notleader.faults.plan import NOTHING, Decision, Hit, Plan
+from notleader.faults.schema import parse_fault_document
+from notleader.proxy.wire.codec import response_codec
+from notleader.proxy.wire.header import encode_request_header, encode_response_header
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.schemas import Field
+from notleader.proxy.wire.view import Request, Response
 from tests.faults.workers import Seen, seen_by_a_worker, seen_here
 
 Body = dict[str, Any]

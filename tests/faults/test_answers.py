@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from faults.answers import NoPlaceForError, refusal, unsupported_version
-from proxy.wire.codec import known_versions, request_codec, response_codec
-from proxy.wire.names import ApiKey, ErrorCode
-from proxy.wire.partitions import iter_partitions
+from notleader.faults.answers import NoPlaceForError, refusal, unsupported_version
+from notleader.proxy.wire.codec import known_versions, request_codec, response_codec
+from notleader.proxy.wire.names import ApiKey, ErrorCode
+from notleader.proxy.wire.partitions import iter_partitions
 from tests.faults.script import Body, exchange, fault, knowing_plan, metadata, produce, random_body, request
 
 # One entry per log directory, and no code above them: only the broker could say which directories.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from faults.actions import Shape
-from faults.plan import Plan
-from proxy.wire.codec import known_versions
-from proxy.wire.names import ApiKey
-from proxy.wire.view import Request
+from notleader.faults.actions import Shape
+from notleader.faults.plan import Plan
+from notleader.proxy.wire.codec import known_versions
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.view import Request
 from tests.faults.script import Body, connection, entries, exchange, fault, produce, produced, request
 
 

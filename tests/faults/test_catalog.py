@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from faults.actions import AnswerRaw, Close, Drop, Duplicate, Mute, RewriteResponse
-from faults.plan import Decision, Plan
-from faults.schema import parse_fault_document
-from proxy.wire.names import ApiKey, ErrorCode
-from proxy.wire.records import crc_is_valid, iter_batches
-from proxy.wire.view import Request
+from notleader.faults.actions import AnswerRaw, Close, Drop, Duplicate, Mute, RewriteResponse
+from notleader.faults.plan import Decision, Plan
+from notleader.faults.schema import parse_fault_document
+from notleader.proxy.wire.names import ApiKey, ErrorCode
+from notleader.proxy.wire.records import crc_is_valid, iter_batches
+from notleader.proxy.wire.view import Request
 from tests.faults.script import (
     Body,
     batch,

@@ -10,10 +10,10 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-import faults.cluster as cluster_module
-from faults.cluster import Cluster, Leadership
-from proxy.wire.codec import response_codec
-from proxy.wire.names import ApiKey
+import notleader.faults.cluster as cluster_module
+from notleader.faults.cluster import Cluster, Leadership
+from notleader.proxy.wire.codec import response_codec
+from notleader.proxy.wire.names import ApiKey
 from tests.faults.script import ORDERS_ID, Body, metadata_answer
 
 

@@ -23,6 +23,7 @@ def test_the_page_can_be_followed_literally(tmp_path: Path) -> None:
     without = shutil.ignore_patterns("__pycache__", "incidents", "node_modules", "programs", "golden")
     for part in ("faults", "proxy", "tests"):
         shutil.copytree(ROOT / part, tmp_path / part, ignore=without)
+    shutil.copytree(ROOT / "src", tmp_path / "src", symlinks=True)
     (tmp_path / "docs").mkdir()
     for name in ("pyproject.toml", "docs/faults.md"):
         shutil.copy(ROOT / name, tmp_path / name)
@@ -45,7 +46,7 @@ def test_the_page_can_be_followed_literally(tmp_path: Path) -> None:
         done = subprocess.run(
             [sys.executable, *arguments[1:]],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            env={**os.environ, "PYTHONPATH": f"{tmp_path / 'src'}{os.pathsep}{tmp_path}"},
             capture_output=True,
             text=True,
             timeout=120,

@@ -1,11 +1,11 @@
 """docs/faults.md says what the models say."""
 
-from faults.base import Fault
-from faults.docs import PAGE, page
+from notleader.faults.base import Fault
+from notleader.faults.docs import PAGE, page
 
 
 def test_the_page_is_as_generated() -> None:
-    assert PAGE.read_text("utf-8") == page(), "run `python -m faults.docs`"
+    assert PAGE.read_text("utf-8") == page(), "run `python -m notleader.faults.docs`"
 
 
 def test_every_kind_and_each_of_its_fields_is_on_the_page() -> None:

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from faults.cluster import Cluster
-from faults.election import EPOCH_IN_REQUEST, EPOCH_IN_RESPONSE, Elections
-from faults.flags import REQUEST_BODY
-from faults.plan import NOTHING, Plan
-from proxy.wire.codec import known_versions, request_codec, response_codec
-from proxy.wire.names import ApiKey, ErrorCode
-from proxy.wire.schemas import Field
-from proxy.wire.view import Request
+from notleader.faults.cluster import Cluster
+from notleader.faults.election import EPOCH_IN_REQUEST, EPOCH_IN_RESPONSE, Elections
+from notleader.faults.flags import REQUEST_BODY
+from notleader.faults.plan import NOTHING, Plan
+from notleader.proxy.wire.codec import known_versions, request_codec, response_codec
+from notleader.proxy.wire.names import ApiKey, ErrorCode
+from notleader.proxy.wire.schemas import Field
+from notleader.proxy.wire.view import Request
 from tests.faults.script import (
     Body,
     connection,

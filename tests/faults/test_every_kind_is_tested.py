@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import pytest
 
-from faults.base import Fault
+from notleader.faults.base import Fault
 
 _TESTS = Path(__file__).parents[1]
 _SCRIPTS = tuple(sorted((_TESTS / "faults").glob("test_*.py")))

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from faults.plan import Plan
-from faults.selectors import Names
-from proxy.wire.names import ApiKey
+from notleader.faults.plan import Plan
+from notleader.faults.selectors import Names
+from notleader.proxy.wire.names import ApiKey
 from tests.faults.script import connection, fault, produce, request
 
 TOPICS = ("orders", "payments", "audit", "o", "[x]")
@@ -55,7 +55,7 @@ def test_the_same_rules_are_hit(seed: int, monkeypatch: pytest.MonkeyPatch) -> N
     documents = rules(rng)
     indexed = Plan(seed=1, faults=[fault(**document) for document in documents])
     with monkeypatch.context() as patched:
-        patched.setattr("faults.index._FEW", 10_000)
+        patched.setattr("notleader.faults.index._FEW", 10_000)
         plain = Plan(seed=1, faults=[fault(**document) for document in documents])
     for number in range(20):
         for one in requests(rng):

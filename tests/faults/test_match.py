@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from faults.match import Match
-from faults.plan import Plan
-from proxy.wire.names import ApiKey
-from proxy.wire.view import Request
+from notleader.faults.match import Match
+from notleader.faults.plan import Plan
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.view import Request
 from tests.faults.script import connection, exchange, fault, fetch, knowing_plan, metadata, produce, request
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from faults.plan import Plan
-from faults.schema import FaultDocumentError
-from proxy.wire.codec import known_versions
-from proxy.wire.names import ApiKey, ErrorCode
-from proxy.wire.records import crc_is_valid, iter_batches
-from proxy.wire.view import Request
+from notleader.faults.plan import Plan
+from notleader.faults.schema import FaultDocumentError
+from notleader.proxy.wire.codec import known_versions
+from notleader.proxy.wire.names import ApiKey, ErrorCode
+from notleader.proxy.wire.records import crc_is_valid, iter_batches
+from notleader.proxy.wire.view import Request
 from tests.faults.script import (
     Body,
     Exchange,

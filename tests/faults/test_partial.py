@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faults.actions import Answer, Close, Forward
-from faults.answers import Failure, partition_key, refusal, refuses_by_entry
-from faults.partial import is_altered, refuse_some
-from faults.plan import Plan
-from proxy.wire.codec import known_versions, request_codec, response_codec
-from proxy.wire.names import ApiKey, ErrorCode
-from proxy.wire.partitions import iter_partitions
-from proxy.wire.view import Request
+from notleader.faults.actions import Answer, Close, Forward
+from notleader.faults.answers import Failure, partition_key, refusal, refuses_by_entry
+from notleader.faults.partial import is_altered, refuse_some
+from notleader.faults.plan import Plan
+from notleader.proxy.wire.codec import known_versions, request_codec, response_codec
+from notleader.proxy.wire.names import ApiKey, ErrorCode
+from notleader.proxy.wire.partitions import iter_partitions
+from notleader.proxy.wire.view import Request
 from tests.faults.script import (
     ORDERS_ID,
     PAYMENTS_ID,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from faults.actions import Answer, Close, Drop, Hold, Reset
-from faults.flags import REQUEST, REQUEST_BODY, RESPONSE_BODY
-from faults.plan import NOTHING, Plan
-from proxy.wire.names import ApiKey
-from proxy.wire.view import Request
+from notleader.faults.actions import Answer, Close, Drop, Hold, Reset
+from notleader.faults.flags import REQUEST, REQUEST_BODY, RESPONSE_BODY
+from notleader.faults.plan import NOTHING, Plan
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.view import Request
 from tests.faults.script import connection, exchange, fault, fetch, fetched, knowing_plan, produce, produced, request
 
 FOREVER = {"times": "forever"}

@@ -10,9 +10,8 @@ from typing import Literal
 
 import pytest
 
-import faults
-import faults.catalog
-from faults.base import Fault
+from notleader import faults
+from notleader.faults.base import Fault
 
 CATALOG = Path(faults.catalog.__file__).parent
 
@@ -28,10 +27,10 @@ def test_one_fault_one_file() -> None:
 def test_kinds_are_loaded_when_they_are_used() -> None:
     program = """
 import sys
-from faults.base import Fault
-from faults.schema import parse_faults
+from notleader.faults.base import Fault
+from notleader.faults.schema import parse_faults
 parse_faults([{"kind": "close"}, {"kind": "delay", "delay_ms": 1}])
-print(*sorted(name.rpartition(".")[2] for name in sys.modules if name.startswith("faults.catalog.")))
+print(*sorted(name.rpartition(".")[2] for name in sys.modules if name.startswith("notleader.faults.catalog.")))
 try:
     from typing import Literal
     class Another(Fault):

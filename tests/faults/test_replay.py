@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from faults.actions import Answer
-from faults.plan import Plan
-from proxy.wire.codec import response_codec
-from proxy.wire.names import ApiKey
-from proxy.wire.view import Request, Response
+from notleader.faults.actions import Answer
+from notleader.faults.plan import Plan
+from notleader.proxy.wire.codec import response_codec
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.view import Request, Response
 from tests.faults.script import connection, fault
 
 RECORDINGS = sorted((Path(__file__).parents[1] / "golden" / "frames").glob("*.jsonl"))

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from faults.base import Fault
-from faults.schema import FaultDocumentError, fault_json_schema, parse_fault_document, parse_faults
-from proxy.wire.names import ErrorCode
+from notleader.faults.base import Fault
+from notleader.faults.schema import FaultDocumentError, fault_json_schema, parse_fault_document, parse_faults
+from notleader.proxy.wire.names import ErrorCode
 
 
 def problems(*documents: Any) -> dict[str, str]:

@@ -9,11 +9,11 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from faults.base import Fault
-from faults.match import Match
-from faults.schema import FaultDocumentError, fault_json_schema, parse_fault_document
-from faults.timeline import parse_timeline, step_json_schema
-from faults.trigger import Trigger
+from notleader.faults.base import Fault
+from notleader.faults.match import Match
+from notleader.faults.schema import FaultDocumentError, fault_json_schema, parse_fault_document
+from notleader.faults.timeline import parse_timeline, step_json_schema
+from notleader.faults.trigger import Trigger
 
 # What no schema can say: ranges without an element, patterns that mean no API, keys that contradict each other.
 _BEYOND_SCHEMA = re.compile(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from faults.actions import Reset, Shape, Silence
-from faults.plan import Plan
-from faults.schema import FaultDocumentError
+from notleader.faults.actions import Reset, Shape, Silence
+from notleader.faults.plan import Plan
+from notleader.faults.schema import FaultDocumentError
 from tests.faults.script import connection, fault, knowing_plan
 
 BOOTSTRAP = connection(2, listener="bootstrap", node_id=None)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from faults.plan import Plan
-from faults.schema import FaultDocumentError
-from faults.timeline import parse_duration_ms, parse_timeline
-from proxy.wire.names import ApiKey
+from notleader.faults.plan import Plan
+from notleader.faults.schema import FaultDocumentError
+from notleader.faults.timeline import parse_duration_ms, parse_timeline
+from notleader.proxy.wire.names import ApiKey
 from tests.faults.script import exchange, request
 
 HEARTBEAT = request(ApiKey.Heartbeat, 4, {"group_id": "g"})

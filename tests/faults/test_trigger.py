@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faults.random_source import SeededRandom, normal, pareto, uniform
-from faults.trigger import Trigger, TriggerState
+from notleader.faults.random_source import SeededRandom, normal, pareto, uniform
+from notleader.faults.trigger import Trigger, TriggerState
 from tests.faults.script import ScriptedRandom
 
 

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from faults.plan import Plan
-from proxy.wire.names import ErrorCode
+from notleader.faults.plan import Plan
+from notleader.proxy.wire.names import ErrorCode
 from tests.faults import script, test_election, test_moves
 from tests.faults.script import connection, exchange, fault, fetch, fetched, produce, produced
 from tests.faults.workers import seen_by_a_worker
@@ -44,7 +44,7 @@ def test_a_rule_added_later_is_seen_at_the_next_request() -> None:
 
 def test_what_no_rule_means_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twenty rules of other topics: the control plane is asked what they mean, and never what to do."""
-    from proxy.workers.asked import Asked
+    from notleader.proxy.workers.asked import Asked
 
     asked: Counter[str] = Counter()
     answer = Asked.__call__

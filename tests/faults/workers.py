@@ -8,12 +8,12 @@ from types import SimpleNamespace
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
-from faults.base import Connection
-from faults.plan import Plan
-from proxy.workers.asked import Asked
-from proxy.workers.channel import pickled
-from proxy.workers.memory import PLAN
-from proxy.workers.plan import RemotePlan
+from notleader.faults.base import Connection
+from notleader.faults.plan import Plan
+from notleader.proxy.workers.asked import Asked
+from notleader.proxy.workers.channel import pickled
+from notleader.proxy.workers.memory import PLAN
+from notleader.proxy.workers.plan import RemotePlan
 
 
 class _Counts:

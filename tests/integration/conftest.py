@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.kafka import KafkaCluster
 from tests.integration.doors import ManyDoors
 
 # Members are missed, and heartbeats due, sooner than a broker's defaults allow.

@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from proxy.lab.kafka import KafkaCluster
-from proxy.lab.node import HOST, Node
-from proxy.lab.ports import free_ports
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.node import HOST, Node
+from notleader.proxy.lab.ports import free_ports
 
 PASSWORD: Final = "open-sesame"
 _LOGIN: Final = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="{PASSWORD}";'

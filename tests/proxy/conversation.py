@@ -5,17 +5,17 @@ from __future__ import annotations
 from struct import pack
 from typing import Any
 
-from faults.base import Connection
-from faults.plan import Plan
-from faults.schema import parse_faults
-from proxy.capture.rows import Level
-from proxy.commands import Script
-from proxy.handling import Handling
-from proxy.inflight import ConnectionEvent, Exchange
-from proxy.session import Session
-from proxy.wire.codec import request_codec, response_codec
-from proxy.wire.header import encode_request_header, encode_response_header
-from proxy.wire.names import ApiKey
+from notleader.faults.base import Connection
+from notleader.faults.plan import Plan
+from notleader.faults.schema import parse_faults
+from notleader.proxy.capture.rows import Level
+from notleader.proxy.commands import Script
+from notleader.proxy.handling import Handling
+from notleader.proxy.inflight import ConnectionEvent, Exchange
+from notleader.proxy.session import Session
+from notleader.proxy.wire.codec import request_codec, response_codec
+from notleader.proxy.wire.header import encode_request_header, encode_response_header
+from notleader.proxy.wire.names import ApiKey
 
 
 def framed(frame: bytes) -> bytes:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy import Proxy
-from proxy.wire.names import ApiKey, ErrorCode
+from notleader.proxy import Proxy
+from notleader.proxy.wire.names import ApiKey, ErrorCode
 from tests.proxy.conversation import Conversation, request, response
 
 REBALANCE = ErrorCode.REBALANCE_IN_PROGRESS

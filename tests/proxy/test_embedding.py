@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from faults.schema import FaultDocumentError
-from proxy import Proxy
-from proxy.config import ConfigError
+from notleader.faults.schema import FaultDocumentError
+from notleader.proxy import Proxy
+from notleader.proxy.config import ConfigError
 
 KAFKA = "127.0.0.1:9092"
 

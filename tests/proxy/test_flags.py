@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from proxy import run_cli
-from proxy.flags import Asked, Flag, flags, read
+from notleader.proxy import run_cli
+from notleader.proxy.flags import Asked, Flag, flags, read
 
 NUMBERS = st.sampled_from(["0", "7", "-3", "1.5", "1e3", "", "x"])
 TEXTS = st.sampled_from(["127.0.0.1:9092", "", "a=b", "-", "--json", "none", "ein Wörtchen"])

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from proxy.config import ConfigError, load
-from proxy.login import Login, LoginError, relay_password
-from proxy.wire.names import ApiKey
-from proxy.wire.view import Request
+from notleader.proxy.config import ConfigError, load
+from notleader.proxy.login import Login, LoginError, relay_password
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.view import Request
 from tests.proxy.conversation import response
 
 _SALT, _ITERATIONS = b"salt", 4096

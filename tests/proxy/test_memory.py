@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from proxy.memory import _clean_ranges
+from notleader.proxy.memory import _clean_ranges
 
 SMAPS = """\
 1000-3000 r-xp 00000000 fe:00 7                                /lib/large.so
@@ -50,7 +50,7 @@ def test_libraries_work_on_after_their_pages_were_given_back() -> None:
     program = """
 import zlib, pyarrow as pa, pyarrow.parquet as pq, io
 from pathlib import Path
-from proxy.memory import give_back
+from notleader.proxy.memory import give_back
 
 def resident():
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -73,7 +73,7 @@ def test_what_a_thread_has_freed_is_given_back_though_it_once_freed_more_at_a_ti
     program = """
 import threading
 from pathlib import Path
-from proxy.memory import give_back
+from notleader.proxy.memory import give_back
 
 def resident():
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -106,9 +106,9 @@ print(sorted({"pyarrow", "fastapi", "uvicorn", "httpx", "aiokafka", "typer", "cl
 
 def test_a_capture_that_goes_to_a_store_after_all_finds_it() -> None:
     program = """
-from proxy.memory import leave_out
+from notleader.proxy.memory import leave_out
 leave_out()
-from proxy.capture.place import open_place
+from notleader.proxy.capture.place import open_place
 print(type(open_place("folder").filesystem).__name__)
 for _ in range(2):
     place = open_place("s3://key:secret@bucket/prefix?scheme=http&endpoint_override=127.0.0.1:1&region=here")
@@ -123,10 +123,10 @@ for _ in range(2):
 def test_what_fastapi_and_arrow_look_for_is_left_out_where_nobody_needs_it(capture: str, stores: bool) -> None:
     program = f"""
 import sys
-from proxy.memory import leave_out
+from notleader.proxy.memory import leave_out
 leave_out()
 import pyarrow.fs, proxy.admin.serve
-from proxy.capture.place import open_place
+from notleader.proxy.capture.place import open_place
 if {capture} is not None:
     open_place({capture})
 loaded = [name for name, module in sys.modules.items() if module is not None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 
-from proxy.metrics import MAX_RULE_SERIES, OTHER_RULES, Counters
+from notleader.proxy.metrics import MAX_RULE_SERIES, OTHER_RULES, Counters
 
 
 def counted(times: int) -> Counters:

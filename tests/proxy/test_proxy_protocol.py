@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.proxy_protocol import HEAD_BYTES, rest_bytes, source
-from proxy.wire.errors import WireError
+from notleader.proxy.proxy_protocol import HEAD_BYTES, rest_bytes, source
+from notleader.proxy.wire.errors import WireError
 
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
 

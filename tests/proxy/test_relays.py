@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from faults.schema import parse_fault_document
-from proxy.wire.codec import request_codec
-from proxy.wire.names import ApiKey
+from notleader.faults.schema import parse_fault_document
+from notleader.proxy.wire.codec import request_codec
+from notleader.proxy.wire.names import ApiKey
 from tests.proxy.conversation import Conversation, decoded, request, response
 
 _REPLICAS = {"error_code": 0, "replica_nodes": [1, 2], "isr_nodes": [1, 2]}

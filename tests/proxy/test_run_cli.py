@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import logging
 
-from proxy.config import LogFormat, load
-from proxy.logs import JsonLines
+from notleader.proxy.config import LogFormat, load
+from notleader.proxy.logs import JsonLines
 
 
 def test_a_log_record_is_one_json_line_with_its_error() -> None:

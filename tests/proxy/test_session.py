@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.capture.rows import Level
-from proxy.commands import Script
-from proxy.wire.codec import known_versions
-from proxy.wire.names import ApiKey
+from notleader.proxy.capture.rows import Level
+from notleader.proxy.commands import Script
+from notleader.proxy.wire.codec import known_versions
+from notleader.proxy.wire.names import ApiKey
 from tests.proxy.conversation import Conversation, decoded, framed, request, response
 
 HEARTBEAT = {"group_id": "g", "generation_id": 1, "member_id": "m"}

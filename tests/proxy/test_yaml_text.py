@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from proxy.config import ConfigError, load, read_yaml
-from proxy.yaml_text import parse_yaml
+from notleader.proxy.config import ConfigError, load, read_yaml
+from notleader.proxy.yaml_text import parse_yaml
 
 PROJECT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*PROJECT.glob("faults/incidents/*.yaml"), *PROJECT.glob("examples/**/*.yaml")])

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy import __version__
-from proxy.lab.ports import free_ports
+from notleader.proxy import __version__
+from notleader.proxy.lab.ports import free_ports
 from tests.release.conftest import Release
 
 
@@ -111,7 +111,7 @@ left = None
 
 def interrupt(event, arguments):
     global left
-    if event == "import" and left is None and arguments[0] in ("proxy.cli", "proxy.flags"):
+    if event == "import" and left is None and arguments[0] in ("notleader.proxy.cli", "notleader.proxy.flags"):
         left = int(os.environ["INTERRUPT_AT"])
     if event == "import" and left is not None:
         left -= 1

@@ -25,9 +25,9 @@ def test_the_wheel_is_for_this_python_and_compiled(release: Release, installed: 
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
     assert f"-{tag}-{tag}-linux_" in release.wheel.name
     (library,) = libraries(release.wheel)
-    assert library.startswith("proxy/plain/native.")
+    assert library.startswith("notleader/proxy/plain/native.")
     told = subprocess.run(
-        [str(installed / "python"), "-c", "import proxy.plain as p; print(p.IS_NATIVE, p.Plain.__module__)"],
+        [str(installed / "python"), "-c", "import notleader.proxy.plain as p; print(p.IS_NATIVE, p.Plain.__module__)"],
         cwd=tmp_path,
         env={},
         capture_output=True,

@@ -20,16 +20,16 @@ def test_the_wheel_has_all_files_of_the_packages(release: Release) -> None:
         inside = {name for name in wheel.namelist() if not name.endswith("/")}
     packed = {name for name in inside if ".dist-info/" not in name}
     ours = {
-        path.relative_to(release.source).as_posix()
+        f"notleader/{path.relative_to(release.source).as_posix()}"
         for package in PACKAGES
         for path in (release.source / package).rglob("*")
         if path.is_file()
     }
     assert ours <= packed
-    assert {PurePosixPath(name).parts[0] for name in packed} == set(PACKAGES)
-    assert {f"{package}/py.typed" for package in PACKAGES} <= packed
+    assert {PurePosixPath(name).parts[0] for name in packed} == {"notleader"}
+    assert {f"notleader/{package}/py.typed" for package in PACKAGES} <= packed
     for needed in ("proxy/admin/static/", "proxy/wire/schemas/", "faults/incidents/clients/", "proxy/lab/locks/"):
-        assert any(name.startswith(needed) for name in packed), needed
+        assert any(name.startswith(f"notleader/{needed}") for name in packed), needed
     assert not [name for name in packed if name.endswith((".pyc", ".class", ".jar"))]
 
 
@@ -38,7 +38,7 @@ def test_the_wheel_says_what_it_is(release: Release) -> None:
     with zipfile.ZipFile(release.wheel) as wheel:
         metadata = HeaderParser().parsestr(wheel.read(f"{folder}/METADATA").decode())
         names = set(wheel.namelist())
-        assert b"notleader = proxy.__main__:main" in wheel.read(f"{folder}/entry_points.txt")
+        assert b"notleader = notleader.proxy.__main__:main" in wheel.read(f"{folder}/entry_points.txt")
     assert metadata["Name"] == "notleader"
     assert metadata["Version"] == VERSION
     assert metadata["License-Expression"] == "Apache-2.0"

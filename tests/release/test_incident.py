@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.lab.paths import cache_folder
+from notleader.proxy.lab.paths import cache_folder
 from tests.tools.programs import need
 
 pytestmark = [pytest.mark.incidents, pytest.mark.kafka, pytest.mark.spark]
@@ -36,7 +36,7 @@ def test_an_incident_runs_without_the_source_tree(installed: Path, tmp_path: Pat
     assert [run["name"] for run in document["runs"]] == ["newest", "control"]
     assert (tmp_path / document["report"]).is_file()
     where = subprocess.run(
-        [str(installed / "python"), "-c", "import proxy; print(proxy.__file__)"],
+        [str(installed / "python"), "-c", "import notleader; print(notleader.__file__)"],
         cwd=tmp_path,
         env=env,
         capture_output=True,

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_analysis.checks import Tables
-from spark_analysis.findings import Finding, find
-from spark_analysis.io import read_captures
-from spark_analysis.jobs.analyze import build_tables
-from spark_analysis.options import Options
-from spark_analysis.outcomes import good, read_outcomes
-from spark_analysis.profile import profile_capture, profile_outcomes
-from spark_analysis.session import build_session
-from spark_analysis.transforms.fault_windows import fault_windows
-from spark_analysis.transforms.meanwhile import with_meanwhile
+from notleader.spark_analysis.checks import Tables
+from notleader.spark_analysis.findings import Finding, find
+from notleader.spark_analysis.io import read_captures
+from notleader.spark_analysis.jobs.analyze import build_tables
+from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.outcomes import good, read_outcomes
+from notleader.spark_analysis.profile import profile_capture, profile_outcomes
+from notleader.spark_analysis.session import build_session
+from notleader.spark_analysis.transforms.fault_windows import fault_windows
+from notleader.spark_analysis.transforms.meanwhile import with_meanwhile
 
 from .synthetic import Story
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from spark_analysis.checks import Check, all_checks
-from spark_analysis.findings import Finding
-from spark_analysis.options import Options
+from notleader.spark_analysis.checks import Check, all_checks
+from notleader.spark_analysis.findings import Finding
+from notleader.spark_analysis.options import Options
 
 from .synthetic import Story
 

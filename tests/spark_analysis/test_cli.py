@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_analysis.cli import main
+from notleader.spark_analysis.cli import main
 
 from .synthetic import Story, incident
 
@@ -58,7 +58,7 @@ import sys
 
 class NoProxy:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("proxy", "faults", "recorders"):
+        if name.startswith(("notleader.proxy", "notleader.faults", "notleader.recorders")):
             raise ImportError(f"{name} is not installed here")
 
 sys.meta_path.insert(0, NoProxy())
@@ -71,13 +71,25 @@ def test_the_whole_command_on_its_own_where_the_proxy_is_not_installed(tmp_path:
     blocked.mkdir()
     (blocked / "sitecustomize.py").write_text(NO_PROXY)
     environment = {**os.environ, "PYTHONPATH": str(blocked)}
-    proxied = subprocess.run([sys.executable, "-c", "import proxy"], env=environment, capture_output=True, text=True)
+    command = [sys.executable, "-c", "import notleader.proxy"]
+    proxied = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert "not installed here" in proxied.stderr
     capture, outcomes = incident(120).write(tmp_path)
     with outcomes.open("a") as lines:
         lines.write("garbage\n")
     out = tmp_path / "out"
-    command = ["-m", "spark_analysis", "analyze", "--capture", capture, "--outcomes", outcomes, "--out", out, "--json"]
+    command = [
+        "-m",
+        "notleader.spark_analysis",
+        "analyze",
+        "--capture",
+        capture,
+        "--outcomes",
+        outcomes,
+        "--out",
+        out,
+        "--json",
+    ]
     run = subprocess.run(
         [sys.executable, *map(str, command)], env=environment, capture_output=True, text=True, timeout=600
     )

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spark_analysis.checks import Tables
-from spark_analysis.options import Options
+from notleader.spark_analysis.checks import Tables
+from notleader.spark_analysis.options import Options
 
 from .conftest import rows
 from .synthetic import START_US, Story

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_analysis.tail import files, line_number, whole_lines
+from notleader.spark_analysis.tail import files, line_number, whole_lines
 
 from .synthetic import EXCHANGE, Story, incident
 
@@ -64,7 +64,16 @@ class Live:
     def __init__(self, recording: Recording, out: Path) -> None:
         self.out = out
         arguments = ["--capture", recording.capture, "--outcomes", recording.said, "--out", out]
-        command = ["-m", "spark_analysis", "analyze", *map(str, arguments), "--live", "--every-s", "0.5", "--json"]
+        command = [
+            "-m",
+            "notleader.spark_analysis",
+            "analyze",
+            *map(str, arguments),
+            "--live",
+            "--every-s",
+            "0.5",
+            "--json",
+        ]
         self.process = subprocess.Popen(
             [sys.executable, *command, "--hang-ms", "0"], stdout=subprocess.PIPE, text=True, start_new_session=True
         )
@@ -120,7 +129,7 @@ def test_killed_and_started_again_nothing_is_lost_or_counted_twice(tmp_path: Pat
     assert last["set_aside"][0]["line"] == len(recording.said.read_text().splitlines())
     arguments = ["--capture", recording.capture, "--outcomes", recording.said, "--out", tmp_path / "once"]
     once = subprocess.run(
-        [sys.executable, "-m", "spark_analysis", "analyze", *map(str, arguments), "--json"],
+        [sys.executable, "-m", "notleader.spark_analysis", "analyze", *map(str, arguments), "--json"],
         stdout=subprocess.PIPE,
         text=True,
         timeout=DEADLINE_S,

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from spark_analysis.checks import Tables, all_checks
-from spark_analysis.findings import cases
-from spark_analysis.options import Options
+from notleader.spark_analysis.checks import Tables, all_checks
+from notleader.spark_analysis.findings import cases
+from notleader.spark_analysis.options import Options
 
 from .synthetic import MS, START_US, Story
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_analysis.outcomes import bad_lines, read_outcomes
+from notleader.spark_analysis.outcomes import bad_lines, read_outcomes
 
 from .conftest import rows
 

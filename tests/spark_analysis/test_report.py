@@ -10,14 +10,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from spark_analysis.checks import Group
-from spark_analysis.findings import Finding, verdict
-from spark_analysis.jobs.analyze import Analysis, Drawn
-from spark_analysis.outcomes import BadLine
-from spark_analysis.profile import CaptureProfile, OutcomeProfile
-from spark_analysis.report import figures, html, junit, markdown
-from spark_analysis.report.summary import summary
-from spark_analysis.transforms.timeline import MOST_BINS, MOST_SERIES, bin_width_us
+from notleader.spark_analysis.checks import Group
+from notleader.spark_analysis.findings import Finding, verdict
+from notleader.spark_analysis.jobs.analyze import Analysis, Drawn
+from notleader.spark_analysis.outcomes import BadLine
+from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile
+from notleader.spark_analysis.report import figures, html, junit, markdown
+from notleader.spark_analysis.report.summary import summary
+from notleader.spark_analysis.transforms.timeline import MOST_BINS, MOST_SERIES, bin_width_us
 
 NASTY = "</script><b>x|y {{plotly}} \x01"
 AT = 1_750_000_000_000_000

@@ -12,12 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.analysis.generate import generate
 from benchmarks.analysis.question import ask_duckdb, ask_spark
-from spark_analysis.checks import Tables, all_checks
-from spark_analysis.findings import cases, grouped
-from spark_analysis.jobs.analyze import analyze, draw
-from spark_analysis.options import Options
-from spark_analysis.session import shuffle_partitions
-from spark_analysis.transforms import timeline
+from notleader.spark_analysis.checks import Tables, all_checks
+from notleader.spark_analysis.findings import cases, grouped
+from notleader.spark_analysis.jobs.analyze import analyze, draw
+from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.session import shuffle_partitions
+from notleader.spark_analysis.transforms import timeline
 
 from .synthetic import Story, incident
 

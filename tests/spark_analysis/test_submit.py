@@ -13,7 +13,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-import spark_analysis
+from notleader import spark_analysis
 
 from .synthetic import incident
 
@@ -38,8 +38,11 @@ def test_the_commands_of_the_page_judge_an_incident(tmp_path: Path) -> None:
     for there, here in places.items():
         assert there in block
         block = block.replace(there, here)
-    package = tmp_path / "spark_analysis"
-    shutil.copytree(Path(spark_analysis.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    package = tmp_path / "notleader"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    sources = Path(spark_analysis.__file__).parent
+    shutil.copytree(sources, package / "spark_analysis", ignore=shutil.ignore_patterns("__pycache__"))
     tools = Path(pyspark.__file__).parent / "bin"
     environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "SPARK_LOCAL_IP": "127.0.0.1"}
     environment |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_analysis import warm
+from notleader.spark_analysis import warm
 
 
 @pytest.fixture

@@ -18,12 +18,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from proxy.lab.kafka import KafkaCluster
-from proxy.wire.addresses import rewrite_addresses
-from proxy.wire.errors import WireError
-from proxy.wire.names import ApiKey
-from proxy.wire.records import iter_batches
-from proxy.wire.view import Request, Response
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.wire.addresses import rewrite_addresses
+from notleader.proxy.wire.errors import WireError
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.records import iter_batches
+from notleader.proxy.wire.view import Request, Response
 
 FRAMES = Path(__file__).resolve().parents[1] / "golden" / "frames"
 LARGEST_BYTES = 3000

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Literal, cast
 
-from proxy.admin.toxics.link import Link
+from notleader.proxy.admin.toxics.link import Link
 
 Stream = Literal["upstream", "downstream"]
 STREAMS: Final[tuple[Stream, Stream]] = ("upstream", "downstream")

@@ -8,11 +8,18 @@ import socket
 from random import Random
 from typing import Any
 
-from proxy.admin.target import ControlledProxy, ListenerAddress
-from proxy.admin.toxics.connection import STREAMS, ToxicConnection, now_us
-from proxy.admin.toxics.kafka import KafkaListener, KafkaToxicError, KafkaToxics, ToxicRule, change, proxy_document
-from proxy.admin.toxics.kinds import KINDS, Toxic
-from proxy.admin.toxics.link import Link
+from notleader.proxy.admin.target import ControlledProxy, ListenerAddress
+from notleader.proxy.admin.toxics.connection import STREAMS, ToxicConnection, now_us
+from notleader.proxy.admin.toxics.kafka import (
+    KafkaListener,
+    KafkaToxicError,
+    KafkaToxics,
+    ToxicRule,
+    change,
+    proxy_document,
+)
+from notleader.proxy.admin.toxics.kinds import KINDS, Toxic
+from notleader.proxy.admin.toxics.link import Link
 
 
 class ToxicProxy:

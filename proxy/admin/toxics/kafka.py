@@ -10,10 +10,10 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from faults.base import Fault, StandingFault
-from faults.schema import FaultDocumentError, parse_fault_document
-from proxy.admin.target import ControlledProxy, ListenerAddress
-from proxy.admin.toxics.connection import STREAMS, Stream
+from notleader.faults.base import Fault, StandingFault
+from notleader.faults.schema import FaultDocumentError, parse_fault_document
+from notleader.proxy.admin.target import ControlledProxy, ListenerAddress
+from notleader.proxy.admin.toxics.connection import STREAMS, Stream
 
 PREFIX: Final = "kafka_"
 _BAD_IN_NAME: Final = re.compile(r"[/\x00-\x1f\x7f]")

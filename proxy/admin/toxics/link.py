@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-from proxy.admin.toxics.kinds import NEVER_US, Piece, Toxic
+from notleader.proxy.admin.toxics.kinds import NEVER_US, Piece, Toxic
 
 BUFFER_BYTES: Final = 64 << 10
 

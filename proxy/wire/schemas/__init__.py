@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
-from proxy.wire.errors import UnknownVersion
+from notleader.proxy.wire.errors import UnknownVersion
 
 Direction = Literal["request", "response"]
 

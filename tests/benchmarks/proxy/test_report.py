@@ -16,8 +16,8 @@ from benchmarks.proxy.real_kafka import RealSample
 from benchmarks.proxy.report import Results
 from benchmarks.proxy.rounds import Figures, Holding, Sample
 from benchmarks.proxy.workloads import WORKLOADS, chosen
-from faults.plan import Plan
-from faults.schema import parse_faults
+from notleader.faults.plan import Plan
+from notleader.faults.schema import parse_faults
 
 
 def results() -> Results:

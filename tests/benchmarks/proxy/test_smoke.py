@@ -1,4 +1,4 @@
-"""The bench itself, small: it runs, and load and broker speak what `proxy.wire` reads."""
+"""The bench itself, small: it runs, and load and broker speak what `notleader.proxy.wire` reads."""
 
 import io
 import json
@@ -16,13 +16,13 @@ from benchmarks.proxy import notleader, rounds, turns
 from benchmarks.proxy.cache import load_program
 from benchmarks.proxy.errors import UnavailableError
 from benchmarks.proxy.workloads import chosen
-from proxy.capture.journal import LeftJournal
-from proxy.lab.ports import free_ports
-from proxy.wire.codec import request_codec, response_codec
-from proxy.wire.header import encode_request_header, response_body_offset
-from proxy.wire.names import ApiKey
-from proxy.wire.records import iter_batches, iter_records
-from proxy.wire.view import Request
+from notleader.proxy.capture.journal import LeftJournal
+from notleader.proxy.lab.ports import free_ports
+from notleader.proxy.wire.codec import request_codec, response_codec
+from notleader.proxy.wire.header import encode_request_header, response_body_offset
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.records import iter_batches, iter_records
+from notleader.proxy.wire.view import Request
 from tests.tools.programs import need
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import pytest
 import uvloop
 
-from proxy.admin.serve import AdminServer
-from proxy.config import Settings
-from proxy.server import Proxy
+from notleader.proxy.admin.serve import AdminServer
+from notleader.proxy.config import Settings
+from notleader.proxy.server import Proxy
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:

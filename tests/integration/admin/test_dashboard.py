@@ -14,8 +14,8 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from playwright.async_api import Browser, Page, Route, async_playwright, expect
 
-from faults.base import Fault
-from proxy.lab.kafka import KafkaCluster
+from notleader.faults.base import Fault
+from notleader.proxy.lab.kafka import KafkaCluster
 from tests.integration.admin.conftest import Controlled, serve_controls
 from tests.tools.programs import need
 

@@ -10,7 +10,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from prometheus_client.parser import text_string_to_metric_families
 
-from proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.kafka import KafkaCluster
 from tests.integration.admin.conftest import Controlled, serve_controls
 
 Samples = dict[tuple[str, frozenset[str]], float]

@@ -37,7 +37,7 @@ def running(tmp_path: Path) -> Iterator[Running]:
     command = ["run", "--json", "--kafka=127.0.0.1:1", "--listen=127.0.0.1:0", "--admin=127.0.0.1:0"]
     with log.open("w") as said:
         process = subprocess.Popen(
-            [sys.executable, "-m", "proxy", *command, "--config", str(config)],
+            [sys.executable, "-m", "notleader", *command, "--config", str(config)],
             stdout=subprocess.PIPE,
             stderr=said,
             text=True,

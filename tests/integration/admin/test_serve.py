@@ -16,13 +16,13 @@ import httpx
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from proxy.admin.pace import BURST, REQUESTS_PER_S
-from proxy.admin.serve import AdminServer
-from proxy.config import load
-from proxy.lab.kafka import KafkaCluster
+from notleader.proxy.admin.pace import BURST, REQUESTS_PER_S
+from notleader.proxy.admin.serve import AdminServer
+from notleader.proxy.config import load
+from notleader.proxy.lab.kafka import KafkaCluster
 from tests.integration.admin.conftest import Controlled, serve_controls
 
-NOTLEADER = [sys.executable, "-m", "proxy"]
+NOTLEADER = [sys.executable, "-m", "notleader"]
 
 
 def api(controlled: Controlled, **options: Any) -> httpx.AsyncClient:

@@ -11,10 +11,10 @@ import httpx
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from proxy.admin.toxics.engine import ToxicProxies, ToxicProxy
-from proxy.admin.toxics.kafka import KafkaToxicError, ToxicRule
-from proxy.admin.toxics.kinds import KINDS
-from proxy.lab.kafka import KafkaCluster
+from notleader.proxy.admin.toxics.engine import ToxicProxies, ToxicProxy
+from notleader.proxy.admin.toxics.kafka import KafkaToxicError, ToxicRule
+from notleader.proxy.admin.toxics.kinds import KINDS
+from notleader.proxy.lab.kafka import KafkaCluster
 from tests.integration.admin.conftest import serve_controls
 
 

@@ -18,7 +18,7 @@ from aiokafka import AIOKafkaProducer
 from google.protobuf.json_format import MessageToDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.kafka import KafkaCluster
 
 
 class Receiver:
@@ -83,7 +83,7 @@ async def test_each_exchange_is_a_span_with_its_faults(
         "faults: [{name: refused, kind: error, error_code: NOT_LEADER_OR_FOLLOWER, match: {api_key: Produce}}]"
     )
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "proxy", *command, "--traces", receiver.url, "--proxy-id", "here"),
+        *(sys.executable, "-m", "notleader", *command, "--traces", receiver.url, "--proxy-id", "here"),
         *("--workers", str(workers)),
         *("--config", str(tmp_path / "faults.yaml")),
         stdout=asyncio.subprocess.PIPE,
@@ -119,5 +119,6 @@ async def test_each_exchange_is_a_span_with_its_faults(
 
 
 def test_nobody_who_does_not_ask_imports_it() -> None:
-    program = "import proxy.admin.serve, proxy.serving, proxy.server, sys; sys.exit('opentelemetry.sdk' in sys.modules)"
+    imports = "from notleader.proxy import admin, serving, server; import notleader.proxy.admin.serve, sys"
+    program = f"{imports}; sys.exit('opentelemetry.sdk' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0

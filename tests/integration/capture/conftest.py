@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from proxy.config import Endpoint, parse_endpoint
+from notleader.proxy.config import Endpoint, parse_endpoint
 
-NOTLEADER = [sys.executable, "-m", "proxy"]
+NOTLEADER = [sys.executable, "-m", "notleader"]
 
 
 class Running(NamedTuple):

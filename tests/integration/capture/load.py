@@ -6,8 +6,8 @@ import asyncio
 import time
 from struct import unpack
 
-from proxy.config import Endpoint
-from proxy.wire.names import ApiKey
+from notleader.proxy.config import Endpoint
+from notleader.proxy.wire.names import ApiKey
 from tests.proxy.conversation import request
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.kafka import KafkaCluster
 from tests.integration.capture.conftest import RunProxy
 
 pytestmark = pytest.mark.kafka
@@ -32,8 +32,8 @@ def commands() -> list[list[str]]:
 
 
 def run(folder: Path, arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "proxy", *arguments]
-    env = {"PYTHONPATH": str(PAGE.parents[1]), "PATH": "/usr/bin:/bin"}
+    command = [sys.executable, "-m", "notleader", *arguments]
+    env = {"PYTHONPATH": str(PAGE.parents[1] / "src"), "PATH": "/usr/bin:/bin"}
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False, env=env)
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy.capture.reading import Capture
-from proxy.lab.kafka import KafkaCluster
+from notleader.proxy.capture.reading import Capture
+from notleader.proxy.lab.kafka import KafkaCluster
 from tests.integration.capture.conftest import RunProxy, notleader
 from tests.integration.capture.load import Load
 from tests.proxy.capture.entries import gaps, hidden_files, read

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.kafka import KafkaCluster
 from tests.integration.capture.conftest import RunProxy, notleader
 from tests.tools.programs import need
 

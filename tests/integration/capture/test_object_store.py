@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow.fs as pafs
 import pytest
 
-from proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.kafka import KafkaCluster
 from tests.integration.capture.conftest import RunProxy, notleader
 from tests.integration.capture.load import Load
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.kafka import KafkaCluster
 from tests.integration.capture.conftest import Running, RunProxy
 from tests.integration.capture.load import Load
 from tests.proxy.capture.entries import read

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.kafka import KafkaCluster
 from tests.integration.capture.conftest import NOTLEADER, RunProxy, notleader
 from tests.integration.capture.load import Load
 

@@ -14,10 +14,10 @@ import uvloop
 import yaml
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from proxy.config import load
-from proxy.lab.kafka import KafkaCluster
-from proxy.server import Proxy
-from proxy.wire.names import ErrorCode
+from notleader.proxy.config import load
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.server import Proxy
+from notleader.proxy.wire.names import ErrorCode
 from tests.integration.capture.conftest import notleader
 from tests.proxy.capture.entries import read
 

@@ -18,10 +18,10 @@ from aiokafka.conn import AIOKafkaConnection, create_conn
 from aiokafka.errors import KafkaError
 from aiokafka.protocol.admin import ApiVersionRequest
 
-from faults.schema import parse_fault_document
-from proxy.config import load
-from proxy.lab.kafka import KafkaCluster
-from proxy.server import Proxy
+from notleader.faults.schema import parse_fault_document
+from notleader.proxy.config import load
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.server import Proxy
 
 # Both of this namespace alone: the kernel gives up a connection after seven seconds odd, an attempt after three.
 _GIVE_UP_SOON = {"tcp_retries2": 3, "tcp_syn_retries": 1}

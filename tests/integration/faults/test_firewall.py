@@ -39,7 +39,7 @@ def test_a_client_gives_up_as_soon_as_behind_a_firewall(namespace: str) -> None:
         check=True,
         timeout=120,
         cwd=Path(__file__).parents[3],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3] / "src")},
     )
     measured = json.loads(ran.stdout)
     print(json.dumps(measured))

@@ -10,9 +10,9 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from proxy.lab.kafka import KafkaCluster
-from proxy.server import Proxy
-from proxy.wire.names import ApiKey
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.server import Proxy
+from notleader.proxy.wire.names import ApiKey
 from tests.integration.faults.conftest import add
 from tests.integration.proxy.conftest import ProxyFor, told
 from tests.integration.proxy.test_round_trip import produced

@@ -19,9 +19,9 @@ from aiokafka.errors import (
     RequestTimedOutError,
 )
 
-from proxy.lab.kafka import KafkaCluster
-from proxy.server import Proxy
-from proxy.wire.names import ApiKey
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.server import Proxy
+from notleader.proxy.wire.names import ApiKey
 from tests.clients.raw import connected
 from tests.integration.faults.conftest import add, remove
 from tests.integration.faults.test_leaders import count, java, until

@@ -15,8 +15,8 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from proxy.lab.kafka import KafkaCluster
-from proxy.server import Proxy
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.server import Proxy
 from tests.integration.faults.conftest import add, remove
 from tests.integration.proxy.conftest import ProxyFor
 

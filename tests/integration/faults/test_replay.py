@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.dataset as dataset
 import pytest
 
-from proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.kafka import KafkaCluster
 from tests.faults.replay import Recorded, Replay
 from tests.integration.proxy.conftest import ProxyFor
 from tests.integration.proxy.test_round_trip import consumed, produced

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from proxy.lab.incident import incident_names, load_incident
-from proxy.lab.incident_batch import hold
-from proxy.lab.stages import Stages
+from notleader.proxy.lab.incident import incident_names, load_incident
+from notleader.proxy.lab.incident_batch import hold
+from notleader.proxy.lab.stages import Stages
 from tests.tools.programs import need
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.incidents]

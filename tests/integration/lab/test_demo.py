@@ -16,7 +16,7 @@ import pytest
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 SHORT = Path(__file__).with_name("short.yaml")
-NOTLEADER = [sys.executable, "-m", "proxy"]
+NOTLEADER = [sys.executable, "-m", "notleader"]
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from proxy.lab.incident import load_incident
-from proxy.lab.incident_batch import Held, hold
-from proxy.lab.outcome import Outcome, read_outcomes
-from proxy.lab.stages import Stages
+from notleader.proxy.lab.incident import load_incident
+from notleader.proxy.lab.incident_batch import Held, hold
+from notleader.proxy.lab.outcome import Outcome, read_outcomes
+from notleader.proxy.lab.stages import Stages
 from tests.tools.programs import need
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]

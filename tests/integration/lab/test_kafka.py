@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from proxy.lab import probe
-from proxy.lab.kafka import KafkaCluster
-from proxy.lab.node import HOST, KafkaError
-from proxy.lab.ports import free_ports
+from notleader.proxy.lab import probe
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.node import HOST, KafkaError
+from notleader.proxy.lab.ports import free_ports
 
 pytestmark = pytest.mark.kafka
 
@@ -76,7 +76,7 @@ def test_kafkas_own_error_is_shown(tmp_path: Path) -> None:
 def test_nothing_outlives_a_parent_that_is_killed(tmp_path: Path) -> None:
     port = free_ports(1)[0]
     program = (
-        "import time; from pathlib import Path; from proxy.lab.kafka import KafkaCluster\n"
+        "import time; from pathlib import Path; from notleader.proxy.lab.kafka import KafkaCluster\n"
         f"cluster = KafkaCluster(port={port}, folder=Path({str(tmp_path)!r})).start()\n"
         "print(cluster.pids[1], flush=True); time.sleep(600)"
     )

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from proxy.lab import probe
-from proxy.lab.ports import free_ports, is_free
+from notleader.proxy.lab import probe
+from notleader.proxy.lab.ports import free_ports, is_free
 
 pytestmark = pytest.mark.kafka
-NOTLEADER = [sys.executable, "-m", "proxy"]
+NOTLEADER = [sys.executable, "-m", "notleader"]
 
 
 def notleader(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:

@@ -27,7 +27,7 @@ def run(name: str, folder: Path, *options: str) -> dict[str, Any]:
     for program in ("go", "javac"):
         need(program)
     ran = subprocess.run(
-        [sys.executable, "-m", "proxy", "incident", "run", name, "--out", str(folder), "--json", *options],
+        [sys.executable, "-m", "notleader", "incident", "run", name, "--out", str(folder), "--json", *options],
         capture_output=True,
         text=True,
         timeout=1800,

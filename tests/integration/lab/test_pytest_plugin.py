@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.kafka import KafkaCluster
 from tests.tools.programs import need
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -76,8 +76,8 @@ def test_a_rule_that_never_struck_fails_the_test(tmp_path: Path, kafka: KafkaClu
 
 def test_who_does_not_use_it_pays_nothing() -> None:
     program = (
-        "import sys, typing, pathlib, pytest; before = set(sys.modules); import proxy.pytest_plugin;"
+        "import sys, typing, pathlib, pytest; before = set(sys.modules); import notleader.proxy.pytest_plugin;"
         "print(*sorted(set(sys.modules) - before))"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=PROJECT)
-    assert ran.stdout.split() == ["proxy", "proxy.pytest_plugin"]
+    assert ran.stdout.split() == ["notleader", "notleader.proxy", "notleader.proxy.pytest_plugin"]

@@ -20,13 +20,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from proxy.lab.clients import command, dump_stacks
-from proxy.lab.incident import Program, load_incident
-from proxy.lab.kafka import KafkaCluster
-from proxy.lab.outcome import Outcome, read_outcomes
-from proxy.lab.process import Child
-from proxy.lab.stages import Stages
-from proxy.lab.testing import NotLeader
+from notleader.proxy.lab.clients import command, dump_stacks
+from notleader.proxy.lab.incident import Program, load_incident
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.outcome import Outcome, read_outcomes
+from notleader.proxy.lab.process import Child
+from notleader.proxy.lab.stages import Stages
+from notleader.proxy.lab.testing import NotLeader
 
 _PATIENCE_S = 120.0
 _SILENT_S = 10.0

@@ -13,13 +13,13 @@ from struct import pack
 
 import pytest
 
-from proxy.config import Endpoint
-from proxy.lab.kafka import KafkaCluster
-from proxy.wire.names import ApiKey
+from notleader.proxy.config import Endpoint
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.wire.names import ApiKey
 from tests.integration.proxy.conftest import ProxyFor, told
 from tests.proxy.conversation import request
 
-NOTLEADER = [sys.executable, "-m", "proxy"]
+NOTLEADER = [sys.executable, "-m", "notleader"]
 
 
 async def exchange(address: Endpoint, sent: bytes) -> bytes:
@@ -201,7 +201,7 @@ steps:
   - {after: {fault: nobody, hits: 1}, clear: true}
 """
     )
-    command = [sys.executable, "-m", "proxy", "run", "--config", str(config), "--verbose"]
+    command = [sys.executable, "-m", "notleader", "run", "--config", str(config), "--verbose"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     said = ""
@@ -219,7 +219,7 @@ steps:
 def test_of_many_rules_that_were_never_hit_some_are_named_and_the_others_counted(tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     config.write_text(json.dumps({"faults": [{"name": f"rule-{number}", "kind": "close"} for number in range(1000)]}))
-    command = [sys.executable, "-m", "proxy", "run", "--kafka=127.0.0.1:1", "--listen=127.0.0.1:0", "--json"]
+    command = [sys.executable, "-m", "notleader", "run", "--kafka=127.0.0.1:1", "--listen=127.0.0.1:0", "--json"]
     command += [f"--config={config}", "--admin=none"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from faults.schema import parse_fault_document
-from proxy.lab.kafka import KafkaCluster
-from proxy.server import Proxy
-from proxy.wire.names import ApiKey
+from notleader.faults.schema import parse_fault_document
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.server import Proxy
+from notleader.proxy.wire.names import ApiKey
 from tests.integration.proxy.conftest import ProxyFor, settled
 from tests.integration.proxy.test_round_trip import consumed, produced
 from tests.proxy.conversation import request

@@ -8,9 +8,9 @@ from typing import cast
 
 import pytest
 
-from proxy.config import Endpoint
-from proxy.directory import Directory, Fate, Listener
-from proxy.lab.ports import free_ports
+from notleader.proxy.config import Endpoint
+from notleader.proxy.directory import Directory, Fate, Listener
+from notleader.proxy.lab.ports import free_ports
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from urllib.request import urlopen
 import pytest
 
 from benchmarks.proxy.processes import family
-from proxy.lab.kafka import KafkaCluster
-from proxy.lab.process import Child
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.process import Child
 from tests.integration.proxy.test_effects import Client
 
 pytestmark = pytest.mark.kafka
@@ -59,7 +59,15 @@ def open_connections(admin: str) -> int:
 
 async def test_ten_thousand_connections_are_held_and_all_answer(kafka: KafkaCluster, tmp_path: Path) -> None:
     """By two processes: one would need more than 20,000 open files, which not every machine allows."""
-    argv = [sys.executable, "-m", "proxy", "run", "--json", f"--kafka={kafka.bootstrap}", "--listen=127.0.0.1:0"]
+    argv = [
+        sys.executable,
+        "-m",
+        "notleader.proxy",
+        "run",
+        "--json",
+        f"--kafka={kafka.bootstrap}",
+        "--listen=127.0.0.1:0",
+    ]
     argv += ["--admin=127.0.0.1:0", "--workers=2", f"--capture={tmp_path / 'capture'}"]
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     allow_descriptors(CONNECTIONS + SPARE)

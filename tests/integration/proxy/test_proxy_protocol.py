@@ -12,9 +12,9 @@ import pytest
 import trustme
 from aiokafka import AIOKafkaProducer
 
-from proxy.lab.kafka import KafkaCluster
-from proxy.proxy_protocol import HEAD_BYTES
-from proxy.server import Proxy
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.proxy_protocol import HEAD_BYTES
+from notleader.proxy.server import Proxy
 from tests.clients.comparison import captured
 from tests.clients.raw import address_of
 from tests.integration.proxy.conftest import ProxyFor, told

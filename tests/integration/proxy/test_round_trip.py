@@ -11,8 +11,8 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import RequestTimedOutError
 
-from proxy.lab.kafka import KafkaCluster
-from proxy.server import Proxy
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.server import Proxy
 from tests.integration.proxy.conftest import ProxyFor
 
 pytestmark = pytest.mark.kafka

@@ -12,9 +12,9 @@ import pytest
 import trustme
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from proxy.config import ConfigError, load
-from proxy.lab.kafka import KafkaCluster
-from proxy.tls import Tls
+from notleader.proxy.config import ConfigError, load
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.tls import Tls
 from tests.integration.proxy.conftest import ProxyFor, told
 
 

@@ -17,7 +17,7 @@ async def aiokafka(bootstrap: str, topic: str, file: str) -> None:
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
     from aiokafka.errors import KafkaError
 
-    from recorders.aiokafka import recorded
+    from notleader.recorders.aiokafka import recorded
 
     producer = recorded(AIOKafkaProducer(bootstrap_servers=bootstrap), file, name="aiokafka-writer")
     async with producer:
@@ -43,7 +43,7 @@ def kafka_python(bootstrap: str, topic: str, file: str) -> None:
     from kafka import KafkaConsumer, KafkaProducer
     from kafka.errors import KafkaError
 
-    from recorders.kafka_python import recorded
+    from notleader.recorders.kafka_python import recorded
 
     producer = recorded(KafkaProducer(bootstrap_servers=bootstrap), file, name="kafka-python-writer")
     for number in range(COUNT):
@@ -65,7 +65,7 @@ def kafka_python(bootstrap: str, topic: str, file: str) -> None:
 def confluent_kafka(bootstrap: str, topic: str, file: str) -> None:
     from confluent_kafka import Consumer, Producer
 
-    from recorders.confluent_kafka import recorded
+    from notleader.recorders.confluent_kafka import recorded
 
     producer = recorded(Producer({"bootstrap.servers": bootstrap}), file, name="confluent-kafka-writer")
     for number in range(COUNT):

@@ -20,10 +20,10 @@ from typing import Any
 
 import pytest
 
-from proxy.lab import jars
-from proxy.lab.java import find_java
-from proxy.lab.kafka import KafkaCluster
-from proxy.server import Proxy
+from notleader.proxy.lab import jars
+from notleader.proxy.lab.java import find_java
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.server import Proxy
 from tests.clients import builds
 from tests.integration.proxy.conftest import proxy_for as proxy_for
 from tests.integration.proxy.conftest import pytest_asyncio_loop_factories as pytest_asyncio_loop_factories
@@ -49,7 +49,7 @@ RETURNED = {**dict.fromkeys(PYTHON, COUNT), "sarama": COUNT - 3, "franz-go": 0, 
 def commands(folder: Path) -> dict[str, tuple[list[str], dict[str, str]]]:
     """client → how to run it, and what its environment needs."""
     _, packages = builds.python("with_aiokafka.py")
-    path = os.pathsep.join([packages["PYTHONPATH"], str(TREE)])
+    path = os.pathsep.join([packages["PYTHONPATH"], str(TREE / "src")])
     wanted = {name: ([sys.executable, str(HERE / "python_clients.py"), name], {"PYTHONPATH": path}) for name in PYTHON}
     for name, version in (("java", "4.4.0"), (OLD_JAVA, "2.8.2")):
         wanted[name] = (java(folder, version), {})
@@ -121,7 +121,17 @@ async def test_every_recorder_s_words_meet_what_the_proxy_saw(
 
 
 def analysed(capture: Path, outcomes: list[Path], out: Path) -> dict[str, Any]:
-    argv = [sys.executable, "-m", "spark_analysis", "analyze", "--json", "--capture", str(capture), "--out", str(out)]
+    argv = [
+        sys.executable,
+        "-m",
+        "notleader.spark_analysis",
+        "analyze",
+        "--json",
+        "--capture",
+        str(capture),
+        "--out",
+        str(out),
+    ]
     ran = subprocess.run([*argv, "--outcomes", *map(str, outcomes)], capture_output=True, text=True, timeout=600)
     assert ran.returncode == 0, ran.stderr + ran.stdout[-2000:]
     return json.loads(ran.stdout)  # type: ignore[no-any-return]
@@ -142,12 +152,13 @@ import sys
 
 class Nothing:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("proxy", "faults", "spark_analysis", "pyspark", "pyarrow", "pydantic"):
+        of_ours = name.startswith("notleader.") and not name.startswith("notleader.recorders")
+        if of_ours or name.split(".")[0] in ("pyspark", "pyarrow", "pydantic"):
             raise ImportError(name)
 
 sys.meta_path.insert(0, Nothing())
-import recorders.{client.replace("-", "_")}
+import notleader.recorders.{client.replace("-", "_")}
 """
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([packages["PYTHONPATH"], str(TREE)])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([packages["PYTHONPATH"], str(TREE / "src")])}
     ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr

@@ -12,14 +12,14 @@ from typing import Any
 import httpx
 import pytest
 
-from faults.base import Connection
-from faults.plan import Plan
-from faults.timeline import Timeline
-from proxy.admin.app import create_app
-from proxy.metrics import Counters
-from proxy.wire.header import encode_request_header
-from proxy.wire.names import ApiKey
-from proxy.wire.view import Request
+from notleader.faults.base import Connection
+from notleader.faults.plan import Plan
+from notleader.faults.timeline import Timeline
+from notleader.proxy.admin.app import create_app
+from notleader.proxy.metrics import Counters
+from notleader.proxy.wire.header import encode_request_header
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.view import Request
 
 
 @dataclass

@@ -9,9 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from proxy.admin.app import create_app
-from proxy.admin.problems import PROBLEM_SCHEMA
-from proxy.wire.names import ApiKey
+from notleader.proxy.admin.app import create_app
+from notleader.proxy.admin.problems import PROBLEM_SCHEMA
+from notleader.proxy.wire.names import ApiKey
 from tests.proxy.admin.conftest import FakeCapture, FakeProxy
 
 
@@ -104,7 +104,7 @@ class TestExchanges:
     async def test_a_recording_that_starts_does_not_end_the_stream(
         self, proxy: FakeProxy, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("proxy.admin.traffic_api._LOOK_S", 0.005)
+        monkeypatch.setattr("notleader.proxy.admin.traffic_api._LOOK_S", 0.005)
         stopping = asyncio.Event()
         transport = httpx.ASGITransport(create_app(proxy, stopping=stopping))  # type: ignore[arg-type]
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:

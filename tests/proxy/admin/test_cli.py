@@ -11,11 +11,11 @@ import httpx
 import pytest
 from typer.testing import CliRunner, Result
 
-from faults.base import Fault
-from proxy.admin import cli
-from proxy.admin.app import create_app
-from proxy.admin.client import AdminClient
-from proxy.admin.guard import Guard
+from notleader.faults.base import Fault
+from notleader.proxy.admin import cli
+from notleader.proxy.admin.app import create_app
+from notleader.proxy.admin.client import AdminClient
+from notleader.proxy.admin.guard import Guard
 from tests.proxy.admin.conftest import FakeProxy
 
 CLOSE = {"name": "cut", "kind": "close", "match": {"api_key": "Produce"}, "trigger": {"times": 2}}

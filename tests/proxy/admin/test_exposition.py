@@ -10,10 +10,10 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.parser import text_string_to_metric_families
 
-from proxy.admin.exposition import ProxyCollector, make_registry, render
-from proxy.lag import sample_loop_lag
-from proxy.metrics import MAX_RULE_SERIES, Counters
-from proxy.wire.names import ApiKey, ErrorCode
+from notleader.proxy.admin.exposition import ProxyCollector, make_registry, render
+from notleader.proxy.lag import sample_loop_lag
+from notleader.proxy.metrics import MAX_RULE_SERIES, Counters
+from notleader.proxy.wire.names import ApiKey, ErrorCode
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from faults.base import Fault
-from faults.schema import parse_fault_document
+from notleader.faults.base import Fault
+from notleader.faults.schema import parse_fault_document
 from tests.proxy.admin.conftest import FakeProxy
 
 CLOSE = {"name": "cut", "kind": "close", "match": {"api_key": "Produce"}, "trigger": {"times": 2}}
@@ -68,8 +68,8 @@ async def test_documents_are_read_beside_the_loop_and_the_plan_changes_once(
         read_by.add(threading.get_ident())
         return parse_fault_document(document, path)
 
-    monkeypatch.setattr("faults.schema.parse_fault_document", noted)
-    monkeypatch.setattr("proxy.admin.documents_api.parse_fault_document", noted)
+    monkeypatch.setattr("notleader.faults.schema.parse_fault_document", noted)
+    monkeypatch.setattr("notleader.proxy.admin.documents_api.parse_fault_document", noted)
     generation = proxy.plan.generation
     assert (await client.post("/v1/faults", json=[{"kind": "close"}] * 30)).status_code == 201
     assert proxy.plan.generation == generation + 1

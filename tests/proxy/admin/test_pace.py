@@ -8,7 +8,7 @@ import time
 import httpx
 from starlette.responses import PlainTextResponse
 
-from proxy.admin.pace import Pace
+from notleader.proxy.admin.pace import Pace
 
 
 async def ask(pace: Pace, times: int) -> float:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from proxy.capture.block import ALL_TOLD, NONE, Block, Tables, What, pack_numbers, pack_part
-from proxy.capture.rows import COLUMNS, PARTITION_FIELDS
+from notleader.proxy.capture.block import ALL_TOLD, NONE, Block, Tables, What, pack_numbers, pack_part
+from notleader.proxy.capture.rows import COLUMNS, PARTITION_FIELDS
 from tests.proxy.capture.entries import PROXY, RUN
 
 TOLD = [dict.fromkeys(PARTITION_FIELDS) | {"topic": f"t{number}", "partition_index": number} for number in range(3)]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from faults.base import Connection
-from proxy.capture.rows import Level, Row, Rows
-from proxy.inflight import Exchange
+from notleader.faults.base import Connection
+from notleader.proxy.capture.rows import Level, Row, Rows
+from notleader.proxy.inflight import Exchange
 
 RUN, PROXY = "run-1", "proxy-1"
 METADATA = {"notleader.run_id": RUN, "notleader.proxy_id": PROXY, "notleader.seed": "7"}

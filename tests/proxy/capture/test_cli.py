@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from proxy.capture.cli import capture_app
-from proxy.capture.reading import Capture, Follower
-from proxy.capture.rows import COLUMNS
+from notleader.proxy.capture.cli import capture_app
+from notleader.proxy.capture.reading import Capture, Follower
+from notleader.proxy.capture.rows import COLUMNS
 from tests.proxy.capture.entries import maker, numbers, rows_of
 from tests.proxy.capture.test_recording import Bench
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proxy.capture.filter import FilterError, compile_filter, complete
+from notleader.proxy.capture.filter import FilterError, compile_filter, complete
 
 ROW: dict[str, Any] = {
     "event": "exchange",

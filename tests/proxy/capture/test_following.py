@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from proxy.capture.limits import Limits
-from proxy.capture.place import open_place
-from proxy.capture.reading import Capture, Follower
-from proxy.capture.recording import Recording
+from notleader.proxy.capture.limits import Limits
+from notleader.proxy.capture.place import open_place
+from notleader.proxy.capture.reading import Capture, Follower
+from notleader.proxy.capture.recording import Recording
 from tests.proxy.capture.entries import METADATA, maker, numbers, rows_of
 
 

@@ -13,15 +13,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from proxy.capture.block import PART_BYTES, ROW_BYTES, Block, pack_numbers
-from proxy.capture.journal import LeftJournal
-from proxy.capture.limits import Limits
-from proxy.capture.place import open_place
-from proxy.capture.reading import Capture
-from proxy.capture.recording import Recording
-from proxy.capture.rows import COLUMNS
-from proxy.capture.schema import EXCHANGE, batch_of
-from proxy.capture.segment import salvage
+from notleader.proxy.capture.block import PART_BYTES, ROW_BYTES, Block, pack_numbers
+from notleader.proxy.capture.journal import LeftJournal
+from notleader.proxy.capture.limits import Limits
+from notleader.proxy.capture.place import open_place
+from notleader.proxy.capture.reading import Capture
+from notleader.proxy.capture.recording import Recording
+from notleader.proxy.capture.rows import COLUMNS
+from notleader.proxy.capture.schema import EXCHANGE, batch_of
+from notleader.proxy.capture.segment import salvage
 from tests.proxy.capture.blocks import block_of, expected, tables
 from tests.proxy.capture.entries import METADATA, PROXY, RUN, gaps, hidden_files, maker, numbers, read, rows_of
 

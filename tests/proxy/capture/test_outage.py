@@ -6,11 +6,11 @@ from typing import Any
 
 import yaml
 
-from faults.schema import parse_faults
-from faults.timeline import parse_timeline
-from proxy.capture.outage import Outage
-from proxy.capture.rows import COLUMNS, PARTITION_FIELDS
-from proxy.wire.names import ApiKey
+from notleader.faults.schema import parse_faults
+from notleader.faults.timeline import parse_timeline
+from notleader.proxy.capture.outage import Outage
+from notleader.proxy.capture.rows import COLUMNS, PARTITION_FIELDS
+from notleader.proxy.wire.names import ApiKey
 
 START_US = 1_000_000_000
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from proxy.capture import passing, skim
-from proxy.capture.passing import Passing
-from proxy.capture.rows import COLUMNS, Level, Rows
-from proxy.wire.codec import known_versions, request_codec, response_codec
-from proxy.wire.header import encode_request_header, encode_response_header
-from proxy.wire.names import ApiKey
+from notleader.proxy.capture import passing, skim
+from notleader.proxy.capture.passing import Passing
+from notleader.proxy.capture.rows import COLUMNS, Level, Rows
+from notleader.proxy.wire.codec import known_versions, request_codec, response_codec
+from notleader.proxy.wire.header import encode_request_header, encode_response_header
+from notleader.proxy.wire.names import ApiKey
 from tests.proxy.capture.batches import batch
 from tests.proxy.capture.test_quick import with_batches
 from tests.proxy.conversation import Conversation, request, response

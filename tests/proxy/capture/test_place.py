@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from proxy.capture.limits import CaptureError, Limits
-from proxy.capture.place import Place, open_place
-from proxy.capture.reading import Capture
-from proxy.capture.recording import Recording
-from proxy.capture.segment import salvage
+from notleader.proxy.capture.limits import CaptureError, Limits
+from notleader.proxy.capture.place import Place, open_place
+from notleader.proxy.capture.reading import Capture
+from notleader.proxy.capture.recording import Recording
+from notleader.proxy.capture.segment import salvage
 from tests.proxy.capture.entries import METADATA, maker, numbers, read, rows_of
 
 

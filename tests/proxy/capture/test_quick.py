@@ -11,16 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from faults.base import Connection
-from proxy import plain
-from proxy.capture import passing
-from proxy.capture.quick import Quick
-from proxy.capture.rows import COLUMNS, Level, Row, Rows
-from proxy.capture.schema import batch_of, table_of_block
-from proxy.inflight import Exchange
-from proxy.wire.codec import known_versions, request_codec, response_codec
-from proxy.wire.header import encode_request_header, encode_response_header
-from proxy.wire.names import ApiKey
+from notleader.faults.base import Connection
+from notleader.proxy import plain
+from notleader.proxy.capture import passing
+from notleader.proxy.capture.quick import Quick
+from notleader.proxy.capture.rows import COLUMNS, Level, Row, Rows
+from notleader.proxy.capture.schema import batch_of, table_of_block
+from notleader.proxy.inflight import Exchange
+from notleader.proxy.wire.codec import known_versions, request_codec, response_codec
+from notleader.proxy.wire.header import encode_request_header, encode_response_header
+from notleader.proxy.wire.names import ApiKey
 from tests.proxy.capture.batches import batch
 from tests.proxy.conversation import Conversation, framed
 from tests.proxy.wire.frames import random_body

@@ -12,14 +12,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from proxy.capture.block import ALL_TOLD, Block, Tables, What, pack_numbers
-from proxy.capture.journal import Journal, LeftJournal
-from proxy.capture.limits import CaptureError, Limits
-from proxy.capture.place import Place, open_place
-from proxy.capture.recording import Recording
-from proxy.capture.rows import COLUMNS
-from proxy.capture.schema import EXCHANGE
-from proxy.capture.segment import salvage
+from notleader.proxy.capture.block import ALL_TOLD, Block, Tables, What, pack_numbers
+from notleader.proxy.capture.journal import Journal, LeftJournal
+from notleader.proxy.capture.limits import CaptureError, Limits
+from notleader.proxy.capture.place import Place, open_place
+from notleader.proxy.capture.recording import Recording
+from notleader.proxy.capture.rows import COLUMNS
+from notleader.proxy.capture.schema import EXCHANGE
+from notleader.proxy.capture.segment import salvage
 from tests.proxy.capture.entries import METADATA, PROXY, RUN, gaps, hidden_files, maker, numbers, read, rows_of
 
 
@@ -154,7 +154,7 @@ def test_answers_that_tell_a_thousand_partitions_do_not_pile_up(bench: Bench) ->
 
 def test_who_rests_gives_back_what_writing_took(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     given_back: list[float] = []
-    monkeypatch.setattr("proxy.capture.recording.give_back", lambda: given_back.append(bench.now_s))
+    monkeypatch.setattr("notleader.proxy.capture.recording.give_back", lambda: given_back.append(bench.now_s))
     for now_s in (10.0, 11.0, 12.0):
         bench.recording.add(rows_of([int(now_s)]))
         bench.at(now_s)
@@ -171,7 +171,7 @@ def test_what_opening_a_journal_and_making_rows_took_is_given_back_while_it_grow
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given_back: list[float] = []
-    monkeypatch.setattr("proxy.capture.recording.give_back", lambda: given_back.append(bench.now_s))
+    monkeypatch.setattr("notleader.proxy.capture.recording.give_back", lambda: given_back.append(bench.now_s))
     for now_s in (0.5, 1.0, 2.0, 6.0, 6.5):
         bench.recording.add(rows_of([1]))
         bench.at(now_s)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from faults.base import Connection
-from proxy.capture.quick import Quick
-from proxy.capture.redaction import Redaction, hashed, parse
-from proxy.capture.rows import COLUMNS, Level, Rows
-from proxy.inflight import ConnectionEvent
-from proxy.wire.names import ApiKey
+from notleader.faults.base import Connection
+from notleader.proxy.capture.quick import Quick
+from notleader.proxy.capture.redaction import Redaction, hashed, parse
+from notleader.proxy.capture.rows import COLUMNS, Level, Rows
+from notleader.proxy.inflight import ConnectionEvent
+from notleader.proxy.wire.names import ApiKey
 from tests.proxy.capture.batches import batch, built
 from tests.proxy.conversation import Conversation, request, response
 

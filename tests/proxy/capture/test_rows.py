@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from proxy.capture.rows import COLUMNS, PARTITION_FIELDS, Level, Rows
-from proxy.capture.schema import EXCHANGE, PARTITION
-from proxy.inflight import ConnectionEvent
-from proxy.wire.names import ApiKey
+from notleader.proxy.capture.rows import COLUMNS, PARTITION_FIELDS, Level, Rows
+from notleader.proxy.capture.schema import EXCHANGE, PARTITION
+from notleader.proxy.inflight import ConnectionEvent
+from notleader.proxy.wire.names import ApiKey
 from tests.proxy.conversation import Conversation, request, response
 
 

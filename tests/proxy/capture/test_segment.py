@@ -9,10 +9,10 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from proxy.capture.limits import Limits
-from proxy.capture.place import open_place
-from proxy.capture.recording import Recording
-from proxy.capture.schema import ASKED_FOR, EXCHANGE
+from notleader.proxy.capture.limits import Limits
+from notleader.proxy.capture.place import open_place
+from notleader.proxy.capture.recording import Recording
+from notleader.proxy.capture.schema import ASKED_FOR, EXCHANGE
 from tests.proxy.capture.blocks import block_of, tables
 from tests.proxy.capture.entries import METADATA, maker, rows_of
 
@@ -51,7 +51,7 @@ def test_the_file_is_what_its_rows_written_plainly_are(tmp_path: Path) -> None:
 def test_readers_prune_by_statistics_that_hold_for_each_row_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proxy.capture.segment._ROW_GROUP_ROWS", 25)
+    monkeypatch.setattr("notleader.proxy.capture.segment._ROW_GROUP_ROWS", 25)
     file = pq.ParquetFile(recorded(tmp_path))
     places = {file.metadata.schema.column(place).path: place for place in range(file.metadata.num_columns)}
     assert file.num_row_groups > 3

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from faults.base import Connection
-from proxy.capture import skim as skimming
-from proxy.capture.rows import Level, Rows
-from proxy.capture.skim import skim_request, skim_response
-from proxy.inflight import Exchange
-from proxy.wire.codec import known_versions, request_codec, response_codec
-from proxy.wire.header import encode_request_header, encode_response_header
-from proxy.wire.names import ApiKey
+from notleader.faults.base import Connection
+from notleader.proxy.capture import skim as skimming
+from notleader.proxy.capture.rows import Level, Rows
+from notleader.proxy.capture.skim import skim_request, skim_response
+from notleader.proxy.inflight import Exchange
+from notleader.proxy.wire.codec import known_versions, request_codec, response_codec
+from notleader.proxy.wire.header import encode_request_header, encode_response_header
+from notleader.proxy.wire.names import ApiKey
 from tests.proxy.wire.frames import random_body
 from tests.proxy.wire.frames import recorded as frames_of_real_clients
 
@@ -35,7 +35,7 @@ def rows_of(entry: Exchange, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     maker = Rows("run", "proxy", 7, Level.PARTITION, lambda topic_id: f"topic {topic_id}")
     skimmed = maker.of(entry)
     with monkeypatch.context() as patched:
-        patched.setattr("proxy.capture.rows.skim_request", lambda *_: None)
+        patched.setattr("notleader.proxy.capture.rows.skim_request", lambda *_: None)
         return [skimmed, maker.of(entry)]
 
 

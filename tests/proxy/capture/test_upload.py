@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from proxy.capture.limits import Limits
-from proxy.capture.place import Place, open_place
-from proxy.capture.reading import Capture
-from proxy.capture.recording import Recording
-from proxy.capture.segment import salvage
+from notleader.proxy.capture.limits import Limits
+from notleader.proxy.capture.place import Place, open_place
+from notleader.proxy.capture.reading import Capture
+from notleader.proxy.capture.recording import Recording
+from notleader.proxy.capture.segment import salvage
 from tests.proxy.capture.entries import METADATA, gaps, hidden_files, maker, numbers, rows_of
 
 
@@ -84,7 +84,7 @@ def test_a_full_spool_loses_rows_and_says_so(tmp_path: Path) -> None:
 
 
 def test_what_a_store_never_took_is_there_for_the_next_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proxy.capture.recording._UPLOAD_GRACE_S", 0.2)
+    monkeypatch.setattr("notleader.proxy.capture.recording._UPLOAD_GRACE_S", 0.2)
     place, store = slow_place("memory://lake/never")
     recording = recording_to(place, tmp_path)
     recording.add(rows_of([1]))

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from proxy.capture.block import ROW_BYTES
-from proxy.capture.filter import compile_filter
-from proxy.capture.limits import Limits
-from proxy.capture.place import open_place
-from proxy.capture.quick import Quick
-from proxy.capture.rows import Level, Row, Rows
-from proxy.capture.writer import CaptureWriter
+from notleader.proxy.capture.block import ROW_BYTES
+from notleader.proxy.capture.filter import compile_filter
+from notleader.proxy.capture.limits import Limits
+from notleader.proxy.capture.place import open_place
+from notleader.proxy.capture.quick import Quick
+from notleader.proxy.capture.rows import Level, Row, Rows
+from notleader.proxy.capture.writer import CaptureWriter
 from tests.proxy.capture.entries import METADATA, PROXY, RUN, exchange, gaps, numbers, read
 
 
@@ -103,7 +103,7 @@ async def test_a_rotation_that_fails_does_not_end_the_recording(
 ) -> None:
     writer = writer_to(tmp_path, Rows(RUN, PROXY, 7, Level.HEADER))
     with monkeypatch.context() as broken:
-        broken.setattr("proxy.capture.recording.finish", lambda *_, **__: 1 / 0)
+        broken.setattr("notleader.proxy.capture.recording.finish", lambda *_, **__: 1 / 0)
         writer.write([exchange(1)])
         await writer.rotate()
     assert "the capture failed to write" in caplog.text

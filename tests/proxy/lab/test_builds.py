@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.lab import run
-from proxy.lab.clients import ClientError
-from proxy.lab.errors import LabError
-from proxy.lab.incident import Program, load_incident
-from proxy.lab.stages import Stages
+from notleader.proxy.lab import run
+from notleader.proxy.lab.clients import ClientError
+from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.incident import Program, load_incident
+from notleader.proxy.lab.stages import Stages
 
 
 def only_these(monkeypatch: pytest.MonkeyPatch, *versions: str) -> list[str]:

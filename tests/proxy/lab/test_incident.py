@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from faults.schema import parse_faults
-from faults.timeline import parse_timeline
-from proxy.lab.incident import CLIENTS, IncidentError, Run, incident_names, load_incident
-from proxy.lab.incident_run import Done, Told
-from proxy.lab.verdict import Judged, judge, not_done
+from notleader.faults.schema import parse_faults
+from notleader.faults.timeline import parse_timeline
+from notleader.proxy.lab.incident import CLIENTS, IncidentError, Run, incident_names, load_incident
+from notleader.proxy.lab.incident_run import Done, Told
+from notleader.proxy.lab.verdict import Judged, judge, not_done
 
 
 @pytest.mark.parametrize("name", incident_names())

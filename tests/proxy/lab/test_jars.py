@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.lab import jars
+from notleader.proxy.lab import jars
 
 # jgo leaves an answer that says no unread, and its connection open.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")

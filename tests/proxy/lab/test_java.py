@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.lab.java import JavaNotFound, find_java
+from notleader.proxy.lab.java import JavaNotFound, find_java
 
 
 def fake_java(home: Path, version: str, *, release: bool = True) -> Path:

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from proxy.lab.incident import CLIENTS, Incident, incident_names, load_incident
-from proxy.lab.incident_batch import apart
-from proxy.lab.incident_docs import page as incident_page
-from proxy.lab.matrix import FAMILIES, Client, MatrixError, cell, clients, incidents
-from proxy.lab.matrix_page import Page, html, markdown
-from proxy.lab.matrix_run import Filled, digest
-from proxy.lab.matrix_words import WORDS, lasting, said
+from notleader.proxy.lab.incident import CLIENTS, Incident, incident_names, load_incident
+from notleader.proxy.lab.incident_batch import apart
+from notleader.proxy.lab.incident_docs import page as incident_page
+from notleader.proxy.lab.matrix import FAMILIES, Client, MatrixError, cell, clients, incidents
+from notleader.proxy.lab.matrix_page import Page, html, markdown
+from notleader.proxy.lab.matrix_run import Filled, digest
+from notleader.proxy.lab.matrix_words import WORDS, lasting, said
 
 FRANZ = Client("franz_go", "1.22.2")
 SCALA = Client("scala", "0.8.2.2")
@@ -143,7 +143,7 @@ def test_both_pages_have_every_cell_and_the_html_its_evidence() -> None:
 
 def test_the_catalogue_page_is_up_to_date() -> None:
     there = Path("docs/incidents.md").read_text()
-    assert there == incident_page(), "run `python -m proxy.lab.incident_docs`"
+    assert there == incident_page(), "run `python -m notleader.proxy.lab.incident_docs`"
     assert len(incident_names()) >= 26
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from proxy.lab.outcome import read_outcomes
+from notleader.proxy.lab.outcome import read_outcomes
 
 
 def written(tmp_path: Path, *lines: dict[str, Any]) -> Path:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy.lab.interrupts import interruptible
-from proxy.lab.process import Child
+from notleader.proxy.lab.interrupts import interruptible
+from notleader.proxy.lab.process import Child
 
 
 def alive(pid: int) -> bool:
@@ -52,7 +52,7 @@ def test_what_ignores_sigterm_is_killed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_children_end_with_their_parent(tmp_path: Path, number: signal.Signals) -> None:
     program = (
-        "import sys, time; from pathlib import Path; from proxy.lab.process import Child\n"
+        "import sys, time; from pathlib import Path; from notleader.proxy.lab.process import Child\n"
         f"for name in 'ab': Child(['sh', '-c', 'echo $$; exec sleep 100'], log=Path({str(tmp_path)!r}, 'log'),"
         f" stdout=Path({str(tmp_path)!r}, name))\n"
         "time.sleep(100)"
@@ -66,7 +66,7 @@ def test_children_end_with_their_parent(tmp_path: Path, number: signal.Signals) 
 
 def test_temporary_folders_go_with_a_killed_parent(tmp_path: Path) -> None:
     program = (
-        "import time; from proxy.lab.process import keep_folder, temporary_folder\n"
+        "import time; from notleader.proxy.lab.process import keep_folder, temporary_folder\n"
         "gone, kept = temporary_folder('a '), temporary_folder('b')\n"
         "keep_folder(kept); print(gone, kept, sep='\\n', flush=True); time.sleep(100)"
     )
@@ -87,7 +87,7 @@ def test_temporary_folders_go_with_a_killed_parent(tmp_path: Path) -> None:
 
 def test_a_released_child_outlives_its_parent(tmp_path: Path) -> None:
     program = (
-        "from pathlib import Path; from proxy.lab.process import Child\n"
+        "from pathlib import Path; from notleader.proxy.lab.process import Child\n"
         f"child = Child(['sleep', '100'], log=Path({str(tmp_path)!r}, 'log')); print(child.pid); child.release()"
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

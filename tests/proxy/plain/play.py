@@ -1,4 +1,4 @@
-"""One conversation, played on what this process has of `proxy.plain`; what is told of it is plain data.
+"""One conversation, played on what this process has of `notleader.proxy.plain`; what is told of it is plain data.
 
 As a program it plays for another process: pickled conversations on stdin, what became of each on stdout.
 """
@@ -11,14 +11,14 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from faults.decision import Decision
-from proxy import pieces
-from proxy.capture.passing import Passing
-from proxy.capture.quick import Quick
-from proxy.capture.rows import Level, Rows
-from proxy.inflight import ConnectionEvent, Exchange
-from proxy.metrics import Counters, count
-from proxy.plain import IS_NATIVE, pure
+from notleader.faults.decision import Decision
+from notleader.proxy import pieces
+from notleader.proxy.capture.passing import Passing
+from notleader.proxy.capture.quick import Quick
+from notleader.proxy.capture.rows import Level, Rows
+from notleader.proxy.inflight import ConnectionEvent, Exchange
+from notleader.proxy.metrics import Counters, count
+from notleader.proxy.plain import IS_NATIVE, pure
 from tests.proxy.conversation import Conversation
 
 _COLUMNS = sorted({*pure._Seen.__slots__, *pure.Exchange.__annotations__})

@@ -17,13 +17,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faults.base import Connection
-from faults.decision import Hit
-from proxy import Proxy
-from proxy.capture.block import by_column
-from proxy.capture.quick import short_key
-from proxy.inflight import ConnectionEvent, Exchange
-from proxy.plain import native, pure
+from notleader.faults.base import Connection
+from notleader.faults.decision import Hit
+from notleader.proxy import Proxy
+from notleader.proxy.capture.block import by_column
+from notleader.proxy.capture.quick import short_key
+from notleader.proxy.inflight import ConnectionEvent, Exchange
+from notleader.proxy.plain import native, pure
 from tests.proxy.plain.play import values_of
 
 FORMS = pytest.mark.parametrize("form", [pure, native], ids=["pure", "compiled"])

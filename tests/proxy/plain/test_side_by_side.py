@@ -21,10 +21,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from proxy.capture.rows import PARTITIONS
-from proxy.wire.codec import request_codec
-from proxy.wire.header import request_header_version
-from proxy.wire.names import ApiKey
+from notleader.proxy.capture.rows import PARTITIONS
+from notleader.proxy.wire.codec import request_codec
+from notleader.proxy.wire.header import request_header_version
+from notleader.proxy.wire.names import ApiKey
 from tests.proxy.capture.batches import batch
 from tests.proxy.conversation import framed, response
 from tests.proxy.plain.play import Play, play

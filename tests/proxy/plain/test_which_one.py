@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy import __version__
+from notleader.proxy import __version__
 
 PROJECT = Path(__file__).parents[3]
 PURE = {**os.environ, "NOTLEADER_PURE": "1"}
@@ -20,9 +20,9 @@ COMPILED = {name: value for name, value in os.environ.items() if name != "NOTLEA
 
 def test_it_is_compiled_here() -> None:
     """Else every other test would be one of the slow form, and none of what is shipped."""
-    if find_spec("proxy.plain.native") is None:
+    if find_spec("notleader.proxy.plain.native") is None:
         pytest.fail(
-            "proxy.plain.native is not compiled for this Python: .venv/bin/pip install --no-deps -e . "
+            "notleader.proxy.plain.native is not compiled for this Python: .venv/bin/pip install --no-deps -e . "
             "does it, given a compiler (apt-get install gcc python3-dev)",
             pytrace=False,
         )
@@ -31,21 +31,25 @@ def test_it_is_compiled_here() -> None:
 @pytest.mark.parametrize(("env", "native"), [(PURE, False), (COMPILED, True)], ids=["pure", "compiled"])
 def test_the_environment_chooses(env: dict[str, str], native: bool) -> None:
     told = subprocess.run(
-        [sys.executable, "-c", "from proxy.plain import *; print(IS_NATIVE, Exchange.__module__, Plain.__module__)"],
+        [
+            sys.executable,
+            "-c",
+            "from notleader.proxy.plain import *; print(IS_NATIVE, Exchange.__module__, Plain.__module__)",
+        ],
         cwd=PROJECT,
         env=env,
         capture_output=True,
         text=True,
         check=True,
     )
-    module = "proxy.plain.native" if native else "proxy.plain.pure"
+    module = "notleader.proxy.plain.native" if native else "notleader.proxy.plain.pure"
     assert told.stdout.split() == [str(native), module, module]
 
 
 @pytest.mark.parametrize(("env", "word"), [(PURE, "pure Python"), (COMPILED, "compiled")], ids=["pure", "compiled"])
 def test_a_proxy_says_so(env: dict[str, str], word: str) -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "proxy", "run", "--kafka", "127.0.0.1:1", "--listen", "127.0.0.1:0"],
+        [sys.executable, "-m", "notleader", "run", "--kafka", "127.0.0.1:1", "--listen", "127.0.0.1:0"],
         cwd=PROJECT,
         env=env,
         stderr=subprocess.PIPE,

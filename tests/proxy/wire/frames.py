@@ -11,10 +11,10 @@ from random import Random
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from proxy.wire.codec import Codec, known_versions, request_codec, response_codec
-from proxy.wire.names import ApiKey
-from proxy.wire.schemas import NO_UUID, Field
-from proxy.wire.view import Request, Response
+from notleader.proxy.wire.codec import Codec, known_versions, request_codec, response_codec
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.schemas import NO_UUID, Field
+from notleader.proxy.wire.view import Request, Response
 
 FRAMES = Path(__file__).resolve().parents[2] / "golden" / "frames"
 

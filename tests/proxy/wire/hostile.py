@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 
 import cramjam
 
-from proxy.capture.rows import COLUMNS, Level, Rows
-from proxy.inflight import ConnectionEvent
-from proxy.wire.codec import request_codec
-from proxy.wire.header import encode_request_header, encode_response_header
-from proxy.wire.names import ApiKey
-from proxy.wire.primitives import uvarint
+from notleader.proxy.capture.rows import COLUMNS, Level, Rows
+from notleader.proxy.inflight import ConnectionEvent
+from notleader.proxy.wire.codec import request_codec
+from notleader.proxy.wire.header import encode_request_header, encode_response_header
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.primitives import uvarint
 from tests.proxy.conversation import Conversation, framed, request, response
 from tests.proxy.wire.frames import recorded
 

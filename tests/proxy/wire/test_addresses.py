@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from proxy.wire.addresses import EXCLUDED, address_structs, carriers, rewrite_addresses, with_addresses
-from proxy.wire.codec import Codec, known_versions, request_codec, response_codec
-from proxy.wire.names import ApiKey
-from proxy.wire.schemas import Field
+from notleader.proxy.wire.addresses import EXCLUDED, address_structs, carriers, rewrite_addresses, with_addresses
+from notleader.proxy.wire.codec import Codec, known_versions, request_codec, response_codec
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.schemas import Field
 
 # Requests travel to the broker, which is not told of the proxy; these carry somebody's own address there.
 REQUESTS_WITH_ADDRESSES = {

@@ -14,12 +14,12 @@ from uuid import UUID
 
 import pytest
 
-from proxy.lab.paths import cache_folder
-from proxy.wire.codec import Codec, known_versions, request_codec, response_codec
-from proxy.wire.header import request_header_version, response_header_version
-from proxy.wire.names import ApiKey
-from proxy.wire.schemas import Field, definition, snake_case
-from proxy.wire.view import Request
+from notleader.proxy.lab.paths import cache_folder
+from notleader.proxy.wire.codec import Codec, known_versions, request_codec, response_codec
+from notleader.proxy.wire.header import request_header_version, response_header_version
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.schemas import Field, definition, snake_case
+from notleader.proxy.wire.view import Request
 from tests.proxy.wire.frames import random_body, views
 from tests.tools.programs import need
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from proxy.wire.codec import Codec, is_known, known_versions, request_codec, response_codec
-from proxy.wire.errors import UnknownVersion, WireError
-from proxy.wire.names import ApiKey
-from proxy.wire.view import Request, Response
+from notleader.proxy.wire.codec import Codec, is_known, known_versions, request_codec, response_codec
+from notleader.proxy.wire.errors import UnknownVersion, WireError
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.view import Request, Response
 from tests.proxy.wire.frames import Exchange, all_codecs, random_body, recorded
 
 

@@ -6,8 +6,8 @@ import tracemalloc
 
 import pytest
 
-from proxy.capture.rows import Level
-from proxy.wire.decoder import MAX_OBJECT_BYTES
+from notleader.proxy.capture.rows import Level
+from notleader.proxy.wire.decoder import MAX_OBJECT_BYTES
 from tests.proxy.wire.hostile import Attack, from_fuzzer, honest, kept, play, to_fuzzer
 
 KEPT = list(kept())

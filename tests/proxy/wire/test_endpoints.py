@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.codec import known_versions, response_codec
-from proxy.wire.endpoints import FIRST_WITH_ENDPOINTS, FetchWalk, surely_absent
-from proxy.wire.errors import WireError
-from proxy.wire.header import encode_response_header
-from proxy.wire.names import ApiKey
+from notleader.proxy.wire.codec import known_versions, response_codec
+from notleader.proxy.wire.endpoints import FIRST_WITH_ENDPOINTS, FetchWalk, surely_absent
+from notleader.proxy.wire.errors import WireError
+from notleader.proxy.wire.header import encode_response_header
+from notleader.proxy.wire.names import ApiKey
 
 ENDPOINTS = [{"node_id": 1, "host": "real", "port": 9092, "rack": None}]
 FETCH = st.integers(FIRST_WITH_ENDPOINTS[ApiKey.Fetch], known_versions(ApiKey.Fetch)[-1])

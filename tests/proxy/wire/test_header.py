@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.errors import WireError
-from proxy.wire.header import (
+from notleader.proxy.wire.errors import WireError
+from notleader.proxy.wire.header import (
     RequestHeader,
     encode_request_header,
     encode_response_header,
     parse_request_header,
     response_body_offset,
 )
-from proxy.wire.names import ApiKey
+from notleader.proxy.wire.names import ApiKey
 
 SAMPLES = [
     (ApiKey.ControlledShutdown, 0, b"\x00\x07\x00\x00\x00\x00\x00\x2a", None),

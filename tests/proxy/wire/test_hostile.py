@@ -12,16 +12,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from proxy.wire.addresses import rewrite_addresses
-from proxy.wire.codec import Codec, request_codec
-from proxy.wire.decoder import MAX_OBJECT_BYTES, _object_bytes
-from proxy.wire.errors import BodyTooLarge, WireError
-from proxy.wire.header import parse_request_header
-from proxy.wire.names import ApiKey
-from proxy.wire.partitions import iter_topics
-from proxy.wire.records import Allowance, iter_records
-from proxy.wire.schemas import NO_UUID, Field
-from proxy.wire.view import Request, Response
+from notleader.proxy.wire.addresses import rewrite_addresses
+from notleader.proxy.wire.codec import Codec, request_codec
+from notleader.proxy.wire.decoder import MAX_OBJECT_BYTES, _object_bytes
+from notleader.proxy.wire.errors import BodyTooLarge, WireError
+from notleader.proxy.wire.header import parse_request_header
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.partitions import iter_topics
+from notleader.proxy.wire.records import Allowance, iter_records
+from notleader.proxy.wire.schemas import NO_UUID, Field
+from notleader.proxy.wire.view import Request, Response
 from tests.proxy.conversation import Conversation, request, response
 from tests.proxy.wire.frames import Exchange, all_codecs, recorded, views
 from tests.proxy.wire.test_records import batch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.wire.names import RETRIABLE_CODES, ApiKey, ErrorCode, parse_api_key, parse_error_code
+from notleader.proxy.wire.names import RETRIABLE_CODES, ApiKey, ErrorCode, parse_api_key, parse_error_code
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from uuid import UUID
 
 import pytest
 
-from proxy.wire.codec import Codec, request_codec, response_codec
-from proxy.wire.names import ApiKey
-from proxy.wire.partitions import iter_partitions, iter_topics, without_partitions
-from proxy.wire.schemas import Field
+from notleader.proxy.wire.codec import Codec, request_codec, response_codec
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.partitions import iter_partitions, iter_topics, without_partitions
+from notleader.proxy.wire.schemas import Field
 from tests.proxy.wire.frames import all_codecs
 
 TOPIC_ID = UUID(int=7)

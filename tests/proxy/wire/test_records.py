@@ -14,9 +14,9 @@ from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.wire.compression import NAMES, decompress
-from proxy.wire.errors import WireError
-from proxy.wire.records import crc_is_valid, iter_batches, iter_records
+from notleader.proxy.wire.compression import NAMES, decompress
+from notleader.proxy.wire.errors import WireError
+from notleader.proxy.wire.records import crc_is_valid, iter_batches, iter_records
 
 CODECS = {name: code for code, name in enumerate(NAMES)}
 HEADERS = [("notleader-id", b"m-1"), ("empty", b""), ("null", None)]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.wire.codec import request_codec, response_codec
-from proxy.wire.errors import UnknownVersion, WireError
-from proxy.wire.header import encode_request_header, encode_response_header
-from proxy.wire.names import ApiKey, ErrorCode
-from proxy.wire.records import iter_batches, iter_records
-from proxy.wire.view import Request, Response
+from notleader.proxy.wire.codec import request_codec, response_codec
+from notleader.proxy.wire.errors import UnknownVersion, WireError
+from notleader.proxy.wire.header import encode_request_header, encode_response_header
+from notleader.proxy.wire.names import ApiKey, ErrorCode
+from notleader.proxy.wire.records import iter_batches, iter_records
+from notleader.proxy.wire.view import Request, Response
 from tests.proxy.wire.frames import Exchange, recorded
 
 
