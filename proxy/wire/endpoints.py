@@ -139,16 +139,12 @@ class FetchWalk:
                     size, next_at = _uvarint(data, next_at + 4)
                     if size > 1:
                         next_at += size - 1
+                    # Records and what follows them are written apart: a read may well end between them.
+                    self._aborted = -1
+                    self._partitions = -self._partitions - 1
                     if next_at > stop:
                         self.skip = next_at - stop
-                        self._aborted = -1
-                        self._partitions = -self._partitions - 1
                         return
-                    next_at = _tags(data, next_at)
-                    if next_at > stop:
-                        raise IndexError
-                    self._aborted = -1
-                    self._partitions -= 1
                 elif self._partitions < -1:  # behind the records of a partition: its tagged fields
                     next_at = _tags(data, at)
                     if next_at > stop:

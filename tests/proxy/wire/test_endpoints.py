@@ -94,6 +94,24 @@ def test_a_passing_answer_loses_its_endpoints_and_nothing_else(
     assert after == before
 
 
+@pytest.mark.parametrize("size", [0, 1, 4096, 65_535, 65_536, 70_000, 262_144, 300_000])
+@pytest.mark.parametrize("version", [16, known_versions(ApiKey.Fetch)[-1]])
+def test_a_read_may_end_at_any_byte_around_the_records(version: int, size: int) -> None:
+    """Two and three pieces, cut around each end of each partition's records and in all that is not records."""
+    sizes = (size, 3, size)
+    body = {"responses": [{"partitions": [{"records": bytes((0x80 + n,)) * size} for n, size in enumerate(sizes)]}]}
+    frame = encode_response_header(ApiKey.Fetch, version, 7) + response_codec(ApiKey.Fetch, version).encode(body)
+    cuts = [at for at in range(5, len(frame)) if frame[at - 3 : at + 3] not in (b"\x80" * 6, b"\x82" * 6)]
+    for first in cuts:
+        for second in {first, *cuts[:: len(cuts) // 5 + 1]}:
+            if second < first:
+                continue
+            walk = FetchWalk()
+            for start, stop in ((4, first), (first, second), (second, len(frame))):
+                walk.feed(frame[start:stop], 0, stop - start)
+            assert walk.ended, (first, second)
+
+
 def aborted(count: int) -> bytes:
     """A Fetch answer whose one partition has that many aborted transactions."""
     transactions = [{"producer_id": 1, "first_offset": 2}] * count
