@@ -34,7 +34,7 @@ def test_the_wheel_is_for_this_python_and_compiled(release: Release, installed: 
         text=True,
         check=True,
     )
-    assert told.stdout == "True proxy.plain.native\n"
+    assert told.stdout == "True notleader.proxy.plain.native\n"
 
 
 def test_the_sdist_has_what_it_is_compiled_from(release: Release) -> None:
