@@ -2,12 +2,7 @@
 
 from collections import deque
 
-from notleader.faults.actions import (
-    Close,
-    Delay,
-    Hold,
-    Reset,
-)
+from notleader.faults.actions import Answer, AnswerRaw, Close, Delay, Hold, Relay, Reset
 from notleader.faults.base import Connection
 from notleader.faults.plan import Plan
 from notleader.proxy.commands import Commands
@@ -95,9 +90,7 @@ class Conversation(Plain):
         """End once one side has ended and there is nothing left for the other, or nothing that could ever leave."""
         if self._client_ended and self._is_stuck():
             self._end(now_us, "the client closed the connection")
-        elif self._broker_ended and not self._closed:
-            if any(exchange.answer is not None for exchange in self._inflight):
-                return
+        elif self._broker_ended and not self._closed and not self._can_leave():
             closer = "client" if self._client_ended else "broker"
             self._end(now_us, f"the {closer} closed the connection")
 
@@ -105,6 +98,18 @@ class Conversation(Plain):
         """Whether no answer will leave any more: a dropped one holds the later ones back, or the client is deaf."""
         head = self._inflight.head()
         return self._client_deaf or (head is not None and head.outcome == "dropped")
+
+    def _can_leave(self) -> bool:
+        """Whether an answer can still leave now that the broker is gone: the head's own, or one made here for it.
+
+        What waits behind a request that only the broker could have answered never gets its turn.
+        """
+        head = self._inflight.head()
+        if head is None or head.awaits_broker or self._response_left or self._is_stuck():
+            return False
+        if head.answer is not None or head.relayed is not None:
+            return True
+        return any(isinstance(action, Answer | AnswerRaw | Relay) for action in head.actions or ())
 
     def _cut(self, exchange: Exchange, now_us: int, action: Close | Reset) -> None:
         """A fault closes the connection at this exchange."""
@@ -125,8 +130,10 @@ class Conversation(Plain):
         if self._closed:
             return
         self._closed = True
-        if self._response_open is not None:
-            self._commands.record(self._response_open)
+        if (torn := self._response_open) is not None:
+            torn.outcome = "closed"
+            torn.response_bytes -= self._response_left
+            self._commands.record(torn)
         if self._request_open is not None and wants_no_answer(self._request_open):
             self._commands.record(self._request_open)
         for exchange in self._inflight:

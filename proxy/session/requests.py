@@ -304,6 +304,7 @@ class Requests(Answers):
         self._pause_client()
         if self._client_ended and not self._closed:
             self._commands.end_broker()
+        self._end_if_drained(now_us)
 
 
 def _expects_answer(data: bytes, start: int, end: int, api_version: int, client_id_bytes: int) -> bool:
