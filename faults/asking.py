@@ -56,9 +56,13 @@ class Asking:
         "_relays",
         "_request",
         "_terminal",
+        "is_readable",
     )
 
-    def __init__(self, plan: Plan, connection: Connection, request: Request, now_us: int) -> None:
+    def __init__(
+        self, plan: Plan, connection: Connection, request: Request, now_us: int, *, is_readable: bool = True
+    ) -> None:
+        self.is_readable = is_readable
         self._plan = plan
         self._connection = connection
         self._request = request
@@ -75,7 +79,7 @@ class Asking:
         self._asked: list[PartitionEntry] | None = None
         api_key, api_version, *_ = request.header
         self._interest = plan.interest(api_key, api_version)
-        if api_key == ApiKey.Fetch and self._interest & REQUEST_BODY and is_known(api_key, api_version):
+        if is_readable and api_key == ApiKey.Fetch and self._interest & REQUEST_BODY and is_known(api_key, api_version):
             self._follow_session()
 
     def _follow_session(self) -> None:

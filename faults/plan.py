@@ -29,6 +29,7 @@ from notleader.faults.random_source import RandomSource, SeededRandom
 from notleader.faults.rule import Rule, union
 from notleader.faults.standing import LinkState, ListenerState, StandingRules
 from notleader.proxy.wire.codec import is_known
+from notleader.proxy.wire.errors import WireError
 from notleader.proxy.wire.names import ApiKey
 
 if TYPE_CHECKING:
@@ -256,20 +257,31 @@ class Plan:
         self.standing.advance(now_us)
         header = request.header
         index = self._indexes.get(header.api_key, self._index_elsewhere)
+        known = is_known(header.api_key, header.api_version)
         asking = None
         candidates: Sequence[Rule] = index.rules
-        if index.is_needed and is_known(header.api_key, header.api_version):
-            asking = Asking(self, connection, request, now_us)
-            candidates = index.meaning(header.client_id, asking.groups, asking.topics)
-        rules = [rule for rule in candidates if not rule.is_exhausted and rule.fault.match.header(connection, header)]
-        if not rules and not self._follows(header.api_key, header.api_version):
-            return NOTHING
-        if asking is None:
-            asking = Asking(self, connection, request, now_us)
+        try:
+            if index.is_needed and known:
+                asking = Asking(self, connection, request, now_us)
+                candidates = index.meaning(header.client_id, asking.groups, asking.topics)
+            rules = [r for r in candidates if not r.is_exhausted and r.fault.match.header(connection, header)]
+            if not rules and not self._follows(header.api_key, header.api_version):
+                return NOTHING
+            elected = self.elections.interest(header.api_key, header.api_version) & REQUEST_BODY
+            if known and (elected or any(rule.needs & REQUEST_BODY for rule in rules)):
+                _ = request.body  # before the first trigger counts
+            if asking is None:
+                asking = Asking(self, connection, request, now_us)
+        except WireError as error:
+            # What the broker thinks of such a body is the broker's to say.
+            rules = [rule for rule in index.rules if not rule.is_exhausted]
+            rules = self._needing_no_body(rules, connection, request, error.reason)
+            asking = Asking(self, connection, request, now_us, is_readable=False)
         for rule in rules:
             if rule.fault.phase == "before_broker" and asking.is_open:
                 asking.before(rule)
-        asking.elect()
+        if asking.is_readable:
+            asking.elect()
         if asking.reaches_broker():
             for rule in rules:
                 if rule.fault.phase == "after_broker":
@@ -277,6 +289,19 @@ class Plan:
                 elif self.standing.is_in_force(rule):
                     asking.watch(rule)
         return asking.decision()
+
+    def _needing_no_body(
+        self, rules: Iterable[Rule], connection: Connection, request: Request, reason: str
+    ) -> list[Rule]:
+        """The rules that may mean a request whose body can't be read; those that would have to read it are told so."""
+        others: list[Rule] = []
+        for rule in rules:
+            if rule.fault.match.header(connection, request.header):
+                if rule.needs & REQUEST_BODY:
+                    rule.refuse(f"its body can't be read: {reason}")
+                else:
+                    others.append(rule)
+        return others
 
     def _follows(self, api_key: int, api_version: int) -> bool:
         """Whether a request has to be seen for what later ones leave unsaid, or for the elections."""

@@ -42,14 +42,12 @@ class Codec:
         return compile_encoder(self.definition)
 
     def decode(self, data: bytes | memoryview, offset: int = 0) -> Body:
-        """The body at `offset`, which must fill `data` to its end; WireError names the sender otherwise.
+        """The body at `offset`; WireError names the sender where there is none.
 
-        A BodyTooLarge is one whose objects would take more than `decoder.MAX_OBJECT_BYTES`.
+        What follows a body is nobody's, and no error: brokers ignore it, and librdkafka sends some. A BodyTooLarge is
+        one whose objects would take more than `decoder.MAX_OBJECT_BYTES`.
         """
-        body, position = self.decode_some(data, offset)
-        if position < len(data):
-            raise self._error(f"has {len(data) - position} bytes too many")
-        return body
+        return self.decode_some(data, offset)[0]
 
     def decode_some(self, data: bytes | memoryview, offset: int = 0) -> tuple[Body, int]:
         """The body at `offset` and the position after it, where more may follow."""

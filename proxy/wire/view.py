@@ -12,13 +12,14 @@ from notleader.proxy.wire.primitives import Buffer
 class Request:
     """A request frame (without its length). `body` and `partitions` may raise WireError or UnknownVersion."""
 
-    __slots__ = ("_body", "_codec", "_partitions", "frame", "header")
+    __slots__ = ("_body", "_codec", "_end", "_partitions", "frame", "header")
 
     def __init__(self, frame: Buffer, header: RequestHeader | None = None) -> None:
         self.frame = frame
         self.header = parse_request_header(frame) if header is None else header
         self._codec: Codec | None = None
         self._body: Body | None = None
+        self._end = 0
         self._partitions: list[PartitionEntry] | None = None
 
     @property
@@ -32,7 +33,7 @@ class Request:
     def body(self) -> Body:
         """The decoded body; to change it, encode another, for this one is shared."""
         if self._body is None:
-            self._body = self.codec.decode(self.frame, self.header.body_offset)
+            self._body, self._end = self.codec.decode_some(self.frame, self.header.body_offset)
         return self._body
 
     @property
@@ -42,15 +43,21 @@ class Request:
             self._partitions = list(iter_partitions(self.codec, self.body))
         return self._partitions
 
+    @property
+    def surplus(self) -> bytes:
+        """What follows the body: a broker ignores it, so it is kept and passed on."""
+        _ = self.body
+        return bytes(self.frame[self._end :])
+
     def encode(self, body: Body) -> bytes:
-        """A frame with the same header and another body."""
-        return bytes(self.frame[: self.header.body_offset]) + self.codec.encode(body)
+        """A frame with the same header and another body, and with what followed the body."""
+        return bytes(self.frame[: self.header.body_offset]) + self.codec.encode(body) + self.surplus
 
 
 class Response:
     """A response frame (without its length) and the request that it answers."""
 
-    __slots__ = ("_body", "_body_offset", "_codec", "_partitions", "frame", "request")
+    __slots__ = ("_body", "_body_offset", "_codec", "_end", "_partitions", "frame", "request")
 
     def __init__(self, frame: Buffer, request: Request) -> None:
         self.frame = frame
@@ -58,6 +65,7 @@ class Response:
         self._body_offset: int | None = None
         self._codec: Codec | None = None
         self._body: Body | None = None
+        self._end = 0
         self._partitions: list[PartitionEntry] | None = None
 
     @property
@@ -83,7 +91,7 @@ class Response:
     def body(self) -> Body:
         """The decoded body; to change it, encode another, for this one is shared."""
         if self._body is None:
-            self._body = self.codec.decode(self.frame, self.body_offset)
+            self._body, self._end = self.codec.decode_some(self.frame, self.body_offset)
         return self._body
 
     @property
@@ -93,9 +101,15 @@ class Response:
             self._partitions = list(iter_partitions(self.codec, self.body))
         return self._partitions
 
+    @property
+    def surplus(self) -> bytes:
+        """What follows the body: a broker ignores it, so it is kept and passed on."""
+        _ = self.body
+        return bytes(self.frame[self._end :])
+
     def encode(self, body: Body) -> bytes:
-        """A frame with the same header and another body."""
-        return bytes(self.frame[: self.body_offset]) + self.codec.encode(body)
+        """A frame with the same header and another body, and with what followed the body."""
+        return bytes(self.frame[: self.body_offset]) + self.codec.encode(body) + self.surplus
 
 
 _UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
