@@ -2,7 +2,7 @@
 
 Loopback is no protection from the user's own browser: any page may send requests to 127.0.0.1, and a page
 whose name is re-pointed to 127.0.0.1 (DNS rebinding) may read the answers too. So the Host header must name
-this server and an Origin header must be this server's own.
+this server, an Origin header must be this server's own, and Sec-Fetch-Site (W3C Fetch Metadata) may name no other page.
 """
 
 from __future__ import annotations
@@ -36,6 +36,12 @@ def is_loopback(host: str) -> bool:
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
     return address.is_loopback
+
+
+def _opens_dashboard(scope: Scope, headers: Headers) -> bool:
+    """Whether somebody follows a link to the dashboard: its page does nothing by being opened."""
+    goes_there = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+    return goes_there and scope["method"] == "GET" and scope["path"] == "/"
 
 
 def check_exposure(host: str, token: str | None) -> None:
@@ -96,6 +102,10 @@ class Guard:
         origin = headers.get("origin")
         if origin is not None and origin.lower() != f"{scope.get('scheme', 'http')}://{host}".lower():
             raise Problem(403, "foreign-origin", f"requests of the web page {origin!r} are refused")
+        site = headers.get("sec-fetch-site", "none")
+        if site not in ("none", "same-origin") and not _opens_dashboard(scope, headers):
+            # A browser sends no Origin with what a page fetches without wanting to read it (no-cors), but it says this.
+            raise Problem(403, "foreign-origin", f"requests of another web page ({site}) are refused")
         if self._token is not None and scope["path"] not in _OPEN_PATHS:
             given = _credential(headers.get("authorization", ""))
             if given is None or not hmac.compare_digest(given, self._token):

@@ -247,11 +247,13 @@ class _Parser:
         wanted = _unquoted(value_token)
         if name == "contains":
             return _any_of(field, name, wanted, lambda found, part: part in found)
+        if name == "like":
+            return _any_of(field, name, re.compile(fnmatch.translate(wanted)), lambda found, glob: glob.search(found))
         try:
-            pattern = re.compile(wanted if name == "matches" else fnmatch.translate(wanted))
-        except re.error as error:
+            pattern = linear(wanted)
+        except ValueError as error:
             self._fail(f"no regular expression: {error}", value_token)
-        return _any_of(field, name, pattern, lambda found, wanted: wanted.search(found) is not None)
+        return _any_of(field, name, pattern, lambda found, search: search(found))
 
     def _set(self, field: Field) -> Iterable[Any]:
         opening = self._take()
@@ -286,6 +288,25 @@ class _Parser:
             expected = f"{field.name} is {field.kind.value}"
             self._fail(str(error) if field.kind in (Kind.API, Kind.ERROR) else f"{expected}, not {text!r}", token)
         return text
+
+
+def linear(pattern: str) -> Callable[[str], bool]:
+    """A search for a regular expression in time linear in the text (RE2's syntax: no look-around, no references).
+
+    Filters come from strangers, and so do the names they meet: a search that backtracks could hold the proxy for ever.
+    Raises ValueError.
+    """
+    import re2  # only who uses `matches` pays for it
+
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = 8 << 20
+    try:
+        compiled = re2.compile(pattern.encode("utf-8", "surrogateescape"), options)
+    except re2.error as error:
+        told = error.args[0] if error.args else error
+        raise ValueError(told.decode("utf-8", "replace") if isinstance(told, bytes) else str(told)) from None
+    return lambda text: compiled.search(text.encode("utf-8", "surrogateescape")) is not None
 
 
 def _truth(field: Field) -> _Test:

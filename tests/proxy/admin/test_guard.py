@@ -58,6 +58,21 @@ async def test_the_dashboards_own_origin_passes() -> None:
     assert answer.text == "POST 2"
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+@pytest.mark.parametrize("mode", ["no-cors", "navigate"])
+async def test_what_another_page_fetches_without_an_origin_is_refused(site: str, mode: str) -> None:
+    headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": "document"}
+    answer = await ask(Guard(echo), path="/v1/exchanges?filter=x", headers=headers)
+    assert (answer.status_code, answer.json()["type"]) == (403, "urn:notleader:problem:foreign-origin")
+    opened = await ask(Guard(echo), path="/", headers=headers)
+    assert opened.status_code == (200 if mode == "navigate" else 403)
+
+
+@pytest.mark.parametrize("site", ["none", "same-origin"])
+async def test_the_address_bar_and_the_dashboard_itself_pass(site: str) -> None:
+    assert (await ask(Guard(echo), path="/v1/faults", headers={"Sec-Fetch-Site": site})).status_code == 200
+
+
 class TestToken:
     guard = Guard(echo, token="s3cret")
 

@@ -149,3 +149,21 @@ def test_completion_knows_fields_operators_and_values() -> None:
     assert complete("client cont") == ["client contains"]
     assert "api == Fetch and topic" in complete("api == Fetch and to")
     assert complete("api == Fetch a") == ["api == Fetch and"]
+
+
+@pytest.mark.parametrize("pattern", ["(a|a|a|a)*!", "(a+)+$!", "(.*a){20}!"])
+def test_no_pattern_of_a_stranger_holds_the_proxy(pattern: str) -> None:
+    """Python's own regular expressions would take longer for any of these than the universe is old."""
+    accepts = compile_filter(f"client matches '{pattern}'")
+    assert not accepts({**ROW, "client_id": "a" * 10_000})
+    assert accepts({**ROW, "client_id": "a" * 30 + "!"}) == (pattern != "(a+)+$!")
+
+
+def test_a_name_that_is_not_utf8_can_be_matched() -> None:
+    accepts = compile_filter("client matches 'b.ll'")
+    assert accepts({**ROW, "client_id": "\udcffbill"})
+
+
+def test_look_around_is_refused_with_the_reason() -> None:
+    with pytest.raises(FilterError, match="no regular expression: invalid perl operator"):
+        compile_filter("client matches '(?=x)'")
