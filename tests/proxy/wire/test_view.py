@@ -53,8 +53,15 @@ def test_the_guilty_side_is_named() -> None:
         _ = Response(b"\x00\x00\x00\x07\x7f\xff\xff\xff", asked).body
     assert caught.value.side == "broker"
     with pytest.raises(WireError) as caught:
-        _ = Request(bytes(asked.frame) + b"\x00").body
+        _ = Request(bytes(asked.frame)[:-1]).body
     assert caught.value.side == "client"
+
+
+def test_what_follows_a_body_is_kept() -> None:
+    asked = request(ApiKey.Metadata, 1)
+    longer = Request(bytes(asked.frame) + b"xyz")
+    assert (longer.body, longer.surplus) == (asked.body, b"xyz")
+    assert longer.encode(longer.body) == longer.frame
 
 
 @pytest.mark.parametrize("exchange", [e for e in recorded() if Request(e.request).header.api_key < 2], ids=repr)
