@@ -85,7 +85,7 @@ def newer_versions(body: Body) -> list[Newer]:
         api_key, highest = entry["api_key"], entry["max_version"]
         known = known_versions(api_key).stop - 1
         if highest > known:
-            capped = known >= entry["min_version"] and must_be_known(ApiKey(api_key))
+            capped = known >= max(entry["min_version"], 0) and must_be_known(ApiKey(api_key))
             found.append(Newer(api_key, highest, known, capped))
     return found
 

@@ -36,7 +36,7 @@ from notleader.proxy.session import Session
 from notleader.proxy.tls import Tls
 from notleader.proxy.transport import Link
 from notleader.proxy.wire.addresses import Advertise
-from notleader.proxy.wire.errors import WireError
+from notleader.proxy.wire.errors import OwnMistake, WireError
 from notleader.proxy.wire.names import ApiKey
 
 log = logging.getLogger("notleader")
@@ -360,12 +360,12 @@ class Proxy(Noting):
     def wire_error(self, connection: Connection, error: WireError) -> None:
         self.counters.wire_errors[error.side or "client"] += 1
         log.warning(
-            "connection %d (%s, %s): the %s broke the protocol: %s",
+            "connection %d (%s, %s): the %s",
             connection.connection_id,
             connection.client_addr,
             connection.listener,
-            error.side,
-            error.reason,
+            error.sentence,
+            exc_info=error.__cause__ if isinstance(error, OwnMistake) else None,
         )
 
     def _note(self, entry: Exchange | ConnectionEvent) -> None:

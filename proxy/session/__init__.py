@@ -8,7 +8,6 @@ of its direction back; an ``acks=0`` Produce never enters the FIFO.
 """
 
 from notleader.proxy.session.requests import Requests
-from notleader.proxy.wire.errors import WireError
 
 
 class Session(Requests):
@@ -22,13 +21,13 @@ class Session(Requests):
     def _other_requests(self, data: bytes, now_us: int) -> None:
         try:
             self._client_bytes(data, now_us)
-        except WireError as error:
+        except Exception as error:
             self._fail(error, "client", now_us)
 
     def _other_answers(self, data: bytes, now_us: int) -> None:
         try:
             self._broker_bytes(data, now_us)
-        except WireError as error:
+        except Exception as error:
             self._fail(error, "broker", now_us)
 
     def node_bytes(self, node_id: int, data: bytes, now_us: int) -> None:
@@ -39,7 +38,7 @@ class Session(Requests):
             for exchange in self._relays.received(node_id, data):
                 if not self._closed:
                     self._relayed(exchange, now_us)
-        except WireError as error:
+        except Exception as error:
             self._fail(error, "broker", now_us)
 
     def node_gone(self, node_id: int, reason: str, now_us: int) -> None:
@@ -75,7 +74,7 @@ class Session(Requests):
             return
         try:
             self._run_held(now_us)
-        except WireError as error:
+        except Exception as error:
             self._fail(error, "client", now_us)
             return
         self._flush(now_us)

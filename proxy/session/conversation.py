@@ -12,7 +12,7 @@ from notleader.proxy.plain import Plain
 from notleader.proxy.relays import Relays
 from notleader.proxy.sasl import Handshake
 from notleader.proxy.wire.addresses import Advertise
-from notleader.proxy.wire.errors import WireError
+from notleader.proxy.wire.errors import OwnMistake, Side, WireError
 
 Held = tuple[Exchange, bytes]
 
@@ -119,12 +119,15 @@ class Conversation(Plain):
         reset = isinstance(action, Reset)
         self._end(now_us, f"{'reset' if reset else 'closed'} by fault {names_of(exchange)}", reset=reset)
 
-    def _fail(self, error: WireError, side: str, now_us: int) -> None:
+    def _fail(self, error: Exception, side: Side, now_us: int) -> None:
+        """Close over what one side sent, with the reason; a mistake of our own closes this one connection too."""
+        if not isinstance(error, WireError):
+            error = OwnMistake(error, side)
         if error.side is None:
-            error.side = "client" if side == "client" else "broker"
+            error.side = side
         self._commands.wire_error(error)
         self._commands.record(ConnectionEvent("wire_error", self.connection, now_us, f"{error.side}: {error.reason}"))
-        self._end(now_us, f"{error.side} broke the protocol: {error.reason}")
+        self._end(now_us, error.sentence)
 
     def _end(self, now_us: int, reason: str, *, reset: bool = False) -> None:
         if self._closed:

@@ -18,9 +18,27 @@ class WireError(Exception):
         self.reason = reason
         self.side = side
 
+    @property
+    def sentence(self) -> str:
+        """What to tell people of it."""
+        return f"{self.side} broke the protocol: {self.reason}"
+
 
 class UnknownVersion(WireError):  # noqa: N818 (says what is wrong, not that something is)
     """An API key or version that no definition covers: such a frame can be passed on, but not read."""
+
+
+class OwnMistake(WireError):  # noqa: N818 (likewise)
+    """An exception of this program's own over bytes of that side; it is the cause."""
+
+    def __init__(self, mistake: Exception, side: Side) -> None:
+        super().__init__(f"notleader failed at this: {type(mistake).__name__}: {mistake}", side)
+        self.__cause__ = mistake
+
+    @property
+    def sentence(self) -> str:
+        """What to tell people of it."""
+        return f"{self.side}: {self.reason}"
 
 
 class BodyTooLarge(WireError):  # noqa: N818 (likewise)

@@ -75,3 +75,32 @@ def test_a_body_that_can_not_be_read_is_the_brokers_to_judge() -> None:
     assert (talk.plan.get("reads").hits, talk.plan.get("reads").refused) == (0, 1)
     assert "can't be read" in (talk.plan.get("reads").last_refusal or "")
     assert talk.plan.get("delays").hits == 1
+
+
+@pytest.mark.parametrize(("api_key", "lowest"), [(-5, 0), (-5, -3), (0, -3), (9999, -1)])
+def test_versions_that_no_broker_has_are_passed_on(api_key: int, lowest: int) -> None:
+    talk = Conversation()
+    talk.client(request(ApiKey.ApiVersions, 3, 1))
+    keys = [{"api_key": api_key, "min_version": lowest, "max_version": 3}]
+    answer = response(ApiKey.ApiVersions, 3, 1, {"api_keys": keys})
+    assert ("to_client", answer) in talk.broker(answer)
+    assert talk.events == []
+
+
+@pytest.mark.parametrize("side", ["client", "broker"])
+def test_a_mistake_of_our_own_closes_one_connection_and_says_so(side: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = {"kind": "error", "error_code": 6, "phase": "after_broker", "match": {"topic": "t"}}
+    talk = Conversation(rule, {**rule, "phase": "before_broker"})
+    topics = [{"name": "t", "partition_data": [{"index": 0, "records": None}]}]
+    asked = request(ApiKey.Produce, 9, 1, {"acks": -1, "topic_data": topics})
+    if side == "broker":
+        talk.plan.remove(talk.plan.rules()[1].name)
+        talk.client(asked)
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise KeyError("no such thing")
+
+    monkeypatch.setattr(talk.plan, "on_request" if side == "client" else "on_response", fails)
+    commands = talk.client(asked) if side == "client" else talk.broker(response(ApiKey.Produce, 9, 1))
+    assert [command[0] for command in commands] == ["wire_error", "close"]
+    assert talk.events[0] == ("wire_error", f"{side}: notleader failed at this: KeyError: 'no such thing'")
