@@ -135,7 +135,7 @@ def commands(text: str) -> Iterator[list[str]]:
         if not set(token) <= set(";&|<>()"):
             words.append(token)
             continue
-        if "notleader" in words and words[0] not in ("docker", "pip", "kubectl"):
+        if "notleader" in words and words[0] not in ("docker", "pip", "kubectl", "python3"):
             yield words[words.index("notleader") + 1 :]
         words = []
 
