@@ -97,6 +97,9 @@ def find(tables: Tables, options: Options, checks: list[Check] | None = None) ->
             findings.append(
                 Finding(check.name, check.title, "unknown", _told(f"{gaps}; in the rest {clear}"), None, ())
             )
+        elif check.reading and not tables.outcomes.polled:
+            why = f"{_MISSING['consumer']}; by the broker's answers {check.all_clear(tables)}"
+            findings.append(Finding(check.name, check.title, "unknown", _told(why), None, ()))
         else:
             findings.append(Finding(check.name, check.title, "valid", _told(check.all_clear(tables)), None, ()))
     return findings
@@ -149,11 +152,14 @@ def _missing(check: Check, tables: Tables) -> str | None:
 def _finding(check: Check, row: Row) -> Finding:
     group = Group(*(row[name] for name in Group._fields))
     evidence = tuple(entry.asDict(recursive=True) for entry in row.evidence or ())
-    return Finding(check.name, check.title, group.verdict, _told(check.sentence(group)), group, evidence)
+    return Finding(check.name, check.title, group.verdict, _told(check.sentence(group), group), group, evidence)
 
 
-def _told(sentence: str) -> str:
-    """A sentence as it is printed."""
+def _told(sentence: str, group: Group | None = None) -> str:
+    """A sentence as it is printed; a client's or a topic's name at its beginning stays as it is."""
+    names = (group.client, group.topic) if group else ()
+    if any(name and sentence.startswith(name) for name in names):
+        return sentence + "."
     return sentence[:1].upper() + sentence[1:] + "."
 
 

@@ -70,7 +70,7 @@ class Check:
 
     `needs` names what must be there for an answer: `sends`, `consumer`, `commits`, `capture`, `faults`; without it
     the answer is `unknown`. With it and without cases the answer is `valid`; `unknown` where the capture has gaps and
-    the check looks at the wire.
+    the check looks at the wire, or where nobody read the log and only a reader could tell (`reading`).
     """
 
     name: ClassVar[str]
@@ -81,6 +81,9 @@ class Check:
     """What Jepsen's Kafka workload calls it, where it has a name for it."""
     wire: ClassVar[bool] = False
     """The answer also rests on captured exchanges although it can be given without (`needs` doesn't name them)."""
+
+    reading: ClassVar[bool] = False
+    """A case may show without anybody's reading the log, but that there is none only a reader can say."""
 
     @property
     def sees_wire(self) -> bool:

@@ -23,6 +23,7 @@ class Duplicate(Check):
     jepsen = "duplicate"
     needs = ("sends",)
     wire = True
+    reading = True
     order = 12
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
@@ -34,11 +35,23 @@ class Duplicate(Check):
             & ((copies > 1) | ((F.col("landed_count") == 0) & (appended > 1)))
         ).withColumns({"copies": F.greatest(copies, appended)})
         # A message that the application itself sent twice is one message here.
-        wanted = [F.col(name) for name in found.columns if name not in ("scope", "message_id")]
+        of_all = {
+            # The copy belongs to the call that a fault touched, whichever call carried it: each tells its part.
+            "fault_names": F.array_distinct(F.flatten(F.collect_list("fault_names"))),
+            "fault_kinds": F.array_distinct(F.flatten(F.collect_list("fault_kinds"))),
+            "attempts": F.array_sort(F.array_distinct(F.flatten(F.collect_list("attempts")))),
+            "copies": F.max("copies"),
+        }
+        wanted = [F.col(name) for name in found.columns if name not in ("scope", "message_id", *of_all)]
+        told = F.struct(F.col("trouble").isNotNull(), "attempt_count", "operation_id")
         rows = (
             found.groupBy("scope", "message_id")
-            .agg(F.max_by(F.struct(*wanted), F.col("attempt_count")).alias("r"), F.count("*").alias("calls"))
-            .select("scope", "message_id", "calls", "r.*")
+            .agg(
+                F.max_by(F.struct(*wanted), told).alias("r"),
+                F.count("*").alias("calls"),
+                *[column.alias(name) for name, column in of_all.items()],
+            )
+            .select("scope", "message_id", "calls", *of_all, "r.*")
         )
         note = F.concat(
             F.col("copies"),

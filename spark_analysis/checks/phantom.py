@@ -22,6 +22,7 @@ class Phantom(HistoryCheck):
     jepsen = "aborted read"
     needs = ("sends",)
     wire = True
+    reading = True
     order = 14
 
     def case_of_row(self, options: Options, end_us: Column) -> Column:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import Check, Group, Tables, joined
 from notleader.spark_analysis.checks.phrases import by_client, by_rule, count, duration, place
-from notleader.spark_analysis.checks.wire_cases import first_seen, from_exchanges, of_api, sample
+from notleader.spark_analysis.checks.wire_cases import from_exchanges, of_api, sample
 from notleader.spark_analysis.options import Options
 
 _NOT_LEADER = 6
@@ -15,7 +15,11 @@ _PATIENCE_US = 5_000_000
 
 
 class WrongBroker(Check):
-    """Produce and Fetch answered NOT_LEADER_OR_FOLLOWER, by client, partition and broker; negative beyond 5 s."""
+    """Produce and Fetch answered NOT_LEADER_OR_FOLLOWER, by client, partition and broker; negative beyond 5 s.
+
+    What is measured runs from a refusal to the last one before the client was answered something else for that
+    partition by that API: two refusals, each followed by the leader, are two short searches, not a long one.
+    """
 
     name = "wrong_broker"
     title = "Wrong-broker traffic"
@@ -27,23 +31,45 @@ class WrongBroker(Check):
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         answers = of_api(tables.exchanges, "Produce", "Fetch")
-        refused = (
-            sample(answers)
-            .withColumn("p", F.explode("partitions"))
-            .filter(F.coalesce("p.error_code", "error_code") == _NOT_LEADER)
-        )
-        rows = refused.groupBy(
+        asked = sample(answers).withColumn("p", F.explode("partitions"))
+        asked = asked.select(
+            "scope",
             F.col("client_id").alias("client"),
             F.col("p.topic").alias("topic"),
             F.col("p.partition_index").alias("partition"),
+            "api_name",
             "node_id",
-        ).agg(
+            "request_at_us",
+            "fault_names",
+            "fault_kinds",
+            "seen",
+            F.coalesce("p.error_code", "error_code", F.lit(0)).alias("code"),
+        )
+        wrong = F.col("code") == _NOT_LEADER
+        place_ = ("scope", "client", "topic", "partition")
+        suspects = asked.filter(wrong).select(F.xxhash64(*place_).alias("_suspect")).distinct()
+        before = Window.partitionBy(*place_, "api_name").orderBy("request_at_us", F.col("seen.exchange_seq"))
+        refused = (
+            asked.join(F.broadcast(suspects), F.xxhash64(*place_) == F.col("_suspect"), "left_semi")
+            # The number of answers that were something else tells one search from the next.
+            .withColumn("search", F.count_if(~wrong & F.col("seen.response_at_us").isNotNull()).over(before))
+            .filter(wrong)
+        )
+        searches = refused.groupBy(*place_, "api_name", "node_id", "search").agg(
             F.count("*").alias("times"),
             F.min("request_at_us").alias("at_us"),
             (F.max("request_at_us") - F.min("request_at_us")).alias("duration_us"),
-            first_seen().alias("exchanges"),
+            F.min_by("seen", "request_at_us", 10).alias("seen"),
             F.array_distinct(F.flatten(F.collect_set("fault_names"))).alias("fault_names"),
             F.array_distinct(F.flatten(F.collect_set("fault_kinds"))).alias("fault_kinds"),
+        )
+        rows = searches.groupBy(*place_, "node_id").agg(
+            F.sum("times").alias("times"),
+            F.min("at_us").alias("at_us"),
+            F.max("duration_us").alias("duration_us"),
+            F.array_sort(F.max_by("seen", "duration_us")).alias("exchanges"),
+            F.array_distinct(F.flatten(F.collect_list("fault_names"))).alias("fault_names"),
+            F.array_distinct(F.flatten(F.collect_list("fault_kinds"))).alias("fault_kinds"),
         )
         return from_exchanges(
             rows,
@@ -56,7 +82,11 @@ class WrongBroker(Check):
 
     def sentence(self, group: Group) -> str:
         brokers = count(group.cases, "broker")
-        over = f", over {duration(group.slowest_us)}" if group.slowest_us else ", once"
+        over = (
+            f", for up to {duration(group.slowest_us)} without a break"
+            if group.slowest_us
+            else ", never twice in a row"
+        )
         return (
             f"requests for {place(group)}{by_client(group)} were answered NOT_LEADER_OR_FOLLOWER at {brokers}"
             f"{by_rule(group)}{over}"

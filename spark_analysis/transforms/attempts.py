@@ -16,7 +16,9 @@ def topic_names(exchanges: DataFrame) -> DataFrame:
 
 def with_topics(exchanges: DataFrame) -> DataFrame:
     """`exchanges` with the topic names filled in where only an id was captured and the name is known elsewhere."""
-    pairs = topic_names(exchanges).agg(F.map_from_entries(F.collect_set(F.struct("topic_id", "topic"))).alias("topics"))
+    pairs = topic_names(exchanges).agg(
+        F.map_from_entries(F.array_distinct(F.collect_set(F.struct("topic_id", "topic")))).alias("topics")
+    )
     named = F.transform(
         "partitions",
         lambda p: p.withField("topic", F.coalesce(p["topic"], F.col("topics")[p["topic_id"]], p["topic_id"])),

@@ -62,7 +62,7 @@ def places(delivered: DataFrame, fetch: DataFrame | None) -> DataFrame:
                 message_key().alias("_key"), "message_id", _place(F.col("offset"), "fetch").alias("place")
             )
         )
-    return rows.repartition("_key").groupBy("_key").agg(F.collect_set(F.struct("message_id", "place")).alias("seen"))
+    return rows.repartition("_key").groupBy("_key").agg(_distinct(F.struct("message_id", "place")).alias("seen"))
 
 
 def landed_of(message_id: Column) -> Column:
@@ -72,6 +72,15 @@ def landed_of(message_id: Column) -> Column:
     said = F.filter(its_own, lambda p: p["seen_by"] == "consumer")
     best = F.when(F.size(said) > 0, said).otherwise(its_own)
     return F.when(F.size(best) > 0, F.slice(F.sort_array(best), 1, 100))
+
+
+def _distinct(struct: Column) -> Column:
+    """The group's distinct structs.
+
+    Once an aggregate of more keys than `spark.sql.objectHashAggregate.sortBased.fallbackThreshold` sorts, collect_set
+    takes equal structs for different ones: what it has spilt is another kind of row than what comes after.
+    """
+    return F.array_distinct(F.collect_set(struct))
 
 
 def _place(offset: Column, seen_by: str) -> Column:
@@ -102,5 +111,5 @@ def places_by_offset(sends: DataFrame, delivered: DataFrame) -> DataFrame:
     )
     seen = join_offsets(points, runs.distinct()).filter(F.col("message_id").isNull() | F.col("i_message_id").isNull())
     return seen.groupBy("operation_id").agg(
-        F.slice(F.collect_set(_place(F.col("offset"), "consumer")), 1, 100).alias("landed_here")
+        F.slice(_distinct(_place(F.col("offset"), "consumer")), 1, 100).alias("landed_here")
     )

@@ -139,6 +139,29 @@ def ghost_by_the_broker_s_word(s: Story) -> None:
 
 
 @story
+def doubled_by_two_calls(s: Story) -> None:
+    # The application sends m0 again: the clean call carried the copy, the swallowed answer is why there is one.
+    s.produce(0.2, message_ids=["m0"], outcome="dropped", took_ms=None, base_offset=0, fault=("eat", "drop_response"))
+    s.send(0, "m0", outcome="fail", took_ms=50, error="timed out")
+    s.poll(90, "m0", 0)
+    acked(s, 100, "m0", 1)
+
+
+@story
+def read_by_two_groups(s: Story) -> None:
+    for number in range(400):
+        acked(s, number, f"m{number}", number)
+        s.poll(500 + number, f"m{number}", number, client="read_by_two_groups-late", group_id="late")
+
+
+@story
+def two_short_searches(s: Story) -> None:
+    for at in (0, 6000):
+        s.produce(at, error_code=6, outcome="answered", node_id=3)
+        s.produce(at + 100, error_code=0, outcome="answered", node_id=3)
+
+
+@story
 def honest_failure(s: Story) -> None:
     s.produce(0.2, message_ids=["m0"], outcome="injected", error_code=10, fault=("too-large", "error"))
     s.send(0, "m0", outcome="fail", error="MessageSizeTooLarge")
@@ -360,13 +383,14 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "one_slow_partition",
         },
     },
-    "duplicate": {"invalid": {"doubled", "doubled_by_the_broker_s_word"}},
+    "duplicate": {"invalid": {"doubled", "doubled_by_the_broker_s_word", "doubled_by_two_calls"}},
     "reordered": {"invalid": {"out_of_order"}},
-    "phantom": {"invalid": {"ghost", "ghost_by_the_broker_s_word"}},
+    "phantom": {"invalid": {"ghost", "ghost_by_the_broker_s_word", "doubled_by_two_calls"}},
     "failed": {
         "valid": {
             "ghost",
             "ghost_by_the_broker_s_word",
+            "doubled_by_two_calls",
             "honest_failure",
             "perhaps",
             "blocking_then_failed",
@@ -395,13 +419,21 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
     "reconnect_storm": {"invalid": {"reconnecting"}},
     "wrong_broker": {
         "invalid": {"stubborn"},
-        "valid": {"retrying", "hanging", "stuck", "recovering", "half_answered_batch", "waiting_for_itself"},
+        "valid": {
+            "retrying",
+            "hanging",
+            "stuck",
+            "recovering",
+            "half_answered_batch",
+            "waiting_for_itself",
+            "two_short_searches",
+        },
     },
     "throttled": {"valid": {"slowed_down"}},
     "offset_reset": {"valid": {"out_of_range"}},
     "unfair_acks": {"valid": {"one_slow_partition"}},
     "recovery": {
-        "valid": {"recovering", "retrying", "doubled", "hanging"},
+        "valid": {"recovering", "retrying", "doubled", "doubled_by_two_calls", "hanging"},
         "unknown": {"stuck", "honest_failure", "half_answered_batch", "many_timeouts", "waiting_for_itself"},
     },
 }
@@ -463,6 +495,8 @@ def test_sentences_name_the_rule_what_it_did_and_how_long_it_took(findings: list
         "succeeded; it waited while this struck: no-leader (leader_election)."
     )
     assert "rule eat (drop_response)" in sentence_of(findings, "duplicate", "doubled")
+    assert "rule eat (drop_response)" in sentence_of(findings, "duplicate", "doubled_by_two_calls")
+    assert sentence_of(findings, "reconnect_storm", "reconnecting").startswith("reconnecting ")
     assert "9.0 s" in sentence_of(findings, "hang", "hanging")
 
 
@@ -497,6 +531,18 @@ def test_the_scala_signature_is_recognised_in_a_client_without_headers(
         s.send(2100 * number, f"m{number}", key_hash=number, blocked_ms=wait + 3, took_ms=wait + 3)
     found = analyse(s, Options())[1]
     assert [f.verdict for f in found if f.check == "looks_like_scala_refresh_stall"] == ["invalid"]
+
+
+@pytest.mark.parametrize("check", ["duplicate", "phantom"])
+def test_what_only_a_reader_can_rule_out_is_unknown_when_nobody_read(
+    analyse: Callable[..., tuple[object, list[Finding]]], check: str
+) -> None:
+    s = Story()
+    acked(s, 0, "m0", 0, read=False)
+    s.send(10, "m1", outcome="fail")
+    found = [f for f in analyse(s, Options())[1] if f.check == check]
+    assert [f.verdict for f in found] == ["unknown"]
+    assert "no consumer said what it read" in found[0].sentence.lower()
 
 
 def test_every_check_has_a_planted_story() -> None:

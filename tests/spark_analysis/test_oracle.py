@@ -294,9 +294,14 @@ def recovery(history: History) -> Iterator[tuple[str, object]]:
 
 @judge
 def wrong_broker(history: History) -> Iterator[tuple[str, object]]:
-    refused = [at for _, _, attempts in history.sends() for at, a in attempts if a.code == 6]
-    if refused:
-        yield "invalid" if max(refused) - min(refused) > 5000 else "valid", None
+    searches: list[list[int]] = [[]]
+    for at, attempt in sorted(batch_attempts(history), key=lambda pair: pair[0]):
+        if attempt.code == 6:
+            searches[-1].append(at)
+        elif attempt.answered:
+            searches.append([])
+    if any(searches):
+        yield "invalid" if any(max(s) - min(s) > 5000 for s in searches if s) else "valid", None
 
 
 def batch_attempts(history: History) -> Iterator[tuple[int, Attempt]]:
