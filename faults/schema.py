@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args
+from typing import Annotated, Any, Final, NamedTuple, TypeVar, Union, get_args
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from notleader.faults.base import Fault, StandingFault
 from notleader.faults.match import Match
+from notleader.faults.trigger import Trigger
 from notleader.proxy.wire.names import ApiKey, did_you_mean
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -55,16 +56,28 @@ def parse_fault_document(document: Any, path: str = "") -> Fault:
     kind = document.get("kind")
     model = Fault.kinds.get(kind) if isinstance(kind, str) else None
     if model is None:
+        problems = _of_every_kind(document, path)
         if kind is None:
             message = f"missing; one of {', '.join(sorted(Fault.kinds))}"
         else:
             hint = did_you_mean(str(kind), Fault.kinds) or f"; one of {', '.join(sorted(Fault.kinds))}"
             message = f"there is no kind {kind!r}{hint}"
-        raise FaultDocumentError([Problem(_joined(path, "kind"), message)])
+        raise FaultDocumentError([Problem(_joined(path, "kind"), message), *problems])
     fault = validated(model, document, path)
     if problems := _contradictions(fault, path):
         raise FaultDocumentError(problems)
     return fault
+
+
+def _of_every_kind(document: dict[str, Any], path: str) -> list[Problem]:
+    """What is wrong with a fault of no known kind, in the parts that all kinds have alike."""
+    problems: list[Problem] = []
+    for key, model in (("match", Match), ("trigger", Trigger)):
+        try:
+            validated(model, document.get(key, {}), _joined(path, key))
+        except FaultDocumentError as error:
+            problems += error.problems
+    return problems
 
 
 def validated(model: type[_Model], document: Any, path: str) -> _Model:
@@ -99,19 +112,28 @@ def fault_json_schema() -> dict[str, Any]:
     return schema
 
 
+def meaningless_keys(kind: type[Fault], phase: str) -> tuple[frozenset[str], str]:
+    """The match keys that faults of this kind are refused with in this phase, and why."""
+    if phase != "connection":
+        return frozenset(), ""
+    if issubclass(kind, StandingFault) and kind.selects_partitions:
+        return frozenset(Match.model_fields) - {
+            "topic",
+            "partition_index",
+        }, "means nothing here: every client is told the same"
+    return _OF_REQUESTS, "is not known yet when a connection is accepted"
+
+
+_OF_REQUESTS: Final = frozenset(
+    {"api_key", "api_version", "topic", "partition_index", "client_id", "group_id", "transactional_id"}
+)
+
+
 def _contradictions(fault: Fault, path: str) -> list[Problem]:
     """Matches that could never hit anything."""
-    problems = []
     match = fault.match
-    if fault.phase == "connection":
-        asked = {"api_key", "api_version", "topic", "partition_index", "client_id", "group_id", "transactional_id"}
-        reason = "is not known yet when a connection is accepted"
-        if isinstance(fault, StandingFault) and fault.selects_partitions:
-            asked = {*Match.model_fields} - {"topic", "partition_index"}
-            reason = "means nothing here: every client is told the same"
-        problems += [
-            Problem(_joined(path, "match", key), reason) for key in sorted(asked) if getattr(match, key) is not None
-        ]
+    keys, reason = meaningless_keys(type(fault), fault.phase)
+    problems = [Problem(_joined(path, "match", key), reason) for key in sorted(keys) if getattr(match, key) is not None]
     if isinstance(fault, StandingFault):
         idle = fault.trigger.model_fields_set - {"after_ms", "for_ms"}
         if fault.trigger.times == "forever":

@@ -15,8 +15,10 @@ _METADATA_VERSION = 1
 _LARGEST_ANSWER = 16 << 20
 
 
-async def fetch_brokers(bootstrap: Endpoint, timeout_s: float, tls: dict[str, Any]) -> Body:
-    """The Metadata answer (version 1, no topics) of this broker; ``tls`` is what ``Tls.dialing`` gave.
+async def fetch_brokers(
+    bootstrap: Endpoint, timeout_s: float, tls: dict[str, Any], *, with_topics: bool = False
+) -> Body:
+    """The Metadata answer (version 1; no topics, or all) of this broker; ``tls`` is what ``Tls.dialing`` gave.
 
     Raises OSError (TimeoutError included) when it can't be had, WireError when it isn't Kafka's.
     """
@@ -24,7 +26,9 @@ async def fetch_brokers(bootstrap: Endpoint, timeout_s: float, tls: dict[str, An
         reader, writer = await asyncio.open_connection(*bootstrap, **tls)
         try:
             header = encode_request_header(ApiKey.Metadata, _METADATA_VERSION, 0, "notleader")
-            frame = header + request_codec(ApiKey.Metadata, _METADATA_VERSION).encode({"topics": []})
+            frame = header + request_codec(ApiKey.Metadata, _METADATA_VERSION).encode(
+                {"topics": None if with_topics else []}
+            )
             writer.write(_LENGTH.pack(len(frame)) + frame)
             (size,) = _LENGTH.unpack(await reader.readexactly(4))
             if not 4 <= size <= _LARGEST_ANSWER:

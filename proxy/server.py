@@ -36,6 +36,7 @@ from notleader.proxy.session import Session
 from notleader.proxy.tls import Tls
 from notleader.proxy.transport import Link
 from notleader.proxy.wire.addresses import Advertise
+from notleader.proxy.wire.codec import Body
 from notleader.proxy.wire.errors import OwnMistake, WireError
 from notleader.proxy.wire.names import ApiKey
 
@@ -182,22 +183,38 @@ class Proxy(Noting):
 
     async def _learn_brokers(self, *, strict: bool = False) -> bool:
         """Ask the bootstrap addresses in turn who the brokers are; say whether one answered."""
+        try:
+            body = await self._metadata()
+        except ConnectionError as error:
+            log.warning("no Kafka broker answers yet (%s); still trying", error)
+            return False
+        self.plan.cluster.observe_metadata(body)
+        for broker in sorted(body["brokers"], key=lambda entry: int(entry["node_id"])):
+            self.directory.endpoint(broker["node_id"], broker["host"], broker["port"], strict=strict)
+        self.ready = True
+        return True
+
+    async def _metadata(self, *, with_topics: bool = False) -> Body:
+        """The first Metadata answer of the bootstrap addresses; ConnectionError with all reasons when there is none."""
         reasons = []
         for bootstrap in self.settings.kafka:
+            tls, timeout_s = self.tls.dialing(bootstrap.host), self.settings.connect_timeout_ms / 1000
             try:
-                body = await fetch_brokers(
-                    bootstrap, self.settings.connect_timeout_ms / 1000, self.tls.dialing(bootstrap.host)
-                )
+                return await fetch_brokers(bootstrap, timeout_s, tls, with_topics=with_topics)
             except (OSError, WireError) as error:
                 reasons.append(f"{bootstrap}: {_reason(error)}")
-                continue
-            self.plan.cluster.observe_metadata(body)
-            for broker in sorted(body["brokers"], key=lambda entry: int(entry["node_id"])):
-                self.directory.endpoint(broker["node_id"], broker["host"], broker["port"], strict=strict)
-            self.ready = True
-            return True
-        log.warning("no Kafka broker answers yet (%s); still trying", "; ".join(reasons))
-        return False
+        raise ConnectionError("; ".join(reasons))
+
+    async def topics(self) -> dict[str, set[int]] | None:
+        """The partitions of every topic there is, by a broker's word; None when none says without a login."""
+        try:
+            body = await self._metadata(with_topics=True)
+        except ConnectionError:
+            return None
+        return {
+            topic["name"]: {partition["partition_index"] for partition in topic["partitions"]}
+            for topic in body["topics"]
+        }
 
     async def _keep_learning(self) -> None:
         pause_s = 0.5

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from notleader.faults.election import Election, Move
 from notleader.proxy.admin.problems import not_found
 from notleader.proxy.admin.target import ControlledProxy
+from notleader.proxy.wire.names import did_you_mean
 
 Topic = Annotated[str, Field(min_length=1, max_length=249, description="The topic's name.")]
 
@@ -62,8 +63,9 @@ def make_router(proxy: ControlledProxy) -> APIRouter:
     @router.post("/v1/elections", status_code=201)
     async def start_election(wanted: ElectionRequest) -> ElectionState:
         """Depose a leader: Metadata names none, Produce and Fetch are refused, until it ends with a higher
-        leader epoch. One that lasts there is overtaken.
+        leader epoch. One that lasts there is overtaken. 404 where a broker says that there is no such partition.
         """
+        await _ask_whether_it_is(proxy, wanted.topic, wanted.partition_index)
         started = proxy.plan.elections.start(wanted.topic, wanted.partition_index, wanted.for_ms, proxy.now_us())
         proxy.plan_changed()
         return _state(started)
@@ -90,6 +92,16 @@ def make_router(proxy: ControlledProxy) -> APIRouter:
         return Response(status_code=204)
 
     return router
+
+
+async def _ask_whether_it_is(proxy: ControlledProxy, topic: str, partition_index: int) -> None:
+    """404 for a partition that is none; where no broker says what there is, an election may wait for its topic."""
+    there = await proxy.topics()
+    if there is None or partition_index in there.get(topic, ()):
+        return
+    if topic not in there:
+        raise not_found("topic", topic, did_you_mean(topic, there))
+    raise not_found("partition", f"{topic}-{partition_index}", f"; {topic} has {sorted(there[topic])}")
 
 
 def _state(entry: Election | Move) -> ElectionState:

@@ -6,7 +6,9 @@ import inspect
 import json
 from typing import Any
 
-from notleader.faults.base import Fault
+from notleader.faults.base import Fault, StandingFault
+from notleader.faults.schema import meaningless_keys
+from notleader.faults.trigger import Trigger
 from notleader.proxy.wire.names import did_you_mean
 
 _HIDDEN = frozenset({"kind", "match", "trigger"})
@@ -31,9 +33,12 @@ def describe(kind: str) -> dict[str, Any]:
     schema = model.model_json_schema()
     definitions = schema.get("$defs", {})
     fields = _fields(schema, definitions, "", _HIDDEN)
-    for part in ("match", "trigger"):
+    # Where a kind knows one phase alone, its field's default is that one.
+    refused, _ = meaningless_keys(model, str(model.model_fields["phase"].default))
+    idle = frozenset(Trigger.model_fields) - {"after_ms", "for_ms"} if issubclass(model, StandingFault) else frozenset()
+    for part, left_out in (("match", refused), ("trigger", idle)):
         nested = _resolve(schema["properties"][part], definitions)
-        fields += _fields(nested, definitions, f"{part}.", frozenset())
+        fields += _fields(nested, definitions, f"{part}.", left_out)
     return {"kind": kind, "description": _description(model), "fields": fields, "schema": schema}
 
 
@@ -83,7 +88,8 @@ def _type(field: dict[str, Any], definitions: dict[str, Any]) -> str:
             ("≤", "maximum"),
             ("<", "exclusiveMaximum"),
         )
-        if key in field
+        # The bounds of Kafka's widest integer bound nothing that anybody would write.
+        if key in field and abs(field[key]) < 2**63 - 1
     ]
     return " ".join([str(kind), *bounds])
 

@@ -66,9 +66,9 @@ class Problem(Exception):  # noqa: N818 (RFC 9457 names it so)
         )
 
 
-def not_found(what: str, name: object) -> Problem:
+def not_found(what: str, name: object, hint: str = "") -> Problem:
     """404 for a thing of this kind that does not exist."""
-    return Problem(404, "not-found", f"there is no {what} {name!r}")
+    return Problem(404, "not-found", f"there is no {what} {name!r}{hint}")
 
 
 PROBLEM_SCHEMA: Final[dict[str, Any]] = {

@@ -44,7 +44,9 @@ def print_kind(kind: dict[str, Any]) -> None:
 
 
 def _rule_row(rule: dict[str, Any]) -> tuple[str, ...]:
-    if rule.get("exhausted"):
+    if not rule.get("enabled", True):
+        state = "off"
+    elif rule.get("exhausted"):
         state = "spent"
     elif rule.get("released"):
         state = "released"

@@ -90,6 +90,10 @@ class ControlledProxy(Protocol):
 
     def brokers(self) -> Sequence[BrokerEndpoint]: ...
 
+    async def topics(self) -> dict[str, set[int]] | None:
+        """The partitions of every topic there is, by a broker's word; None when none says without a login."""
+        ...
+
     def listeners(self) -> Sequence[tuple[str, str, str]]:
         """The Kafka listeners, bootstrap first: name, address, address of the server behind it."""
         ...

@@ -43,7 +43,7 @@ def test_error_codes_go_by_name_or_number(code: Any) -> None:
 
 def test_all_problems_of_all_faults_are_told_at_once() -> None:
     assert problems(
-        {"kind": "eror"},
+        {"kind": "eror", "match": {"topc": "x"}, "trigger": {"skip": -1}},
         {"kind": "error", "error_code": "NOT_LEDER", "match": {"api_key": "Prduce", "topc": "x"}},
         {"name": "twice", "kind": "stall", "trigger": {"times": 0, "evry": 2}},
         {"name": "twice", "kind": "delay"},
@@ -51,6 +51,8 @@ def test_all_problems_of_all_faults_are_told_at_once() -> None:
         {},
     ) == {
         "faults[0].kind": "there is no kind 'eror'; did you mean 'error'?",
+        "faults[0].match.topc": "unknown key; did you mean 'topic'?",
+        "faults[0].trigger.skip": "Input should be greater than or equal to 0",
         "faults[1].error_code": "'NOT_LEDER' is no error code; did you mean 'NOT_LEADER_OR_FOLLOWER'?",
         "faults[1].match.api_key": "'Prduce' is no API key; did you mean 'Produce'?",
         "faults[1].match.topc": "unknown key; did you mean 'topic'?",

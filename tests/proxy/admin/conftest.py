@@ -60,6 +60,7 @@ class FakeProxy:
         self.capture: FakeCapture | None = None
         self.timeline: Timeline | None = None
         self.changes = 0
+        self.there: dict[str, set[int]] | None = {"orders": {0, 1}}
         self.clock_us = 1_000_000
         self.open = {4: {"connection_id": 4, "client_addr": "127.0.0.1:5"}}
         self.closed: list[tuple[int, bool]] = []
@@ -76,6 +77,9 @@ class FakeProxy:
 
     def brokers(self) -> list[Endpoint]:
         return [Endpoint(2), Endpoint(1)]
+
+    async def topics(self) -> dict[str, set[int]] | None:
+        return self.there
 
     def listeners(self) -> list[tuple[str, str, str]]:
         return [

@@ -201,6 +201,22 @@ class TestElections:
         proxy.clock_us += 500_000
         assert (await client.get("/v1/elections")).json() == []
 
+    @pytest.mark.parametrize(
+        ("topic", "index", "said"),
+        [
+            ("ordres", 0, "there is no topic 'ordres'; did you mean 'orders'?"),
+            ("orders", 2, "there is no partition 'orders-2'; orders has [0, 1]"),
+        ],
+    )
+    async def test_there_is_none_of_what_no_broker_knows(
+        self, client: httpx.AsyncClient, proxy: FakeProxy, topic: str, index: int, said: str
+    ) -> None:
+        answer = await client.post("/v1/elections", json={"topic": topic, "partition_index": index})
+        assert (answer.status_code, answer.json()["detail"]) == (404, said)
+        assert (await client.get("/v1/elections")).json() == []
+        proxy.there = None  # nobody says what there is
+        assert (await client.post("/v1/elections", json={"topic": topic, "partition_index": index})).status_code == 201
+
     @pytest.mark.parametrize("body", [{}, {"topic": "", "partition_index": 0}, {"topic": "a", "partition_index": -1}])
     async def test_a_wrong_one_is_a_problem(self, client: httpx.AsyncClient, body: dict[str, object]) -> None:
         answer = await client.post("/v1/elections", json=body)

@@ -157,6 +157,8 @@ class TestList:
         assert done.stdout == "cut\tclose\tbefore_broker\tapi_key=Produce\ttimes=2\t1\tactive\n"
         shell.proxy.serve()
         assert shell("ls").stdout.endswith("\t2\tspent\n")
+        shell.proxy.plan.switch("cut", False)
+        assert shell("ls").stdout.endswith("\t2\toff\n")
 
     def test_markup_in_a_name_stays_text(self, shell: Shell) -> None:
         shell("add", json.dumps({"kind": "close", "name": "[red]x"}))
@@ -261,11 +263,32 @@ class TestKinds:
         assert done.exit_code == 0
         lines = [line.split("\t") for line in done.stdout.splitlines() if "\t" in line]
         fields = {line[0]: line for line in lines}
-        assert {"name", "phase", "match.topic", "trigger.times"} <= set(fields)
+        assert {"name", "phase", "trigger.for_ms"} <= set(fields)
+        assert "e+18" not in done.stdout
         undescribed = [name for name, line in fields.items() if not line[3].strip()]
         assert not undescribed
         document: dict[str, Any] = json.loads(CliRunner().invoke(cli.fault_app, ["show", kind, "--json"]).stdout)
         assert document["schema"]["properties"]["kind"]["const"] == kind
+
+    @pytest.mark.parametrize("kind", ["refuse", "broker_down", "leader_move", "close", "error"])
+    def test_what_it_is_refused_with_is_not_listed_and_all_else_is(self, kind: str, shell: Shell) -> None:
+        document: dict[str, Any] = json.loads(CliRunner().invoke(cli.fault_app, ["show", kind, "--json"]).stdout)
+        listed = {field["name"] for field in document["fields"]}
+        own = {"error": {"error_code": 6}, "leader_move": {"leader_id": 2}, "broker_down": {"node_id": 1}}.get(kind, {})
+        for part, key, value in (
+            ("match", "api_key", "Produce"),
+            ("match", "topic", "orders"),
+            ("match", "partition_index", 0),
+            ("match", "client_id", "app"),
+            ("match", "node_id", 1),
+            ("match", "listener", "bootstrap"),
+            ("match", "connection", 1),
+            ("trigger", "skip", 1),
+            ("trigger", "for_ms", 10),
+        ):
+            rule = {"kind": kind, "name": f"{part}-{key}", **own, part: {key: value}}
+            said = shell("add", json.dumps(rule))
+            assert (f"{part}.{key}" in listed) == (said.exit_code == 0), (key, said.stderr)
 
     def test_an_unknown_one_gets_a_suggestion(self) -> None:
         done = CliRunner().invoke(cli.fault_app, ["show", "clsoe"])
