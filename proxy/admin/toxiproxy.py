@@ -6,10 +6,12 @@ Statuses, messages and defaults are Toxiproxy's, also where `/v1` does it otherw
 from __future__ import annotations
 
 import json
-from collections.abc import Coroutine
-from typing import Any, Final
+import uuid
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
 
 from fastapi import APIRouter, Depends, Request
+from fastapi.routing import APIRoute
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from notleader.faults.base import Fault
@@ -20,6 +22,11 @@ from notleader.proxy.admin.toxics.kinds import KINDS
 
 # The API level that is spoken, and by whom: clients that parse it see a semantic version.
 VERSION: Final = "2.12.0+notleader"
+
+
+# Toxiproxy would listen on every address when none is given; one that nobody asked for stays local.
+_ANYWHERE: Final = "127.0.0.1:0"
+_Result = TypeVar("_Result")
 
 
 class ToxiproxyError(Exception):
@@ -54,6 +61,23 @@ def error_handlers() -> dict[type[Exception], Any]:
     return {ToxiproxyError: toxiproxy_error, _BrowserError: browser_refused}
 
 
+class _Numbered(APIRoute):
+    """Every answer has an X-Toxiproxy-Request-Id of its own."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def numbered(request: Request) -> Response:
+            try:
+                answer = await handle(request)
+            except ToxiproxyError as error:
+                answer = await toxiproxy_error(request, error)
+            answer.headers["X-Toxiproxy-Request-Id"] = uuid.uuid4().hex
+            return answer
+
+        return numbered
+
+
 async def _no_browsers(request: Request) -> None:
     if request.headers.get("user-agent", "").startswith("Mozilla/"):
         raise _BrowserError
@@ -61,7 +85,9 @@ async def _no_browsers(request: Request) -> None:
 
 def make_router(proxies: ToxicProxies) -> APIRouter:
     """The routes over one collection of proxies."""
-    router = APIRouter(tags=["toxiproxy"], include_in_schema=False, dependencies=[Depends(_no_browsers)])
+    router = APIRouter(
+        tags=["toxiproxy"], include_in_schema=False, dependencies=[Depends(_no_browsers)], route_class=_Numbered
+    )
 
     @router.get("/version")
     async def version() -> Response:
@@ -85,10 +111,16 @@ def make_router(proxies: ToxicProxies) -> APIRouter:
 
     @router.post("/reset")
     async def reset() -> Response:
+        failed: ToxiproxyError | None = None
         for proxy in list(proxies.by_name.values()):
-            await _listening(proxy.start())
             for toxic in list(proxy.toxics):
                 proxy.remove_toxic(toxic)
+            try:
+                await _listening(proxy.start())
+            except ToxiproxyError as error:
+                failed = error  # one that can't listen is no reason to leave the others as they are
+        if failed is not None:
+            raise failed
         return Response(status_code=204)
 
     @router.get("/proxies/{proxy}")
@@ -100,7 +132,7 @@ def make_router(proxies: ToxicProxies) -> APIRouter:
         found = _proxy(proxies, proxy)
         current = {"listen": found.listen, "upstream": found.upstream, "enabled": found.enabled}
         fields = _proxy_fields({"name": found.name, **current, **_object(await _json(request))}, current)
-        await _listening(found.update(fields["listen"], fields["upstream"], fields["enabled"]))
+        await _listening(found.update(fields["listen"] or _ANYWHERE, fields["upstream"], fields["enabled"]))
         return JSONResponse(found.document())
 
     @router.delete("/proxies/{proxy}")
@@ -131,7 +163,7 @@ def make_router(proxies: ToxicProxies) -> APIRouter:
         rule = _toxic(found, toxic)
         fields = _object(await _json(request))
         attributes = _attributes(rule.type, rule.attributes, fields.get("attributes"))
-        toxicity = _toxicity(fields.get("toxicity", rule.toxicity))
+        toxicity = _toxicity(rule.toxicity if fields.get("toxicity") is None else fields["toxicity"])
         await _in_force(found.update_toxic(rule, attributes, toxicity))
         return JSONResponse(rule.document())
 
@@ -147,24 +179,24 @@ def make_router(proxies: ToxicProxies) -> APIRouter:
 async def _create(proxies: ToxicProxies, fields: dict[str, Any]) -> ToxicProxy:
     if fields["name"] in proxies.by_name:
         raise ToxiproxyError(409, "proxy already exists")
-    # Toxiproxy would listen on every address when none is given; one that nobody asked for stays local.
-    listen = fields["listen"] or "127.0.0.1:0"
     try:
-        return await proxies.add(fields["name"], listen, fields["upstream"], fields["enabled"])
+        return await proxies.add(fields["name"], fields["listen"] or _ANYWHERE, fields["upstream"], fields["enabled"])
     except (OSError, ValueError) as error:
         raise ToxiproxyError(500, str(error)) from error
 
 
 async def _create_or_keep(proxies: ToxicProxies, fields: dict[str, Any]) -> ToxicProxy | KafkaListener:
     existing = proxies.by_name.get(fields["name"])
-    if existing is not None:
-        if (existing.listen, existing.upstream) == (fields["listen"], fields["upstream"]):
-            await _listening(existing.update(existing.listen, existing.upstream, fields["enabled"]))
-            return existing
+    if existing is None:
+        return await _create(proxies, fields)
+    listen, upstream = fields["listen"] or _ANYWHERE, fields["upstream"]
+    if not await _listening(existing.is_at(listen, upstream)):
         if isinstance(existing, KafkaListener):
             raise ToxiproxyError(409, "proxy already exists")
-        await proxies.remove(existing.name)
-    return await _create(proxies, fields)
+        await _listening(existing.update(listen, upstream, fields["enabled"]))
+        existing.clear()
+    # What is where it shall be stays as it is, with its toxics and connections, switched on or off.
+    return existing
 
 
 def _wanted_proxies(document: Any) -> list[dict[str, Any]]:
@@ -180,9 +212,9 @@ def _wanted_proxies(document: Any) -> list[dict[str, Any]]:
     return wanted
 
 
-async def _listening(change: Coroutine[None, None, None]) -> None:
+async def _listening(change: Coroutine[None, None, _Result]) -> _Result:
     try:
-        await change
+        return await change
     except (OSError, ValueError) as error:
         raise ToxiproxyError(500, str(error)) from error
 
@@ -196,9 +228,7 @@ async def _in_force(change: Coroutine[None, None, None]) -> None:
 
 def _proxy_fields(fields: dict[str, Any], defaults: dict[str, Any], where: str = "") -> dict[str, Any]:
     found = {"name": "", "upstream": "", **defaults}
-    for key in found:
-        if fields.get(key) is not None:
-            found[key] = fields[key]
+    found.update({key: fields[key] for key in found if fields.get(key) is not None})
     for key in ("name", "listen", "upstream"):
         if not isinstance(found[key], str):
             raise _bad_body(f"{key} has to be a string")
@@ -239,7 +269,7 @@ def _attributes(kind: str, current: dict[str, Any], given: Any) -> dict[str, Any
         return {**current, **_object(given)}
     attributes = dict(current)
     for key, value in _object(given).items():
-        if key not in KINDS[kind].defaults:
+        if key not in KINDS[kind].defaults or value is None:
             continue
         if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
             value = int(value)  # JavaScript and Lua write integers so
@@ -277,9 +307,10 @@ async def _json(request: Request) -> Any:
 
 
 def _object(value: Any) -> dict[str, Any]:
+    """A JSON object by its keys in lower case: Go, whose clients people have, reads them so."""
     if not isinstance(value, dict):
         raise _bad_body("a JSON object is wanted")
-    return value
+    return {key.lower(): item for key, item in value.items()}
 
 
 def _bad_body(message: str) -> ToxiproxyError:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from random import Random
 from typing import Any
 
 from notleader.proxy.admin.target import ControlledProxy, ListenerAddress
+from notleader.proxy.admin.toxics.addresses import are_one, listen_at, split_address
 from notleader.proxy.admin.toxics.connection import STREAMS, ToxicConnection, now_us
 from notleader.proxy.admin.toxics.kafka import (
     KafkaListener,
@@ -25,8 +25,8 @@ from notleader.proxy.admin.toxics.link import Link
 class ToxicProxy:
     """One listener in front of one server; every change of its toxics reaches the open connections too.
 
-    With the first Kafka fault its connections go through a `passage` of the Kafka proxy on their way to the server:
-    those that are open then, of which the proxy has seen nothing, are closed for their clients to come again.
+    With the first Kafka fault its connections go through a `passage` of the Kafka proxy on their way to the server, for
+    good: those that are open then, of which the proxy has seen nothing, are closed for their clients to come again.
     """
 
     def __init__(
@@ -39,6 +39,7 @@ class ToxicProxy:
         self._controlled = controlled
         self._kafka = KafkaToxics(controlled, name) if controlled is not None else None
         self._passage: asyncio.Server | None = None
+        self._reads_kafka = False
         self._random = Random(f"{seed}:{name}")
         self._server: asyncio.Server | None = None
         self._connections: set[ToxicConnection] = set()
@@ -58,19 +59,12 @@ class ToxicProxy:
         """Those of bytes, then the Kafka faults."""
         return [*self._bytes, *(self._kafka.rules if self._kafka is not None else ())]
 
-    async def start(self) -> None:
-        """Listen; `listen` then holds the actual address. OSError or ValueError when that is impossible."""
+    async def start(self, taken: tuple[asyncio.Server, str] | None = None) -> None:
+        """Listen, or take over a server that does; `listen` then holds the actual address. OSError, ValueError."""
         if self._server is not None:
             return
-        host, port = split_address(self.listen)
-        loop = asyncio.get_running_loop()
-        # The first address only: a name with several would get a port each when the port is 0.
-        found = await loop.getaddrinfo(host or "0.0.0.0", port, type=socket.SOCK_STREAM)
-        server = await loop.create_server(self._accept, str(found[0][4][0]), port, reuse_address=True)
-        bound = server.sockets[0].getsockname()
-        self.listen = f"[{bound[0]}]:{bound[1]}" if ":" in bound[0] else f"{bound[0]}:{bound[1]}"
-        self._server = server
-        if self._kafka is not None and self._kafka.rules:
+        self._server, self.listen = taken or await listen_at(self.listen, self._accept)
+        if self._reads_kafka:
             await self._open_passage()
 
     async def stop(self) -> None:
@@ -87,15 +81,35 @@ class ToxicProxy:
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(server.wait_closed(), 1.0)
 
+    async def is_at(self, listen: str, upstream: str) -> bool:
+        """Whether these are its addresses, however they are written. OSError or ValueError for what is none."""
+        split_address(upstream)
+        return await are_one(listen, self.listen) and upstream == self.upstream
+
     async def update(self, listen: str, upstream: str, enabled: bool) -> None:
-        """Take new addresses and switch on or off; changed addresses close the connections there are."""
-        if listen != self.listen or upstream != self.upstream:
-            await self.stop()
-            self.listen, self.upstream = listen, upstream
-        if enabled:
-            await self.start()
-        else:
-            await self.stop()
+        """Take new addresses and switch on or off; changed addresses close the connections there are.
+
+        OSError or ValueError when it can't listen there: then it listens where it did. What was refused for the
+        addresses alone has closed nothing.
+        """
+        before, was_enabled = (self.listen, self.upstream), self.enabled
+        if await self.is_at(listen, upstream):
+            await (self.start() if enabled else self.stop())
+            return
+        taken = None
+        if enabled and split_address(listen)[1] != split_address(self.listen)[1]:
+            # One port can't be had twice; another is taken before anything is given up.
+            taken = await listen_at(listen, self._accept)
+        await self.stop()
+        self.listen, self.upstream = listen, upstream
+        try:
+            if enabled:
+                await self.start(taken)
+        except OSError:
+            self.listen, self.upstream = before
+            if was_enabled:
+                await self.start()
+            raise
 
     def toxic(self, name: str) -> ToxicRule | None:
         """The toxic of that name."""
@@ -117,6 +131,7 @@ class ToxicProxy:
         if rule.type == "kafka_refuse":
             raise KafkaToxicError("kafka_refuse is for the Kafka listeners: disable this proxy instead")
         self._kafka.put(rule)
+        self._reads_kafka = True
         if self._passage is None and self.enabled:
             await self._open_passage()
             for connection in list(self._connections):
@@ -223,6 +238,7 @@ class ToxicProxies:
     async def add(self, name: str, listen: str, upstream: str, enabled: bool) -> ToxicProxy:
         """Make a proxy and start it when `enabled`; OSError or ValueError when it cannot listen."""
         proxy = ToxicProxy(name, listen, upstream, self._seed, self._controlled)
+        split_address(listen)
         split_address(upstream)
         if enabled:
             await proxy.start()
@@ -245,11 +261,3 @@ class ToxicProxies:
         """Stop and forget those that were made."""
         for name in list(self._made):
             await self.remove(name)
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """`host:port` or `[v6]:port` as (host, port); the host may be empty. ValueError for anything else."""
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535:
-        raise ValueError(f"{address!r} is no address: HOST:PORT is wanted")
-    return host.strip("[]"), int(port)

@@ -13,6 +13,7 @@ from typing import Any, Final
 from notleader.faults.base import Fault, StandingFault
 from notleader.faults.schema import FaultDocumentError, parse_fault_document
 from notleader.proxy.admin.target import ControlledProxy, ListenerAddress
+from notleader.proxy.admin.toxics.addresses import are_one
 from notleader.proxy.admin.toxics.connection import STREAMS, Stream
 
 PREFIX: Final = "kafka_"
@@ -161,9 +162,13 @@ class KafkaListener:
             if connection["listener"] == self.name:
                 self._proxy.close_connection(connection["connection_id"])
 
+    async def is_at(self, listen: str, upstream: str) -> bool:
+        """Whether these are its addresses, however they are written. OSError or ValueError for what is none."""
+        return await are_one(listen, self.listen) and upstream == self.upstream
+
     async def update(self, listen: str, upstream: str, enabled: bool) -> None:
         """Switch it on or off; ValueError for other addresses: those are the configuration's."""
-        if (listen, upstream) != (self.listen, self.upstream):
+        if not await self.is_at(listen, upstream):
             raise ValueError(f"{self.name} is a Kafka listener: its addresses are those of the configuration")
         await (self.start() if enabled else self.stop())
 

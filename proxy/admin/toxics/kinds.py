@@ -60,6 +60,15 @@ class Toxic:
         return self._free_us
 
 
+class Noop(Toxic):
+    """Does nothing: what Toxiproxy's own tests stand in for a toxic with."""
+
+    type = "noop"
+
+    def feed(self, piece: Piece) -> Iterator[Piece]:
+        yield piece._replace(at_us=self.after_earlier(piece.at_us))
+
+
 class Latency(Toxic):
     """Delays data by `latency` ± `jitter` ms; the end of the stream only waits for the data before it."""
 
@@ -194,5 +203,5 @@ class LimitData(Toxic):
 
 
 KINDS: Final[dict[str, type[Toxic]]] = {
-    kind.type: kind for kind in (Latency, Bandwidth, SlowClose, Timeout, ResetPeer, Slicer, LimitData)
+    kind.type: kind for kind in (Noop, Latency, Bandwidth, SlowClose, Timeout, ResetPeer, Slicer, LimitData)
 }

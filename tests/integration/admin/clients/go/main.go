@@ -80,7 +80,10 @@ func main() {
 	// Kafka faults are toxics too: of a proxy made here, and of the Kafka listeners.
 	listener, err := client.Proxy("bootstrap")
 	check(err)
-	for _, one := range []*toxiproxy.Proxy{proxy, listener} {
+	// (One made here is read as Kafka from then on: the echo isn't that.)
+	ofKafka, err := client.CreateProxy("kafka", "127.0.0.1:0", proxy.Upstream)
+	check(err)
+	for _, one := range []*toxiproxy.Proxy{ofKafka, listener} {
 		toxic, err := one.AddToxic("refused", "kafka_error", "upstream", 1, toxiproxy.Attributes{
 			"error_code": "NOT_LEADER_OR_FOLLOWER",
 			"match":      map[string]any{"api_key": "Produce"},
@@ -97,6 +100,7 @@ func main() {
 		want(len(toxics) >= 1 && toxics[0].Name == "refused", "kafka toxics", toxics) // upstream comes first
 		check(one.RemoveToxic("refused"))
 	}
+	check(ofKafka.Delete())
 	check(listener.Disable())
 	_, err = net.Dial("tcp", listener.Listen)
 	want(err != nil, "disabled listener", "accepted a connection")

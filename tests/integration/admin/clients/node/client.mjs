@@ -34,12 +34,15 @@ await latency.remove();
 await assert.rejects(proxy.getToxic("latency_downstream"), /404/);
 await assert.rejects(proxy.addToxic({ type: "nonsense", attributes: {} }), /400/);
 // Kafka faults are toxics too: of a proxy made here, and of the Kafka listeners.
-for (const one of [proxy, await server.get("bootstrap")]) {
+// (One made here is read as Kafka from then on: the echo isn't that.)
+const ofKafka = await server.createProxy({ name: "kafka", listen: "127.0.0.1:0", upstream: echo });
+for (const one of [ofKafka, await server.get("bootstrap")]) {
   const attributes = { error_code: "NOT_LEADER_OR_FOLLOWER", match: { topic: "orders" }, trigger: { times: 4 } };
   const toxic = await one.addToxic({ name: "refused", type: "kafka_error", attributes });
   assert.deepEqual(toxic.attributes, attributes);
   await toxic.remove();
 }
+await ofKafka.remove();
 const off = await proxy.update({ enabled: false });
 assert.equal(off.enabled, false);
 assert.equal(off.listen, proxy.listen);

@@ -46,12 +46,14 @@ def main() -> None:
             continue
         raise AssertionError(f"{error} was expected")
     # Kafka faults are toxics too: of a proxy made here, and of the Kafka listeners.
-    for one in (proxy, server.get_proxy("bootstrap")):
+    # (One made here is read as Kafka from then on: the echo isn't that.)
+    for one in (server.create(upstream=echo, name="kafka"), server.get_proxy("bootstrap")):
         attributes = {"delay_ms": 20, "match": {"api_key": ["Produce", "Fetch"]}}
         one.add_toxic(name="slow", type="kafka_delay", attributes=attributes)
         assert one.get_toxic("slow").attributes == attributes
         one.destroy_toxic("slow")
         assert "slow" not in one.toxics()
+    server.get_proxy("kafka").destroy()
     with proxy.down():
         try:
             ping(proxy.listen)
