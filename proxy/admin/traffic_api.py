@@ -12,6 +12,7 @@ from uuid import UUID
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from notleader.proxy.admin.problems import Finding, Problem, not_found
 from notleader.proxy.admin.target import ControlledProxy
@@ -21,6 +22,8 @@ KEEP_ALIVE_S: Final = 15.0
 _LOOK_S: Final = 1.0
 _ROWS_PER_CHUNK: Final = 256
 MAX_ID: Final = 2**63 - 1
+# Each costs the traffic something, whether it is read or not: a row is looked at once for every stream.
+MOST_STREAMS: Final = 8
 
 
 class Broker(BaseModel):
@@ -38,6 +41,7 @@ class Broker(BaseModel):
 def make_router(proxy: ControlledProxy, stopping: asyncio.Event) -> APIRouter:
     """The routes over one proxy; streams end when `stopping` is set."""
     router = APIRouter(tags=["traffic"])
+    streams: set[_Stream] = set()
 
     @router.get("/v1/connections")
     async def list_connections() -> list[dict[str, Any]]:
@@ -67,7 +71,8 @@ def make_router(proxy: ControlledProxy, stopping: asyncio.Event) -> APIRouter:
                 "description": "Server-sent events: one `exchange`, `connect`, `disconnect` or `wire_error` "
                 "each, its data the capture row as JSON.",
                 "content": {"text/event-stream": {"schema": {"type": "string"}}},
-            }
+            },
+            429: {"description": f"{MOST_STREAMS} streams are open."},
         },
     )
     async def stream_exchanges(
@@ -85,13 +90,32 @@ def make_router(proxy: ControlledProxy, stopping: asyncio.Event) -> APIRouter:
             raise Problem(
                 400, "bad-filter", "\n".join(error.lines()), findings=[Finding(place, error.message)]
             ) from error
-        return StreamingResponse(
+        if len(streams) >= MOST_STREAMS:
+            said = f"{MOST_STREAMS} streams of exchanges are open, and more would slow the traffic down: end one"
+            raise Problem(429, "too-many-streams", said)
+        return _Stream(
             _events(proxy, stopping, accepts),
             media_type="text/event-stream",
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-        )
+        ).among(streams)
 
     return router
+
+
+class _Stream(StreamingResponse):
+    """A stream of events that is counted until it has ended, however it ends."""
+
+    def among(self, streams: set[_Stream]) -> _Stream:
+        """Be counted there from now on."""
+        self._streams = streams
+        streams.add(self)
+        return self
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._streams.discard(self)
 
 
 async def _events(

@@ -11,6 +11,7 @@ import pytest
 
 from notleader.proxy.admin.app import create_app
 from notleader.proxy.admin.problems import PROBLEM_SCHEMA
+from notleader.proxy.admin.traffic_api import MOST_STREAMS
 from notleader.proxy.wire.names import ApiKey
 from tests.proxy.admin.conftest import FakeCapture, FakeProxy
 
@@ -96,6 +97,25 @@ class TestExchanges:
         data = json.loads(events[1].splitlines()[1].removeprefix("data: "))
         assert data == {"event": "exchange", "api_name": "Produce", "request_frame": "AP8="}
         assert events[2].startswith("event: connect\n")
+
+    async def test_more_streams_than_the_traffic_bears_are_refused_until_one_ends(self, proxy: FakeProxy) -> None:
+        stopping = asyncio.Event()
+        transport = httpx.ASGITransport(create_app(proxy, stopping=stopping))  # type: ignore[arg-type]
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            open_ = [asyncio.create_task(client.get("/v1/exchanges")) for _ in range(MOST_STREAMS)]
+            while len(proxy.queues) < MOST_STREAMS:
+                await asyncio.sleep(0)
+            refused = await client.get("/v1/exchanges")
+            assert refused.status_code == 429
+            assert refused.headers["content-type"] == "application/problem+json"
+            open_[0].cancel()
+            await asyncio.gather(open_[0], return_exceptions=True)
+            again = asyncio.create_task(client.get("/v1/exchanges"))
+            while len(proxy.queues) < MOST_STREAMS:
+                await asyncio.sleep(0)
+            stopping.set()
+            answers = await asyncio.gather(again, *open_[1:])
+        assert [answer.status_code for answer in answers] == [200] * MOST_STREAMS
 
     async def test_text_cannot_forge_an_event(self, proxy: FakeProxy) -> None:
         events = await self.read(proxy, [{"event": "exchange", "client_id": "a\n\nevent: evil\ndata: 1"}])
