@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import ssl
 import uuid
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
@@ -202,7 +203,7 @@ class Proxy(Noting):
             try:
                 return await fetch_brokers(bootstrap, timeout_s, tls, with_topics=with_topics)
             except (OSError, WireError) as error:
-                reasons.append(f"{bootstrap}: {_reason(error)}")
+                reasons.append(f"{bootstrap}: {_reason(error, tls=bool(tls))}")
         raise ConnectionError("; ".join(reasons))
 
     async def topics(self) -> dict[str, set[int]] | None:
@@ -334,7 +335,7 @@ class Proxy(Noting):
                     )
                     return
             except OSError as error:
-                errors.append(f"{target}: {_reason(error)}")
+                errors.append(f"{target}: {_reason(error, tls=self.settings.tls_kafka)}")
         raise ConnectionError("; ".join(errors))
 
     def standing(self, connection: Connection) -> LinkState:
@@ -649,9 +650,17 @@ def _in(loop: asyncio.AbstractEventLoop, do: Any, *arguments: Any) -> None:
         loop.call_soon_threadsafe(do, *arguments)
 
 
-def _reason(error: BaseException) -> str:
+def _reason(error: BaseException, *, tls: bool) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    verified = not isinstance(error, ssl.SSLCertVerificationError)
+    if tls and verified and isinstance(error, (ssl.SSLError, ConnectionResetError, ConnectionAbortedError)):
+        # What serves plaintext takes the first bytes of a handshake for a frame that is too long, and hangs up.
+        return f"the TLS handshake failed ({_said(error)}): is TLS spoken there? Without --tls-kafka it is plaintext"
+    return _said(error)
+
+
+def _said(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__

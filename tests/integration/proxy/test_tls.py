@@ -88,3 +88,14 @@ def test_a_certificate_that_cannot_be_used_is_a_problem_of_its_setting(files: Fi
     with pytest.raises(ConfigError) as refused:
         Tls(load({"kafka": "127.0.0.1:1", "tls_cert": files.ca, "tls_key": files.key}))
     assert refused.value.problems[0].path == "tls_cert"
+
+
+@pytest.mark.kafka
+async def test_tls_towards_a_plaintext_broker_is_said_to_be_that(
+    kafka: KafkaCluster, proxy_for: ProxyFor, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("WARNING", "notleader"):
+        async with proxy_for(kafka.bootstrap, tls_kafka=True):
+            pass
+    (said,) = {record.getMessage() for record in caplog.records if "no Kafka broker answers" in record.getMessage()}
+    assert "is TLS spoken there? Without --tls-kafka it is plaintext" in said
