@@ -8,12 +8,23 @@ import sys
 from datetime import UTC, datetime
 
 from notleader.proxy.config import LogFormat
+from notleader.proxy.printable import printable
 
 
 def log_to(log_format: LogFormat, level: int) -> None:
     """Write everything from this level on to stderr."""
     handler = _handler(log_format)
+    handler.addFilter(without_controls)
     logging.basicConfig(level=level, format="%(message)s", datefmt="[%X]", handlers=[handler], force=True)
+
+
+def without_controls(record: logging.LogRecord) -> bool:
+    """Write what a message is filled with so that it forges no line and drives no terminal; a handler's filter."""
+    if isinstance(record.args, tuple):
+        record.args = tuple(
+            printable(str(given)) if isinstance(given, (str, BaseException)) else given for given in record.args
+        )
+    return True
 
 
 def _handler(log_format: LogFormat) -> logging.Handler:

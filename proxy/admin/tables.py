@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from notleader.proxy.printable import printable
+
 
 def print_rules(rules: Sequence[dict[str, Any]]) -> None:
     """One line per rule, in the order they are asked."""
@@ -79,13 +81,13 @@ def _print(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         for row in rows:
-            typer.echo("\t".join(" ".join(cell.split()) for cell in row))
+            typer.echo("\t".join(printable(" ".join(cell.split())) for cell in row))
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in head:
         table.add_column(name, overflow="fold")
     for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
+        table.add_row(*(escape(printable(cell)) for cell in row))
     console.print(table)
 
 

@@ -10,13 +10,14 @@ from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from notleader.proxy.admin.problems import Finding, Problem, not_found
 from notleader.proxy.admin.target import ControlledProxy
 from notleader.proxy.capture.filter import FilterError, compile_filter
+from notleader.proxy.printable import printable
 
 KEEP_ALIVE_S: Final = 15.0
 _LOOK_S: Final = 1.0
@@ -32,7 +33,7 @@ class Broker(BaseModel):
     model_config = ConfigDict(from_attributes=True)
 
     node_id: int
-    host: str = Field(description="Where the proxy reaches the broker.")
+    host: Annotated[str, BeforeValidator(printable)] = Field(description="Where the proxy reaches the broker.")
     port: int
     listen_host: str = Field(description="Where clients reach it through the proxy.")
     listen_port: int

@@ -17,6 +17,8 @@ from notleader.proxy.capture.streams import Streams, horizon_us
 
 RowLike = Mapping[str, Any]
 FORMATS: Final = ("pcapng", "jsonl", "csv")
+# What a spreadsheet takes for a formula (OWASP, CSV injection): a client chooses its own id.
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def plain(row: RowLike) -> dict[str, Any]:
@@ -37,7 +39,10 @@ def write_jsonl(rows: Iterable[RowLike], target: BinaryIO) -> dict[str, int]:
 
 
 def write_csv(rows: Iterable[RowLike], target: BinaryIO) -> dict[str, int]:
-    """One line per row, the columns of the capture as they are; lists, partitions too, are JSON in their cell."""
+    """One line per row, the columns of the capture as they are; lists, partitions too, are JSON in their cell.
+
+    A text that a spreadsheet would take for a formula stands behind an apostrophe.
+    """
     text = io.TextIOWrapper(target, "utf-8", newline="", write_through=True)
     writer = csv.writer(text)
     writer.writerow(COLUMNS)
@@ -51,6 +56,8 @@ def write_csv(rows: Iterable[RowLike], target: BinaryIO) -> dict[str, int]:
 
 
 def _cell(value: Any) -> Any:
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return "'" + value
     return json.dumps(value, separators=(",", ":")) if isinstance(value, (list, dict)) else value
 
 

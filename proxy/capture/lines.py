@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from rich.text import Text
 
+from notleader.proxy.printable import printable
 from notleader.proxy.wire.names import ErrorCode
 
 _WIDTHS: Final = (
@@ -40,7 +41,7 @@ def head() -> Text:
 
 def line(row: Mapping[str, Any]) -> Text:
     """One row as one line, styled for a terminal; ``.plain`` is the bare text."""
-    cells = _cells(row)
+    cells = map(printable, _cells(row))
     text = Text(_laid_out(cells), no_wrap=True)
     if row["event"] != "exchange":
         text.stylize(_EVENT_STYLE.get(row["event"], "dim"))
@@ -53,7 +54,7 @@ def line(row: Mapping[str, Any]) -> Text:
 
 def tabbed(row: Mapping[str, Any]) -> str:
     """One row as tab-separated cells, for programs that cut."""
-    return "\t".join(_cells(row))
+    return "\t".join(map(printable, _cells(row)))
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:

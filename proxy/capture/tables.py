@@ -13,6 +13,7 @@ from rich.table import Table
 
 from notleader.proxy.capture.lines import size
 from notleader.proxy.capture.reading import Listed
+from notleader.proxy.printable import printable
 
 
 def print_segments(segments: Sequence[Listed]) -> None:
@@ -107,12 +108,12 @@ def _print(head: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[i
     console = Console(highlight=False)
     if not console.is_terminal:
         for row in (head, *rows):
-            typer.echo("\t".join(" ".join(cell.split()) for cell in row))
+            typer.echo("\t".join(printable(" ".join(cell.split())) for cell in row))
         return
     to_the_right = set(right)
     table = Table(box=None, header_style="bold", pad_edge=False)
     for position, name in enumerate(head):
         table.add_column(name, justify="right" if position in to_the_right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
+        table.add_row(*(escape(printable(cell)) for cell in row))
     console.print(table)

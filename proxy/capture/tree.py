@@ -9,6 +9,7 @@ from typing import Any, Final
 from rich.tree import Tree
 
 from notleader.proxy.capture.lines import error_name
+from notleader.proxy.printable import printable
 from notleader.proxy.wire.errors import WireError
 from notleader.proxy.wire.records import iter_batches, iter_records
 from notleader.proxy.wire.view import Request, Response
@@ -39,7 +40,7 @@ def tree(row: Mapping[str, Any]) -> Tree:
     """The document of a row, drawn."""
     told = document(row)
     label = f"{told.get('api_name', told['event'])}"
-    drawn = Tree(f"[bold]{label}[/bold] {told.get('client_id', '')}".rstrip())
+    drawn = Tree(f"[bold]{label}[/bold] {_text(told.get('client_id', ''))}".rstrip())
     _grow(drawn, told)
     return drawn
 
@@ -110,5 +111,9 @@ def _grow(branch: Tree, value: Any) -> None:
             else:
                 branch.add(f"[cyan]{key}[/cyan]: \\[]")
         else:
-            text = str(item).replace("[", "\\[")
-            branch.add(f"[cyan]{key}[/cyan]: {text}")
+            branch.add(f"[cyan]{key}[/cyan]: {_text(item)}")
+
+
+def _text(value: Any) -> str:
+    """A value as text that neither Rich nor the terminal takes for a command."""
+    return printable(str(value)).replace("[", "\\[")

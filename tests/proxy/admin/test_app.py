@@ -13,7 +13,7 @@ from notleader.proxy.admin.app import create_app
 from notleader.proxy.admin.problems import PROBLEM_SCHEMA
 from notleader.proxy.admin.traffic_api import MOST_STREAMS
 from notleader.proxy.wire.names import ApiKey
-from tests.proxy.admin.conftest import FakeCapture, FakeProxy
+from tests.proxy.admin.conftest import Endpoint, FakeCapture, FakeProxy
 
 
 async def test_health_and_readiness(client: httpx.AsyncClient, proxy: FakeProxy) -> None:
@@ -59,6 +59,13 @@ async def test_brokers_come_by_node_id(client: httpx.AsyncClient) -> None:
     answer = (await client.get("/v1/brokers")).json()
     assert [broker["node_id"] for broker in answer] == [1, 2]
     assert answer[0]["listen_port"] == 19092
+
+
+async def test_a_broker_of_a_name_that_is_no_utf_8_is_listed(
+    client: httpx.AsyncClient, proxy: FakeProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proxy, "brokers", lambda: [Endpoint(1, host="k\udcff\x1b")])
+    assert (await client.get("/v1/brokers")).json()[0]["host"] == r"k\udcff\x1b"
 
 
 async def test_a_connection_is_listed_and_reset(client: httpx.AsyncClient, proxy: FakeProxy) -> None:
