@@ -6,10 +6,22 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from notleader.faults.actions import TERMINAL, Action, Answer, Body, Fail, Forward, PartitionKey, Relay, RewriteRequest
+from notleader.faults.actions import (
+    TERMINAL,
+    Action,
+    Answer,
+    Body,
+    Fail,
+    Forward,
+    Outcome,
+    PartitionKey,
+    Relay,
+    RewriteRequest,
+)
 from notleader.faults.answers import Failure, NoPlaceForError, partition_key, refusal, refuses_by_entry
 from notleader.faults.base import Connection, Context, NotApplicableError
-from notleader.faults.decision import NOTHING, Decision, Hit, Pending
+from notleader.faults.decision import NOTHING, Decision, Hit, Pending, joined
+from notleader.faults.effects import Effect, of_request
 from notleader.faults.flags import REQUEST_BODY, RESPONSE_BODY
 from notleader.faults.match import Match, groups_named
 from notleader.faults.partial import (
@@ -99,8 +111,9 @@ class Asking:
             self._open_another_session(*min(touches))
 
     def _open_another_session(self, rule_name: str, kind: str) -> None:
-        self._terminal = Answer(refusal(self._request, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
-        self._hits.append(Hit(rule_name, kind, "before_broker", _UNKNOWN_SESSION))
+        code = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        self._terminal = Answer(refusal(self._request, code))
+        self._hits.append(Hit(rule_name, kind, "before_broker", _UNKNOWN_SESSION, (Effect("answered", int(code)),)))
 
     # ---- the rules
 
@@ -120,8 +133,10 @@ class Asking:
         context = self._hit_by(rule)
         if context is None:
             return
+        asked: list[Outcome] = []
         try:
             for outcome in rule.fault.on_request(context):
+                asked.append(outcome)
                 if isinstance(outcome, Fail):
                     self._fail(rule, outcome)
                 elif isinstance(outcome, RewriteRequest):
@@ -133,7 +148,8 @@ class Asking:
         except (NotApplicableError, NoPlaceForError) as error:
             rule.refuse(str(error))
             return
-        self._hits.append(rule.hit())
+        keys = None if context.partitions is None else frozenset(map(partition_key, context.partitions))
+        self._hits.append(rule.hit(of_request(asked, keys)))
 
     def after(self, rule: Rule) -> None:
         """Ask one rule that acts on the answer."""
@@ -265,7 +281,12 @@ class Asking:
             self._plan.give_up_moves(self._connection.node_id, _NO_SIDE_CONNECTION)
             routing = elections.routed(self._request, self._entries(), self._connection.node_id)
         told = {hit.rule_name for hit in self._hits}
-        self._hits += [self._plan.touch(*touch) for touch in routing.touched if touch[0] not in told]
+        touches = []
+        for (name, kind), refused in routing.touched.items():
+            effect = Effect("answered", int(ErrorCode.NOT_LEADER_OR_FOLLOWER), frozenset(refused))
+            hit = Hit(name, kind, "before_broker") if name in told else self._plan.touch(name, kind)
+            touches.append(hit._replace(effects=(effect,)))
+        self._hits = list(joined(tuple(self._hits), tuple(touches)))
         self._refusing.update(name for name, _ in routing.touched)
         self._relays = routing.relays
         asked = self._request.body if self._body is None else self._body

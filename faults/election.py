@@ -120,7 +120,7 @@ class Routing:
 
     failures: dict[PartitionKey, Failure] = field(default_factory=dict)
     relays: dict[PartitionKey, int] = field(default_factory=dict)
-    touched: dict[Touch, None] = field(default_factory=dict)
+    touched: dict[Touch, list[PartitionKey]] = field(default_factory=dict)
 
 
 class Elections:
@@ -304,7 +304,7 @@ class Elections:
             if state is None:
                 continue
             if state.election is not None:
-                routing.touched[state.election.hit] = None
+                by = state.election.hit
                 leader_id = -1
             else:
                 known = self._cluster.leaders.get((topic, entry.partition_index))
@@ -317,7 +317,8 @@ class Elections:
                     continue
                 if state.leader_id is None and (node_id is None or self._serves(request, state, node_id)):
                     continue
-                routing.touched[state.moved_by] = None
+                by = state.moved_by
+            routing.touched.setdefault(by, []).append(partition_key(entry))
             epoch = self._shown_epoch(topic, entry.partition_index, state)
             current_leader = {"leader_id": leader_id, "leader_epoch": epoch}
             routing.failures[partition_key(entry)] = Failure(

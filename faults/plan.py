@@ -21,6 +21,7 @@ from notleader.faults.base import (
 )
 from notleader.faults.cluster import Cluster
 from notleader.faults.decision import NOTHING, Decision, Hit, Pending
+from notleader.faults.effects import Effect, altered, of_answer, of_request
 from notleader.faults.election import Elections
 from notleader.faults.fetch_sessions import FetchSessions
 from notleader.faults.flags import REQUEST, REQUEST_BODY, RESPONSE_BODY
@@ -237,10 +238,11 @@ class Plan:
                 continue
             if not self.fires(rule, rule.scope(connection), now_us):
                 continue
-            hits.append(rule.hit())
             done = False
             context = ConnectContext(rule.name, connection, now_us, rule.random, rule.state)
-            for action in rule.fault.on_connect(context):
+            asked = list(rule.fault.on_connect(context))
+            hits.append(rule.hit(of_request(asked, None)))
+            for action in asked:
                 actions.append(action)
                 done |= isinstance(action, TERMINAL)
             if done:
@@ -321,7 +323,10 @@ class Plan:
         if self.elections.interest(request.header.api_key, request.header.api_version) & RESPONSE_BODY:
             told, touched = self.elections.told(request.header, response.body, decision.refused)
             known = {hit.rule_name for hit in decision.hits}
-            hits = tuple(self.touch(*touch, "after_broker") for touch in touched if touch[0] not in known)
+            effects: tuple[Effect, ...] = (altered(response.body, told),) if touched else ()
+            for name, kind in touched:
+                hit = Hit(name, kind, "after_broker") if name in known else self.touch(name, kind, "after_broker")
+                hits += (hit._replace(effects=effects),)
             rewritten = told if told is not response.body else None
         for rule, partitions in decision.on_response:
             if rule is None or (isinstance(rule.fault, StandingFault) and not self.standing.is_in_force(rule)):
@@ -331,20 +336,26 @@ class Plan:
             context.hit_partitions = partitions
             context.rewritten = rewritten
             done = False
+            effects = ()
             try:
                 for action in rule.fault.on_response(context):
+                    effect = of_answer(action, context.answer, partitions)
                     if isinstance(action, RewriteResponse):
                         if isinstance(rule.fault, StandingFault):
                             if action.body == context.answer:
                                 continue
                             if all(hit.rule_name != rule.name for hit in hits):
-                                hits += (self.touch(rule.name, rule.fault.kind, "after_broker"),)
+                                hit = self.touch(rule.name, rule.fault.kind, "after_broker")
+                                hits += (hit._replace(effects=(effect,)),)
                         rewritten = context.rewritten = action.body
                     else:
                         actions.append(action)
                         done |= isinstance(action, TERMINAL)
+                    effects += (effect,)
             except (NotApplicableError, NoPlaceForError) as error:
                 rule.refuse(str(error))
+            if effects and not isinstance(rule.fault, StandingFault):
+                hits += (rule.seen(effects),)
             if done:
                 break
         if rewritten is not None:

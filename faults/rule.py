@@ -7,6 +7,7 @@ from typing import Any
 
 from notleader.faults.base import Connection, Fault, StandingFault
 from notleader.faults.decision import Hit
+from notleader.faults.effects import Effect
 from notleader.faults.flags import REQUEST, REQUEST_BODY, RESPONSE_BODY
 from notleader.faults.random_source import RandomSource
 from notleader.faults.trigger import TriggerState
@@ -72,10 +73,14 @@ class Rule:
             return connection.client_id
         return None
 
-    def hit(self) -> Hit:
+    def hit(self, effects: tuple[Effect, ...] = ()) -> Hit:
         """Count one hit."""
         self.hits += 1
-        return Hit(self.name, self.fault.kind, self.fault.phase)
+        return self.seen(effects)
+
+    def seen(self, effects: tuple[Effect, ...] = ()) -> Hit:
+        """A hit that was counted before, with what came of it."""
+        return Hit(self.name, self.fault.kind, self.fault.phase, effects=effects)
 
     def refuse(self, reason: str) -> None:
         """Count one exchange that was meant but can't be faulted."""

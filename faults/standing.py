@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from notleader.faults.actions import Close, Refuse, Reset, Shape, Silence, Standing
 from notleader.faults.base import BeginContext, Connection, StandingFault
 from notleader.faults.decision import Hit
+from notleader.faults.effects import standing
 from notleader.faults.rule import Rule
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class StandingRules:
         for rule, fault in self._in_force:
             if fault.means(name, node_id, None, rule.state) and (wanted := list(fault.of_listener())):
                 asked += wanted
-                hits += self._first_touch(rule, name)
+                hits += self._first_touch(rule, name, wanted)
         if any(isinstance(action, Silence) for action in asked):
             return ListenerState("silent", tuple(hits))
         if any(isinstance(action, Refuse) for action in asked):
@@ -113,8 +114,10 @@ class StandingRules:
         for rule, fault in self._in_force:
             if not fault.means(connection.listener, connection.node_id, connection, rule.state):
                 continue
-            for action in fault.of_connection():
-                hits += self._first_touch(rule, connection.connection_id)
+            wanted = list(fault.of_connection())
+            if wanted:
+                hits += self._first_touch(rule, connection.connection_id, wanted)
+            for action in wanted:
                 if isinstance(action, Close | Reset):
                     cut = cut or action
                 elif isinstance(action, Silence):
@@ -125,12 +128,12 @@ class StandingRules:
             return UNTOUCHED
         return LinkState(cut, silence, tuple(shapes), tuple(hits))
 
-    def _first_touch(self, rule: Rule, touched: str | int) -> list[Hit]:
+    def _first_touch(self, rule: Rule, touched: str | int, wanted: Iterable[Standing]) -> list[Hit]:
         key = (id(rule), touched)
         if key in self._touched:
             return []
         self._touched.add(key)
-        return [rule.hit()]
+        return [rule.hit(standing(wanted))]
 
     def _context(self, rule: Rule, now_us: int) -> BeginContext:
         return BeginContext(rule.name, now_us, self._cluster, self._elections, rule.state, rule.random)

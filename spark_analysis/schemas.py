@@ -46,6 +46,15 @@ PARTITION = _struct(
     ("key_hashes", ArrayType(_LONG, True)),
 )
 
+# What one rule did to an exchange; `partitions` are places in the row's own, null for the whole exchange.
+EFFECT = _struct(
+    ("rule", _STRING),
+    ("kind", _STRING),
+    ("did", _STRING),
+    ("error_code", _SHORT),
+    ("partitions", ArrayType(_INT, True)),
+)
+
 # One row per exchange and per connection event, exactly as the proxy writes it. Times: µs since the epoch, UTC.
 EXCHANGE = _struct(
     ("run_id", _STRING),
@@ -76,6 +85,7 @@ EXCHANGE = _struct(
     ("fault_names", _STRINGS),
     ("fault_kinds", _STRINGS),
     ("fault_phase", _STRING),
+    ("effects", ArrayType(EFFECT, True)),
     ("seed", _LONG),
     ("transactional_id", _STRING),
     ("group_id", _STRING),

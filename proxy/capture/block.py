@@ -165,6 +165,7 @@ class Block:
                 [],
                 [],
                 None,
+                None,
                 seed,
                 transactional_id,
                 group_id,

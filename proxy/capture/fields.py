@@ -60,6 +60,10 @@ def _between_ms(first: str, last: str) -> Read:
     return read
 
 
+def _did(row: RowLike, partition: RowLike | None) -> list[str]:
+    return [effect["did"] for effect in row.get("effects") or ()]
+
+
 def _bytes(row: RowLike, partition: RowLike | None) -> int | None:
     request = row.get("request_bytes")
     return None if request is None else request + (row.get("response_bytes") or 0)
@@ -70,7 +74,7 @@ _NUMBERS: Final = {
     "throttle_time_ms", "seed", "acks", "partition_index", "producer_id", "producer_epoch", "base_sequence",
     "record_count", "batch_bytes", "base_offset", "leader_epoch",
 }  # fmt: skip
-_LEFT_OUT: Final = {"partitions", "request_frame", "response_frame"}
+_LEFT_OUT: Final = {"partitions", "effects", "request_frame", "response_frame"}
 _KINDS: Final = {
     "api_key": Kind.API,
     "api_name": Kind.API,
@@ -91,6 +95,7 @@ def _kind(name: str) -> Kind:
 def _listed() -> Iterable[Field]:
     yield Field("api", Kind.API, "the API: Produce, Fetch, 18, …", _column("api_key"))
     yield Field("error", Kind.ERROR, "the partition's error code, else the exchange's", _error, of_partition=True)
+    yield Field("did", Kind.TEXTS, "what faults did: answered, swallowed_answer, held_request, cut, …", _did)
     yield Field("latency_ms", Kind.NUMBER, "from request to answer", _between_ms("request_at_us", "response_at_us"))
     yield Field(
         "broker_ms",

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, Final
 from uuid import UUID
 
+from notleader.faults.actions import PartitionKey
 from notleader.faults.base import Connection
 from notleader.faults.plan import Hit
 from notleader.proxy.capture.block import WHAT, What
@@ -56,6 +57,7 @@ COLUMNS: Final = (
     "fault_names",
     "fault_kinds",
     "fault_phase",
+    "effects",
     "seed",
     "transactional_id",
     "group_id",
@@ -90,7 +92,7 @@ PartitionRow = dict[str, Any]
 
 
 API_NAMES: Final = {int(key): key.name for key in ApiKey}
-_NO_FAULTS: Final[tuple[list[str], list[str], None]] = ([], [], None)
+_NO_FAULTS: Final[tuple[list[str], list[str], None, None]] = ([], [], None, None)
 _HIGHEST_SKIMMED: Final = 1  # Produce and Fetch are 0 and 1
 _NO_ID: Final = bytes(16)
 _MOST_TOPICS: Final = 100_000
@@ -233,7 +235,7 @@ class Rows:
         return at_us
 
     def _event(self, entry: ConnectionEvent) -> Row:
-        names, kinds, phase = _faults(entry.hits)
+        names, kinds, phase, effects = _faults(entry.hits, None)
         return (
             *self._identity,
             None if entry.connection is None else entry.connection.connection_id,
@@ -246,6 +248,7 @@ class Rows:
             names,
             kinds,
             phase,
+            effects,
             self.seed,
             *(None,) * 4,
             entry.detail,
@@ -255,10 +258,10 @@ class Rows:
 
     def _exchange(self, exchange: Exchange, bodies: bool = True) -> Row:
         connection = exchange.connection
-        names, kinds, phase = _faults(exchange.hits) if exchange.hits else _NO_FAULTS
         facts = _NOTHING_READ
         if bodies and exchange.request is not None and self._reads_bodies:
             facts = self._facts(exchange)
+        names, kinds, phase, effects = _faults(exchange.hits, facts.partitions) if exchange.hits else _NO_FAULTS
         request_frame = response_frame = None
         if self._keeps_frames:
             request_frame, response_frame = _kept(exchange.request), _kept(exchange.response)
@@ -291,6 +294,7 @@ class Rows:
             names,
             kinds,
             phase,
+            effects,
             self.seed,
             facts.transactional_id,
             facts.group_id,
@@ -527,15 +531,33 @@ def _has_errors(field: Field) -> bool:
     return any(inner.name == "error_code" or _has_errors(inner) for inner in field.fields)
 
 
-def _faults(hits: Iterable[Hit]) -> tuple[list[str], list[str], str | None]:
+def _faults(
+    hits: Iterable[Hit], partitions: list[PartitionRow] | None
+) -> tuple[list[str], list[str], str | None, list[dict[str, Any]] | None]:
     names: list[str] = []
     kinds: list[str] = []
+    effects: list[dict[str, Any]] = []
     phase = None
     for hit in hits:
         names.append(hit.rule_name)
         kinds.append(hit.kind)
         phase = phase or hit.phase
-    return names, kinds, phase
+        who = {"rule": hit.rule_name, "kind": hit.kind}
+        for did, code, chosen in hit.effects:
+            effects.append({**who, "did": did, "error_code": code, "partitions": _places(chosen, partitions)})
+    return names, kinds, phase, effects or None
+
+
+def _places(chosen: Iterable[PartitionKey] | None, partitions: list[PartitionRow] | None) -> list[int] | None:
+    """Where in the row's partitions those stand that an effect was on; None for the whole exchange."""
+    if chosen is None:
+        return None
+    keys = {(str(topic), index) for topic, index in chosen}
+    return [
+        place
+        for place, row in enumerate(partitions or ())
+        if (row["topic"], row["partition_index"]) in keys or (row["topic_id"], row["partition_index"]) in keys
+    ]
 
 
 def _kept(frame: Kept) -> bytes | None:

@@ -45,6 +45,16 @@ PARTITION = pa.struct(
     ]
 )
 
+EFFECT = pa.struct(
+    [
+        ("rule", pa.string()),
+        ("kind", pa.string()),
+        ("did", pa.string()),
+        ("error_code", pa.int16()),
+        ("partitions", pa.list_(pa.int32())),
+    ]
+)
+
 EXCHANGE = pa.schema(
     [
         ("run_id", pa.string()),
@@ -75,6 +85,7 @@ EXCHANGE = pa.schema(
         ("fault_names", pa.list_(pa.string())),
         ("fault_kinds", pa.list_(pa.string())),
         ("fault_phase", pa.string()),
+        ("effects", pa.list_(EFFECT)),
         ("seed", pa.int64()),
         ("transactional_id", pa.string()),
         ("group_id", pa.string()),
@@ -109,6 +120,7 @@ _PARTS = _coded(PARTITION)
 TEXTS = [
     *(field.name for field in EXCHANGE if pa.types.is_string(field.type)),
     *(f"{name}.list.element" for name in ("fault_names", "fault_kinds")),
+    *(f"effects.list.element.{field.name}" for field in EFFECT if pa.types.is_string(field.type)),
     *(f"partitions.list.element.{field.name}" for field in PARTITION if pa.types.is_string(field.type)),
 ]
 # Times, counters and sizes differ by little from row to row.

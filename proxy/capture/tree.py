@@ -22,15 +22,14 @@ def document(row: Mapping[str, Any]) -> dict[str, Any]:
     """The row without what is absent, times readable, and the frames decoded as ``request`` and ``response``."""
     told: dict[str, Any] = {}
     for name, value in row.items():
-        if value is None or value == [] or name in ("request_frame", "response_frame", "partitions"):
+        if value is None or value == [] or name in ("effects", "request_frame", "response_frame", "partitions"):
             continue
         told[name] = f"{datetime.fromtimestamp(value / 1e6, UTC):%Y-%m-%d %H:%M:%S.%f}" if "_at_us" in name else value
     if row.get("error_code"):
         told["error_code"] = f"{row['error_code']} {error_name(row['error_code'])}"
-    if row.get("partitions"):
-        told["partitions"] = [
-            {key: value for key, value in partition.items() if value is not None} for partition in row["partitions"]
-        ]
+    for name in ("effects", "partitions"):
+        if row.get(name):
+            told[name] = [{key: value for key, value in one.items() if value is not None} for one in row[name]]
     if row.get("request_frame") is not None:
         told.update(_frames(row))
     return told

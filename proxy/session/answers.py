@@ -15,6 +15,7 @@ from notleader.faults.actions import (
     Reset,
     RewriteResponse,
 )
+from notleader.faults.decision import joined
 from notleader.faults.plan import NOTHING
 from notleader.proxy import pieces, rewrite
 from notleader.proxy.capture import passing
@@ -222,7 +223,7 @@ class Answers(Conversation):
         exchange.actions = deque()
         if _asks_plan(exchange):
             after = self._plan.on_response(self.connection, request, response, decision or NOTHING, now_us)
-            exchange.hits += after.hits
+            exchange.hits = joined(exchange.hits, after.hits)
             for action in after.actions:
                 if isinstance(action, Delay | Hold):
                     exchange.actions.append(action)
@@ -236,6 +237,8 @@ class Answers(Conversation):
                     self._answer_raw(exchange, action, now_us)
                     return
                 elif isinstance(action, Drop):
+                    if exchange.flags & KEEP_RESPONSE:
+                        exchange.response = bytes(response.frame)  # what the broker said is known, here alone
                     self._drop_answer(exchange, action, now_us)
                     return
                 elif isinstance(action, Close | Reset):

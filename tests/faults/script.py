@@ -11,8 +11,22 @@ from uuid import UUID
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from notleader.faults.actions import Action, Answer, Close, Delay, Drop, Forward, Hold, Relay, Reset, RewriteResponse
+from notleader.faults.actions import (
+    Action,
+    Answer,
+    Close,
+    Delay,
+    Drop,
+    Duplicate,
+    Forward,
+    Hold,
+    Mute,
+    Relay,
+    Reset,
+    RewriteResponse,
+)
 from notleader.faults.base import Connection, Fault
+from notleader.faults.decision import joined
 from notleader.faults.flags import REQUEST, RESPONSE_BODY
 from notleader.faults.plan import NOTHING, Decision, Hit, Plan
 from notleader.faults.schema import parse_fault_document
@@ -122,6 +136,8 @@ def exchange(
                     sent, done.answer = None, _sent_to_client(asked, action.body, action.api_version)
                 case Drop() | Close() | Reset():
                     sent, done.cut = None, action
+                case Duplicate():
+                    pass
                 case _:
                     raise AssertionError(action)
     if sent is not None:
@@ -143,7 +159,7 @@ def exchange(
     if flags & RESPONSE_BODY or done.decision.on_response:
         at_us = now_us if answered_ms is None else round(answered_ms * 1000)
         after = plan.on_response(on, asked, answer, done.decision, at_us)
-        done.hits += after.hits
+        done.hits = joined(done.hits, after.hits)
         for action in after.actions:
             match action:
                 case Delay():
@@ -155,6 +171,8 @@ def exchange(
                 case Drop() | Close() | Reset():
                     done.cut = action
                     return done
+                case Mute():
+                    pass
                 case _:
                     raise AssertionError(action)
     done.answer = answer.body

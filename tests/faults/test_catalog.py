@@ -190,7 +190,7 @@ def test_broker_down_is_gone_from_what_the_others_tell() -> None:
     plan = knowing_plan()
     plan.add(fault(name="down", kind="broker_down", node_id=1, trigger={"for_ms": 1000}), now_us=0)
     done = exchange(plan, metadata(), lambda _: metadata_answer(), now_ms=10)
-    assert done.hits == (("down", "broker_down", "after_broker", ""),)
+    assert [hit[:3] for hit in done.hits] == [("down", "broker_down", "after_broker")]
     during = done.answer
     assert during is not None
     assert [broker["node_id"] for broker in during["brokers"]] == [2]

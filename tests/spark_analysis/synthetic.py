@@ -31,6 +31,15 @@ PARTITION = pa.struct(
         ("key_hashes", pa.list_(pa.int64())),
     ]
 )
+EFFECT = pa.struct(
+    [
+        ("rule", pa.string()),
+        ("kind", pa.string()),
+        ("did", pa.string()),
+        ("error_code", pa.int16()),
+        ("partitions", pa.list_(pa.int32())),
+    ]
+)
 EXCHANGE = pa.schema(
     [
         ("run_id", pa.string()),
@@ -61,6 +70,7 @@ EXCHANGE = pa.schema(
         ("fault_names", pa.list_(pa.string())),
         ("fault_kinds", pa.list_(pa.string())),
         ("fault_phase", pa.string()),
+        ("effects", pa.list_(EFFECT)),
         ("seed", pa.int64()),
         ("transactional_id", pa.string()),
         ("group_id", pa.string()),

@@ -15,7 +15,7 @@ from notleader.faults.base import Connection
 from notleader.proxy import plain
 from notleader.proxy.capture import passing
 from notleader.proxy.capture.quick import Quick
-from notleader.proxy.capture.rows import COLUMNS, Level, Row, Rows
+from notleader.proxy.capture.rows import COLUMNS, PARTITIONS, Level, Row, Rows
 from notleader.proxy.capture.schema import batch_of, table_of_block
 from notleader.proxy.inflight import Exchange
 from notleader.proxy.wire.codec import known_versions, request_codec, response_codec
@@ -247,7 +247,7 @@ def test_a_fetch_like_another_is_not_read_by_python() -> None:
         made.response = [response[:40], response[40:]]  # a broker sends its records apart
         assert quick.take(made)
     assert read == ([0, 1, 2, 4] if plain.IS_NATIVE else [*range(6)]), "compiled, the first of each kind"
-    offsets = [row[32][0]["base_offset"] for row in quick.swap().rows(*IDENTITY)]
+    offsets = [row[PARTITIONS][0]["base_offset"] for row in quick.swap().rows(*IDENTITY)]
     assert offsets == [0, 1, None, 3, 4, None]
 
 
@@ -277,7 +277,7 @@ def test_a_topic_whose_name_becomes_known_later_is_named_from_then_on() -> None:
             names[topic_id] = "orders"
         assert quick.take(exchange(number, ApiKey.Produce, 13, request, response))
     block = quick.swap()
-    topics = [row[32][0]["topic"] for row in block.rows(*IDENTITY)]
+    topics = [row[PARTITIONS][0]["topic"] for row in block.rows(*IDENTITY)]
     assert topics == [None, None, "orders", "orders"]
     assert len(block.tables.templates) == 2, "one entry without a name, however many exchanges there are"
 

@@ -1,0 +1,138 @@
+"""What a hit did to its exchange, in the words of the capture: blame is read from these, not guessed from the time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Literal, NamedTuple
+
+from notleader.faults.actions import (
+    Answer,
+    AnswerRaw,
+    Close,
+    Delay,
+    Drop,
+    Duplicate,
+    Fail,
+    Forward,
+    Hold,
+    Mute,
+    Outcome,
+    PartitionKey,
+    Refuse,
+    Relay,
+    Reset,
+    RewriteRequest,
+    RewriteResponse,
+    Shape,
+    Silence,
+    Standing,
+)
+
+Did = Literal[
+    "answered",
+    "altered_request",
+    "altered_answer",
+    "swallowed_request",
+    "swallowed_answer",
+    "held_request",
+    "held_answer",
+    "garbled",
+    "cut",
+    "repeated",
+    "muted",
+    "refused",
+    "silenced",
+    "shaped",
+]
+"""answered: in the broker's place. altered: the broker's own, changed. garbled: bytes that are no answer of Kafka's.
+muted: later requests of the connection wait. refused, silenced, shaped: listeners and connections, by rules that
+stand."""
+
+_OF_REQUEST: Final[Mapping[type, Did]] = {
+    Answer: "answered",
+    AnswerRaw: "garbled",
+    Fail: "answered",
+    RewriteRequest: "altered_request",
+    Forward: "altered_request",
+    Relay: "altered_request",
+    Drop: "swallowed_request",
+    Delay: "held_request",
+    Hold: "held_request",
+    Duplicate: "repeated",
+    Close: "cut",
+    Reset: "cut",
+}
+_OF_ANSWER: Final[Mapping[type, Did]] = {
+    AnswerRaw: "garbled",
+    RewriteResponse: "altered_answer",
+    Drop: "swallowed_answer",
+    Delay: "held_answer",
+    Hold: "held_answer",
+    Mute: "muted",
+    Close: "cut",
+    Reset: "cut",
+}
+_STANDING: Final[Mapping[type, Did]] = {
+    Refuse: "refused",
+    Silence: "silenced",
+    Shape: "shaped",
+    Close: "cut",
+    Reset: "cut",
+}
+
+
+class Effect(NamedTuple):
+    """One thing that a rule did; `partitions` of None is the whole exchange.
+
+    `error_code` is what the client is told because of this rule; None where the rule tells it no error.
+    """
+
+    did: Did
+    error_code: int | None = None
+    partitions: frozenset[PartitionKey] | None = None
+
+
+def of_request(outcomes: Iterable[Outcome], partitions: frozenset[PartitionKey] | None) -> tuple[Effect, ...]:
+    """What these outcomes do to a request, of which the rule means `partitions`."""
+    effects = []
+    for outcome in outcomes:
+        if isinstance(outcome, Fail):
+            chosen = partitions if outcome.partitions is None else outcome.partitions
+            effects.append(Effect("answered", int(outcome.error_code), chosen))
+        elif isinstance(outcome, Answer):
+            effects.append(Effect("answered", next(error_codes(outcome.body), None)))
+        else:
+            of_partitions = partitions if isinstance(outcome, RewriteRequest) else None
+            effects.append(Effect(_OF_REQUEST[type(outcome)], None, of_partitions))
+    return tuple(effects)
+
+
+def of_answer(action: Outcome, before: Any, partitions: frozenset[PartitionKey] | None) -> Effect:
+    """What an action does to an answer that said `before`, of which the rule means `partitions`."""
+    if isinstance(action, RewriteResponse):
+        return altered(before, action.body, partitions)
+    return Effect(_OF_ANSWER[type(action)])
+
+
+def altered(before: Any, after: Any, partitions: frozenset[PartitionKey] | None = None) -> Effect:
+    """An answer that said `before` says `after`; an error is this rule's only where there was none of that code."""
+    added = Counter(error_codes(after)) - Counter(error_codes(before))
+    return Effect("altered_answer", next(iter(added), None), partitions)
+
+
+def standing(actions: Iterable[Standing]) -> tuple[Effect, ...]:
+    """What a standing rule does to a listener or a connection."""
+    return tuple(dict.fromkeys(Effect(_STANDING[type(action)]) for action in actions))
+
+
+def error_codes(body: Any) -> Iterator[int]:
+    """Every error code other than 0 in a decoded answer, in its order."""
+    if isinstance(body, dict):
+        if code := body.get("error_code"):
+            yield int(code)
+        for value in body.values():
+            yield from error_codes(value)
+    elif isinstance(body, list):
+        for value in body:
+            yield from error_codes(value)
