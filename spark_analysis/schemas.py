@@ -55,6 +55,23 @@ EFFECT = _struct(
     ("partitions", ArrayType(_INT, True)),
 )
 
+# What a rule did to one partition of an exchange; `did` in the words of `notleader.faults.effects`.
+TOUCH = _struct(("rule", _STRING), ("kind", _STRING), ("did", _STRING), ("error_code", _SHORT))
+
+# One rule's part in what became of an operation. `how` it reached the operation: own (its own attempt) | behind (an
+# exchange before it on its connection) | broker (an unanswered request to its broker) | partition (an earlier batch of its partition) | told (another answer to its
+# client) | cut (its client's connections). `sure` is false where that is likely and not seen on its own exchanges.
+# `weight_us`: for how much of the operation's time the rule was in the way.
+CAUSE = _struct(
+    ("rule", _STRING),
+    ("kind", _STRING),
+    ("how", _STRING),
+    ("did", _STRING),
+    ("error_code", _SHORT),
+    ("sure", _BOOL),
+    ("weight_us", _LONG),
+)
+
 # One row per exchange and per connection event, exactly as the proxy writes it. Times: µs since the epoch, UTC.
 EXCHANGE = _struct(
     ("run_id", _STRING),
@@ -158,6 +175,7 @@ ATTEMPT = _struct(
     ("fault_names", _STRINGS),
     ("fault_kinds", _STRINGS),
     ("fault_phase", _STRING),
+    ("touches", ArrayType(TOUCH, True)),
     ("transactional_id", _STRING),
     ("message_ids", _STRINGS),
     ("key_hashes", ArrayType(_LONG, True)),
@@ -183,6 +201,7 @@ WIRE = _struct(
     ("attempt_id", _LONG),
     ("topic", _STRING),
     ("partition_index", _INT),
+    ("touches", ArrayType(TOUCH, True)),
 )
 
 LANDED = _struct(("topic", _STRING), ("partition", _INT), ("offset", _LONG), ("seen_by", _STRING))

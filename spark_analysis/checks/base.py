@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile
 from notleader.spark_analysis.schemas import CASE
+from notleader.spark_analysis.transforms.causes import CAUSES, Struck
 from notleader.spark_analysis.transforms.fault_windows import FaultWindow
 
 REGISTRY: dict[str, Check] = {}
@@ -48,6 +49,7 @@ class Tables:
     capture: CaptureProfile
     outcomes: OutcomeProfile
     windows: tuple[FaultWindow, ...] = ()
+    struck: tuple[Struck, ...] = ()
 
     @property
     def end_us(self) -> int:
@@ -125,30 +127,60 @@ class HistoryCheck(Check):
         raise NotImplementedError
 
 
-def case(check: str, verdict: Column | str, **given: Column) -> Column:
-    """A CASE struct from a history row; what is not given comes from the row."""
+def case(check: str, verdict: Column | str, by: str = "touched_by", **given: Column) -> Column:
+    """A CASE struct from a history row; what is not given comes from the row, rule and trouble from its causes `by`."""
     columns: dict[str, Column] = {
         "check": F.lit(check),
         "verdict": F.lit(verdict) if isinstance(verdict, str) else verdict,
-        "rule": joined("fault_names"),
-        "kind": joined("fault_kinds"),
         "at_us": F.coalesce("called_at_us", "completed_at_us"),
         "duration_us": F.col("latency_us"),
         "note": F.lit(None),
         "exchanges": F.slice("attempts", 1, 10),
+        **({} if "rule" in given else _blame(by)),
         **given,
     }
     return F.struct(*[columns.get(f.name, F.col(f.name)).cast(f.dataType).alias(f.name) for f in CASE.fields])
 
 
-def as_cases(rows: DataFrame, check: str, verdict: Column | str, **given: Column) -> DataFrame:
+def as_cases(
+    rows: DataFrame, check: str, verdict: Column | str, by: str = "touched_by", **given: Column
+) -> DataFrame:
     """CASE rows from `rows`, which has the columns that `case` takes from a history row, or gives them."""
-    return rows.select(case(check, verdict, **given).alias("c")).select("c.*")
+    return rows.select(case(check, verdict, by, **given).alias("c")).select("c.*")
 
 
-def joined(names: str) -> Column:
+def joined(names: str | Column) -> Column:
     """A list column as one word, null when empty."""
     return F.when(F.size(names) > 0, F.array_join(names, ", "))
+
+
+def _blame(by: str) -> dict[str, Column]:
+    return {
+        "rule": joined(_sorted(by, "rule")),
+        "kind": joined(_sorted(by, "kind")),
+        "trouble": F.coalesce(_heaviest(by), F.col("trouble")),
+    }
+
+
+def _sorted(by: str, field: str) -> Column:
+    """The rules, or their kinds, of a CAUSES column; kinds stand in the order of their rules."""
+    pairs = F.array_sort(F.array_distinct(F.transform(by, lambda c: F.struct(c["rule"], c["kind"]))))
+    return F.array_distinct(F.transform(pairs, lambda pair: pair[field]))
+
+
+def _heaviest(by: str) -> Column:
+    """What the cause that weighed most did, as `how:did:error_code`, with `likely:` before it when not sure."""
+    most = F.element_at(
+        F.array_sort(
+            by,
+            lambda one, other: F.when(one["weight_us"] > other["weight_us"], -1)
+            .when(one["weight_us"] < other["weight_us"], 1)
+            .otherwise(F.when(one["how"] == "own", -1).otherwise(0)),
+        ),
+        1,
+    )
+    what = F.concat_ws(":", most["how"], most["did"], most["error_code"].cast("string"))
+    return F.when(F.size(by) > 0, F.when(most["sure"], what).otherwise(F.concat(F.lit("likely:"), what)))
 
 
 def is_send() -> Column:

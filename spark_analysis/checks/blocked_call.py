@@ -24,7 +24,7 @@ class BlockedCall(HistoryCheck):
             (F.col("operation") != "poll")
             & (F.col("blocked_us") >= options.blocked_ms * 1000)
             & ~F.coalesce(synchronous, F.lit(False)),
-            case(self.name, "invalid", duration_us=F.col("blocked_us"), note=F.col("error")),
+            case(self.name, "invalid", "slow_by", duration_us=F.col("blocked_us"), note=F.col("error")),
         )
 
     def sentence(self, group: Group) -> str:

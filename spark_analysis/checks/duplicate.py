@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import Check, Group, Tables, as_cases, is_send
@@ -37,8 +37,7 @@ class Duplicate(Check):
         # A message that the application itself sent twice is one message here.
         of_all = {
             # The copy belongs to the call that a fault touched, whichever call carried it: each tells its part.
-            "fault_names": F.array_distinct(F.flatten(F.collect_list("fault_names"))),
-            "fault_kinds": F.array_distinct(F.flatten(F.collect_list("fault_kinds"))),
+            "copied_by": F.array_distinct(F.flatten(F.collect_list(_copied()))),
             "attempts": F.array_sort(F.array_distinct(F.flatten(F.collect_list("attempts")))),
             "copies": F.max("copies"),
         }
@@ -61,7 +60,7 @@ class Duplicate(Check):
                 F.col("calls") > 1, F.concat(F.lit("; sent by the application "), F.col("calls"), F.lit(" times"))
             ).otherwise(F.lit("")),
         )
-        return as_cases(rows, self.name, "invalid", note=note)
+        return as_cases(rows, self.name, "invalid", "copied_by", note=note)
 
     def sentence(self, group: Group) -> str:
         verb = "is" if group.cases == 1 else "are"
@@ -70,3 +69,22 @@ class Duplicate(Check):
 
     def all_clear(self, tables: Tables) -> str:
         return "no message is in the log twice"
+
+
+def _copied() -> Column:
+    """The causes of a second copy: what kept the first one's acknowledgement from the client, or sent it twice.
+
+    An answer that was only held counts where the client didn't wait for it.
+    """
+
+    def also_in(causes: str, c: Column) -> Column:
+        return F.exists(causes, lambda other: (other["rule"] == c["rule"]) & (other["did"] == c["did"]))
+
+    kept_away = ("swallowed_answer", "cut", "repeated", "garbled", "muted", "silenced")
+    return F.filter(
+        "touched_by",
+        lambda c: c["did"].isin(*kept_away)
+        | (c["did"].isin("altered_answer", "answered") & c["error_code"].isNotNull())
+        | also_in("retried_by", c)
+        | also_in("ended_by", c),
+    )

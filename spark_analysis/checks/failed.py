@@ -19,7 +19,7 @@ class Failed(HistoryCheck):
     order = 40
 
     def case_of_row(self, options: Options, end_us: Column) -> Column:
-        return F.when(F.col("outcome").isin("fail", "info"), case(self.name, "valid", note=F.col("error")))
+        return F.when(F.col("outcome").isin("fail", "info"), case(self.name, "valid", "ended_by", note=F.col("error")))
 
     def sentence(self, group: Group) -> str:
         what = f"{count(group.cases, 'operation')} on {place(group)}{by_client(group)}"

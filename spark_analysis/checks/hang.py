@@ -24,7 +24,7 @@ class Hang(HistoryCheck):
         verdict = F.when(old, "invalid").otherwise("unknown")
         return F.when(
             F.col("outcome") == "pending",
-            case(self.name, verdict, duration_us=waited, note=F.col("operation")),
+            case(self.name, verdict, "slow_by", duration_us=waited, note=F.col("operation")),
         )
 
     def sentence(self, group: Group) -> str:

@@ -27,7 +27,7 @@ class Late(HistoryCheck):
         verdict = F.when(over, "invalid").otherwise("valid")
         # A failure says itself when it came; it counts here only when it broke a bound.
         noticed = is_send() & (over | (slow & budget.isNull() & (F.col("outcome") == "ok")))
-        return F.when(noticed, case(self.name, verdict, note=note))
+        return F.when(noticed, case(self.name, verdict, "slow_by", note=note))
 
     def sentence(self, group: Group) -> str:
         if group.verdict == "invalid":

@@ -10,6 +10,8 @@ from notleader.spark_analysis.checks.phrases import because, sends
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.transforms.intervals import join_offsets
 
+_LOSES = ("answered", "altered_request", "altered_answer", "swallowed_request", "garbled")
+
 
 class Lost(Check):
     """Acknowledged sends that no consumer got although one read past their offset.
@@ -18,7 +20,7 @@ class Lost(Check):
     """
 
     name = "lost"
-    title = "Acknowledged, then lost"
+    title = "Lost though acknowledged"
     jepsen = "lost write"
     needs = ("sends", "consumer")
     order = 11
@@ -71,7 +73,12 @@ class Lost(Check):
             .otherwise(F.concat(F.lit("no consumer got offset "), F.col("offset")))
         )
         verdict = F.when(F.col("passed") & ~F.col("transactional"), "invalid").otherwise("unknown")
-        return as_cases(rows, self.name, verdict, note=note)
+        # What only held it, or told of an error, lost nothing: it was acknowledged after that.
+        rows = rows.withColumn(
+            "lost_by",
+            F.filter("touched_by", lambda c: c["error_code"].isNull() & c["did"].isin(*_LOSES)),
+        )
+        return as_cases(rows, self.name, verdict, "lost_by", note=note)
 
     def sentence(self, group: Group) -> str:
         verb = "was" if group.cases == 1 else "were"

@@ -12,7 +12,7 @@ from notleader.spark_analysis.options import Options
 
 
 class MetadataStorm(Check):
-    """Seconds in which one client sent `--storm-per-s` Metadata or FindCoordinator requests, or more."""
+    """Seconds in which one connection of a client sent `--storm-per-s` Metadata or FindCoordinator requests, or more."""
 
     name = "metadata_storm"
     title = "Metadata storm"
@@ -24,7 +24,7 @@ class MetadataStorm(Check):
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         asked = of_api(tables.exchanges, "Metadata", "FindCoordinator")
-        return storm(asked, F.col("client_id"), self.name, options.storm_per_s)
+        return storm(asked, F.col("client_id"), self.name, options.storm_per_s, "invalid", "proxy_id", "connection_id")
 
     def sentence(self, group: Group) -> str:
         seconds = count(group.cases, "second")

@@ -18,7 +18,7 @@ class Phantom(HistoryCheck):
     """Sends reported as failed that a consumer got, or that the broker said it appended; a resend would double them."""
 
     name = "phantom"
-    title = "Failed, yet in the log"
+    title = "In the log though failed"
     jepsen = "aborted read"
     needs = ("sends",)
     wire = True
@@ -31,7 +31,7 @@ class Phantom(HistoryCheck):
         note = F.when(seen, F.concat(F.lit("a consumer got it at offset "), F.get("landed", F.lit(0))["offset"]))
         return F.when(
             is_send() & (F.col("outcome") == "fail") & (seen | appended),
-            case(self.name, "invalid", note=F.coalesce(note, F.lit("the broker said it was appended"))),
+            case(self.name, "invalid", "ended_by", note=F.coalesce(note, F.lit("the broker said it was appended"))),
         )
 
     def sentence(self, group: Group) -> str:

@@ -54,30 +54,81 @@ def by_rule(group: Group) -> str:
     return f" by {word} {group.rule} ({group.kind})" if group.kind else f" by {word} {group.rule}"
 
 
+_DID = {
+    "answered": "were answered",
+    "altered_request": "were changed on the way",
+    "altered_answer": "were answered",
+    "swallowed_request": "had a request swallowed",
+    "swallowed_answer": "had an answer swallowed",
+    "held_request": "were held",
+    "held_answer": "had an answer held",
+    "garbled": "were answered with what is no answer of Kafka's",
+    "cut": "had the connection cut under them",
+    "repeated": "were sent to the broker more than once",
+    "muted": "were on a connection that was muted",
+    "refused": "were refused a connection",
+    "silenced": "were on a connection that was silenced",
+    "shaped": "were on a connection that was slowed down",
+}
+LINKS = ("own", "behind", "broker", "partition", "told", "cut")
+"""How a rule's doing reaches an operation, as `how` of a CAUSE."""
+
+_TO_ANOTHER = {
+    "answered": "answered",
+    "altered_request": "changed",
+    "altered_answer": "changed",
+    "swallowed_request": "swallowed",
+    "swallowed_answer": "whose answer was swallowed",
+    "held_request": "held",
+    "held_answer": "whose answer was held",
+    "cut": "cut off",
+    "repeated": "sent twice",
+}
+
+
 def met(group: Group) -> str:
-    """What the first troubled attempt met: `were answered NOT_LEADER_OR_FOLLOWER by rule lose-leader (error)`."""
+    """What happened to them on the wire, and which rule did it; docs/verdicts.md says what the links mean."""
     if group.trouble is None:
         touched = f"were touched{by_rule(group)}" if group.rule else "met nothing unusual on the wire"
         return number_agrees(group.cases, touched)
-    sort, _, what = group.trouble.partition(":")
+    likely = group.trouble.startswith("likely:")
+    sort, _, what = group.trouble.removeprefix("likely:").partition(":")
     if sort == "unsent":
-        return "never reached the wire"
-    if sort == "while":
-        return f"waited while {'these struck' if ', ' in what else 'this struck'}: {what}"
-    happened = f"were answered {error_name(int(what))}" if sort == "error" else _HAPPENED.get(what, what)
-    return number_agrees(group.cases, happened) + by_rule(group)
+        return "did not reach the wire"
+    if sort in ("error", "outcome"):
+        happened = f"were answered {error_name(int(what))}" if sort == "error" else _HAPPENED.get(what, what)
+        return number_agrees(group.cases, happened) + by_rule(group)
+    told = _link(sort, *what.split(":")) + by_rule(group)
+    return number_agrees(group.cases, told) + (" (likely)" if likely else "")
+
+
+def _link(how: str, did: str, code: str = "") -> str:
+    """How a rule's doing reached an operation: `waited behind an exchange held`."""
+    error = f" {error_name(int(code))}" if code else ""
+    if how == "own":
+        return (_DID.get(did, did) if error or did != "altered_answer" else "had an answer changed") + error
+    doing = ("answered" if error else _TO_ANOTHER.get(did, did)) + error
+    if how == "behind":
+        return f"waited on their connection behind an exchange {doing}"
+    if how == "broker":
+        return f"waited behind a request to the same broker, {doing}"
+    if how == "partition":
+        return f"waited for an earlier batch of the partition, {doing}"
+    if how == "told":
+        return f"waited while other requests of the client were {doing.removeprefix('whose answer was ')}"
+    return f"waited while the client had a connection {did}"
 
 
 def number_agrees(number: int, phrase: str) -> str:
     """`were …` as `was …` for one; the other phrases fit any number."""
     if number != 1:
         return phrase
-    return ("was" + phrase[4:] if phrase.startswith("were ") else phrase).replace("under them", "under it")
+    return ("was" + phrase[4:] if phrase.startswith("were ") else phrase).replace("under them", "under it").replace("their connection", "its connection")
 
 
 def because(group: Group) -> str:
     """`: rule lose-leader (error) had answered NOT_LEADER_OR_FOLLOWER`, as the tail of a sentence."""
     if group.trouble is None and not group.rule:
-        return "; no fault touched " + ("it" if group.cases == 1 else "them")
+        return "; no fault had a hand in it"
     them = "it" if group.cases == 1 else "they"
-    return f"; {them} {met(group)}"
+    return f"; {them} {met(group)}" + ("" if group.rule else ", and no fault had a hand in it")

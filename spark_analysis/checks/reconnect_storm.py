@@ -18,8 +18,16 @@ def _fewest(options: Options) -> int:
     return max(options.storm_per_s // _CONNECTS_PER_REQUEST, 2)
 
 
+_GREETING = ("ApiVersions", "SaslHandshake", "SaslAuthenticate")
+_LIVED_US = 1_000_000
+
+
 class ReconnectStorm(Check):
-    """Seconds in which one host opened a fifth of `--storm-per-s` connections, or more."""
+    """Seconds in which one host opened a fifth of `--storm-per-s` connections in vain, or more.
+
+    In vain: nothing but the greeting was answered without an error, and what is known to have ended did so within a
+    second. Many clients that start together are no storm.
+    """
 
     name = "reconnect_storm"
     title = "Reconnect storm"
@@ -30,7 +38,20 @@ class ReconnectStorm(Check):
         return tables.capture.connects >= _fewest(options)
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        opened = tables.exchanges.filter(F.col("event") == "connect")
+        one = ("scope", "proxy_id", "connection_id")
+        answered = F.col("outcome").isin("answered", "altered", "injected") & (F.coalesce("error_code", F.lit(0)) == 0)
+        served = (F.col("event") == "exchange") & answered & ~F.col("api_name").isin(*_GREETING)
+        ended = F.when(F.col("event") == "disconnect", F.col("request_at_us"))
+        begun = F.when(F.col("event") == "connect", F.col("request_at_us"))
+        lives = tables.exchanges.groupBy(*one).agg(
+            F.count_if(served).alias("served"), (F.max(ended) - F.min(begun)).alias("lived_us")
+        )
+        vain = lives.filter((F.col("served") == 0) & (F.coalesce("lived_us", F.lit(0)) < _LIVED_US))
+        opened = tables.exchanges.filter(F.col("event") == "connect").join(
+            vain.withColumnsRenamed({name: f"v_{name}" for name in one}),
+            [F.col(name).eqNullSafe(F.col(f"v_{name}")) for name in one],
+            "left_semi",
+        )
         host = F.regexp_replace("client_addr", r":\d+$", "")
         return storm(opened, host, self.name, _fewest(options))
 

@@ -32,16 +32,17 @@ class Reordered(Check):
             .orderBy("called_at_us")
             .rangeBetween(Window.unboundedPreceding, -1)
         )
-        first = F.max(F.struct("offset", "message_id", "fault_names", "fault_kinds", "trouble", "attempts")).over(
+        first = F.max(F.struct("offset", "message_id", "retried_by", "touched_by", "trouble", "attempts")).over(
             earlier
         )
         rows = placed.withColumn("before", first).filter(F.col("offset") < F.col("before.offset"))
-        # The one that was overtaken is the one a fault held up.
-        blamed = F.size("before.fault_names") > 0
+        # The one that was overtaken was sent again; without a retry a rule can only have changed what was said.
+        again = F.when(F.size("before.retried_by") > 0, F.col("before.retried_by")).otherwise(F.col("retried_by"))
+        both = F.array_union("touched_by", F.col("before.touched_by"))
+        changed = F.filter(both, lambda c: c["did"].isin("altered_answer", "altered_request", "answered", "repeated"))
         overtaken = rows.withColumns(
             {
-                "fault_names": F.when(blamed, F.col("before.fault_names")).otherwise(F.col("fault_names")),
-                "fault_kinds": F.when(blamed, F.col("before.fault_kinds")).otherwise(F.col("fault_kinds")),
+                "overtaken_by": F.when(F.size(again) > 0, again).otherwise(changed),
                 "trouble": F.coalesce("before.trouble", "trouble"),
                 "attempts": F.concat(F.slice("before.attempts", 1, 5), F.slice("attempts", 1, 5)),
             }
@@ -54,7 +55,7 @@ class Reordered(Check):
             F.lit(" of an earlier call has "),
             F.col("before.offset"),
         )
-        return as_cases(overtaken, self.name, "invalid", note=note)
+        return as_cases(overtaken, self.name, "invalid", "overtaken_by", note=note)
 
     def sentence(self, group: Group) -> str:
         verb = "lies" if group.cases == 1 else "lie"

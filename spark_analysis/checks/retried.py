@@ -21,7 +21,7 @@ class Retried(HistoryCheck):
     def case_of_row(self, options: Options, end_us: Column) -> Column:
         again = is_send() & (F.col("outcome") == "ok") & (F.col("attempt_count") > 1)
         note = F.concat(F.col("attempt_count").cast("string"), F.lit(" attempts"))
-        return F.when(again, case(self.name, "valid", note=note))
+        return F.when(again, case(self.name, "valid", "retried_by", note=note))
 
     def sentence(self, group: Group) -> str:
         if group.trouble is None and not group.rule:

@@ -12,7 +12,7 @@ from notleader.spark_analysis.options import Options
 
 
 class RetryStorm(Check):
-    """Seconds in which one client had `--storm-per-s` Produce or Fetch requests answered with an error, or more."""
+    """Seconds in which one connection of a client had `--storm-per-s` Produce or Fetch requests answered with an error, or more."""
 
     name = "retry_storm"
     title = "Retry storm"
@@ -24,7 +24,7 @@ class RetryStorm(Check):
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         failed = of_api(tables.exchanges, "Produce", "Fetch").filter(F.col("error_code") != 0)
-        return storm(failed, F.col("client_id"), self.name, options.storm_per_s)
+        return storm(failed, F.col("client_id"), self.name, options.storm_per_s, "invalid", "proxy_id", "connection_id")
 
     def sentence(self, group: Group) -> str:
         seconds = count(group.cases, "second")

@@ -8,10 +8,15 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.checks.base import Check, Group, Tables, as_cases, is_send
 from notleader.spark_analysis.checks.phrases import by_client, by_rule, count, duration
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.transforms.causes import Struck
 
 
 class Stuck(Check):
-    """Clients whose sends all failed or never ended although they were called after the last fault's last hit."""
+    """Clients whose sends all failed or never ended although no rule got in their way any more.
+
+    Measured from the last hit of any rule that reached the client itself; a rule that refuses whoever comes counts for
+    every client as long as it does.
+    """
 
     name = "stuck"
     title = "Stuck after the fault was gone"
@@ -22,17 +27,21 @@ class Stuck(Check):
         return tables.outcomes.ok < tables.outcomes.sends
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        windows = tables.history.sparkSession.createDataFrame(
-            [window._asdict() for window in tables.windows],
-            "scope string, rule string, kind string, hits long, first_us long, last_us long, next_us long",
-        ).withColumnRenamed("scope", "w_scope")
-        lifted = F.col("last_us") + options.stuck_ms * 1000
-        after = tables.history.filter(is_send()).join(
-            F.broadcast(windows),
-            F.col("scope").eqNullSafe(F.col("w_scope"))
-            & (F.col("called_at_us") > lifted)
-            & (F.col("next_us").isNull() | (F.col("called_at_us") < F.col("next_us"))),
+        spark = tables.history.sparkSession
+        last_hits: dict[tuple[str, str], Struck] = {}
+        for hit in sorted(tables.struck, key=lambda hit: hit.last_us):
+            last_hits[(hit.scope, hit.client)] = hit
+        struck = spark.createDataFrame(
+            [(hit.scope, hit.client, hit.rule, hit.kind, hit.last_us) for hit in last_hits.values()],
+            "w_scope string, w_client string, rule string, kind string, last_us long",
         )
+        nobody = tables.exchanges.filter((F.size("fault_names") > 0) & F.col("client_id").isNull())
+        refusing = nobody.groupBy(F.col("scope").alias("r_scope")).agg(F.max("request_at_us").alias("refused_us"))
+        same_client = F.col("scope").eqNullSafe(F.col("w_scope")) & (F.col("client") == F.col("w_client"))
+        sends = tables.history.filter(is_send()).join(F.broadcast(struck), same_client)
+        sends = sends.join(F.broadcast(refusing), F.col("scope").eqNullSafe(F.col("r_scope")), "left")
+        lifted = F.greatest("last_us", F.coalesce("refused_us", "last_us")) + options.stuck_ms * 1000
+        after = sends.filter(F.col("called_at_us") > lifted)
         went_wrong = F.col("outcome") != "ok"
         last = F.max_by(
             F.struct("operation_id", "message_id", "error", "attempts", "called_at_us"), F.col("called_at_us")

@@ -7,13 +7,13 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import as_cases, joined
 from notleader.spark_analysis.schemas import CASE
-from notleader.spark_analysis.transforms.attempts import wire
+from notleader.spark_analysis.transforms.attempts import touches, wire
 
 
 def sample(exchanges: DataFrame, **given: Column) -> DataFrame:
     """`exchanges` with `seen`, the WIRE evidence of each row."""
     nothing = {name: F.lit(None) for name in ("match_kind", "attempt_id", "topic", "partition_index", "base_offset")}
-    return exchanges.withColumn("seen", wire(**{**nothing, **given}))
+    return exchanges.withColumn("seen", wire(**{**nothing, "touches": touches(), **given}))
 
 
 def first_seen() -> Column:
@@ -21,14 +21,26 @@ def first_seen() -> Column:
     return F.array_sort(F.min_by("seen", "request_at_us", 10))
 
 
-def storm(exchanges: DataFrame, who: Column, check: str, per_s: int, verdict: str = "invalid") -> DataFrame:
-    """A case for each second in which `who` did this `per_s` times or more; `duration_us` is null."""
+def storm(
+    exchanges: DataFrame, who: Column, check: str, per_s: int, verdict: str = "invalid", *apart: str
+) -> DataFrame:
+    """A case for each second in which `who` did this `per_s` times or more; `duration_us` is null.
+
+    `apart` are the columns that tell apart those who share a name; a row that two segments hold counts once.
+    """
     second = F.floor(F.col("request_at_us") / 1_000_000)
+    # What only held an exchange is no reason to send the next one at once.
+    said = F.filter(touches(), lambda t: ~t["did"].isin("held_request", "held_answer", "shaped"))
+    named = {
+        "fault_names": F.transform(said, lambda t: t["rule"]),
+        "fault_kinds": F.transform(said, lambda t: t["kind"]),
+    }
     rows = (
         sample(exchanges)
-        .groupBy(who.alias("client"), second.alias("second"))
+        .withColumns(named)
+        .groupBy("scope", who.alias("client"), *apart, second.alias("second"))
         .agg(
-            F.count("*").alias("times"),
+            F.count_distinct("proxy_id", "connection_id", F.coalesce("exchange_seq", F.lit(-1))).alias("times"),
             F.min("request_at_us").alias("at_us"),
             first_seen().alias("exchanges"),
             F.array_distinct(F.flatten(F.collect_set("fault_names"))).alias("fault_names"),

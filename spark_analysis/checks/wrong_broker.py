@@ -9,6 +9,7 @@ from notleader.spark_analysis.checks.base import Check, Group, Tables, joined
 from notleader.spark_analysis.checks.phrases import by_client, by_rule, count, duration, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges, of_api, sample
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.transforms.attempts import touches
 
 _NOT_LEADER = 6
 _PATIENCE_US = 5_000_000
@@ -31,7 +32,9 @@ class WrongBroker(Check):
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         answers = of_api(tables.exchanges, "Produce", "Fetch")
-        asked = sample(answers).withColumn("p", F.explode("partitions"))
+        asked = sample(answers).select("*", F.posexplode("partitions").alias("place", "p"))
+        # The refusal is a rule's where the rule said it; a rule that only delayed the broker's own has no part in it.
+        said = F.filter(touches(F.col("place")), lambda t: t["error_code"].eqNullSafe(F.lit(_NOT_LEADER).cast("short")))
         asked = asked.select(
             "scope",
             F.col("client_id").alias("client"),
@@ -40,8 +43,8 @@ class WrongBroker(Check):
             "api_name",
             "node_id",
             "request_at_us",
-            "fault_names",
-            "fault_kinds",
+            F.transform(said, lambda t: t["rule"]).alias("fault_names"),
+            F.transform(said, lambda t: t["kind"]).alias("fault_kinds"),
             "seen",
             F.coalesce("p.error_code", "error_code", F.lit(0)).alias("code"),
         )

@@ -22,10 +22,10 @@ from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile, pro
 from notleader.spark_analysis.schemas import FINDING, OPERATION
 from notleader.spark_analysis.transforms import timeline
 from notleader.spark_analysis.transforms.attempts import produce_attempts, with_topics
+from notleader.spark_analysis.transforms.causes import with_causes, without_causes
 from notleader.spark_analysis.transforms.fault_windows import fault_windows
 from notleader.spark_analysis.transforms.history import build_history, run_of
 from notleader.spark_analysis.transforms.landed import deliveries, fetched
-from notleader.spark_analysis.transforms.meanwhile import with_meanwhile
 
 Progress = Callable[[str], None]
 
@@ -146,8 +146,7 @@ def judge(
         tables.history.write.mode("overwrite").parquet(f"{out}/history")
         windows = tuple(striking.result()) if striking else ()
     history = spark.read.schema(tables.history.schema).parquet(f"{out}/history")
-    told_of = with_meanwhile(history, windows, tables.end_us, options.slow_ms * 1000)
-    tables = replace(tables, history=told_of, windows=windows)
+    tables = explained(replace(tables, history=history, windows=windows), options, f"{out}/causes")
 
     progress("checking")
     with ThreadPoolExecutor(2) as pool:
@@ -180,6 +179,17 @@ def build_tables(
     fetch = fetched(exchanges, F.col("scope")) if capture.fetches_with_ids else None
     history = build_history(scoped, attempts, delivered, fetch, capture, said, options)
     return Tables(exchanges, scoped, delivered, attempts, history, capture, said)
+
+
+def explained(tables: Tables, options: Options, out: str | None = None) -> Tables:
+    """`tables` whose history says which rules had a hand in it; what that rests on is written to `out`."""
+    if not tables.capture.faulted:
+        return replace(tables, history=without_causes(tables.history))
+    end_us = tables.end_of_run()
+    told, struck = with_causes(
+        tables.history, tables.exchanges, tables.operations, options, end_us, F.lit(tables.end_us), out
+    )
+    return replace(tables, history=told, struck=struck)
 
 
 def draw(tables: Tables) -> Drawn:

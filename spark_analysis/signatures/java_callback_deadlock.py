@@ -27,11 +27,11 @@ class JavaCallbackDeadlock(Check):
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         sends = tables.history.filter(is_send() & F.col("called_at_us").isNotNull())
         struck = (
-            sends.filter((F.size("fault_names") > 0) & (F.col("outcome") != "ok"))
+            sends.filter((F.size("ended_by") > 0) & (F.col("outcome") != "ok"))
             .groupBy("scope", "client")
             .agg(
                 F.max(F.array_max("attempts.request_at_us")).alias("struck_us"),
-                F.max_by(F.struct("fault_names", "fault_kinds", "trouble"), "called_at_us").alias("s"),
+                F.max_by(F.struct("ended_by", "trouble"), "called_at_us").alias("s"),
             )
             .withColumnsRenamed({"scope": "k_scope", "client": "k_client"})
         )
@@ -57,6 +57,7 @@ class JavaCallbackDeadlock(Check):
             after,
             self.name,
             "invalid",
+            "ended_by",
             topic=F.lit(None),
             partition=F.lit(None),
             at_us=F.col("struck_us"),

@@ -31,7 +31,7 @@ class SaramaHang(Check):
         refused = tables.history.filter(is_send() & F.expr(_ALL_REFUSED)).withColumns(
             {"batch": F.get("attempts", F.lit(0))["attempt_id"], "end_us": tables.end_of_run()}
         )
-        shown = F.struct("message_id", "operation_id", "fault_names", "fault_kinds", "attempts", "attempt_count")
+        shown = F.struct("message_id", "operation_id", "ended_by", "attempts", "attempt_count")
         rows = (
             refused.groupBy("scope", "client", "topic", "partition", "batch")
             .agg(
@@ -51,6 +51,7 @@ class SaramaHang(Check):
             rows,
             self.name,
             "invalid",
+            "ended_by",
             trouble=F.lit("error:6"),
             at_us=F.col("called_at_us"),
             duration_us=F.col("end_us") - F.col("called_at_us"),

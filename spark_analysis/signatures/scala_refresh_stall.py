@@ -39,7 +39,7 @@ class ScalaRefreshStall(Check):
             # It is the caller who waits: a record that waits in a buffer is another story.
             & (F.col("blocked_us") >= F.col("waited"))
         )
-        shown = F.struct("message_id", "operation_id", "fault_names", "fault_kinds", "attempts", "called_at_us")
+        shown = F.struct("message_id", "operation_id", "slow_by", "attempts", "called_at_us")
         rows = (
             answered.groupBy("scope", "client", "topic")
             .agg(
@@ -56,6 +56,7 @@ class ScalaRefreshStall(Check):
             rows,
             self.name,
             "invalid",
+            "slow_by",
             partition=F.lit(None),
             trouble=F.lit(None),
             at_us=F.col("called_at_us"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.schemas import ATTEMPT, WIRE, conform
+from notleader.spark_analysis.schemas import ATTEMPT, TOUCH, WIRE, conform
 
 
 def topic_names(exchanges: DataFrame) -> DataFrame:
@@ -29,21 +29,52 @@ def with_topics(exchanges: DataFrame) -> DataFrame:
 def produce_attempts(exchanges: DataFrame) -> DataFrame:
     """One ATTEMPT row per partition of each Produce request; the partition's own error code counts, if it has one."""
     produce = exchanges.filter((F.col("event") == "exchange") & (F.col("api_name") == "Produce"))
-    rows = produce.withColumn("p", F.explode("partitions")).select(
+    placed = produce.select("*", F.posexplode("partitions").alias("place", "p")).withColumn(
+        "error_code", F.coalesce("p.error_code", "error_code")
+    )
+    rows = placed.withColumn("touches", touches(F.col("place"))).select(
         F.xxhash64(
             "run_id", "proxy_id", "connection_id", "exchange_seq", "p.topic", "p.partition_index", "p.base_sequence"
         ).alias("attempt_id"),
         *_same("run_id", "proxy_id", "connection_id", "exchange_seq", "node_id", "client_id"),
         *[F.col(f"p.{name}").alias(name) for name in _OF_PARTITION],
-        F.coalesce("p.error_code", "error_code").alias("error_code"),
-        *_same("outcome", "acks", "request_at_us", "forwarded_at_us", "response_at_us"),
-        F.coalesce("fault_names", F.array().cast("array<string>")).alias("fault_names"),
-        F.coalesce("fault_kinds", F.array().cast("array<string>")).alias("fault_kinds"),
-        *_same("fault_phase", "transactional_id"),
+        *_same("error_code", "outcome", "acks", "request_at_us", "forwarded_at_us", "response_at_us"),
+        F.array_distinct(F.transform("touches", lambda t: t["rule"])).alias("fault_names"),
+        F.array_distinct(F.transform("touches", lambda t: t["kind"])).alias("fault_kinds"),
+        *_same("fault_phase", "touches", "transactional_id"),
     )
     return conform(rows, ATTEMPT, "attempts")
 
 
+def touches(place: Column | None = None) -> Column:
+    """What rules did to an exchange row, as TOUCH structs; with `place` only what reached the partition there.
+
+    Captures from before version 2 name the rules only: what these did is then read from how the exchange ended.
+    """
+    told = F.coalesce("effects", F.array().cast("array<" + _EFFECT + ">"))
+    if place is not None:
+        told = F.filter(told, lambda e: e["partitions"].isNull() | F.array_contains(e["partitions"], place))
+    seen = F.transform(told, lambda e: F.struct(*[e[f.name].alias(f.name) for f in TOUCH.fields]))
+    before = F.col("fault_phase").eqNullSafe("before_broker")
+    did = (
+        F.when(F.col("outcome") == "injected", "answered")
+        .when(F.col("outcome") == "altered", "altered_answer")
+        .when(F.col("outcome") == "closed", "cut")
+        .when(F.col("outcome") == "answered", F.when(before, "held_request").otherwise("held_answer"))
+        .otherwise(F.when(before, "swallowed_request").otherwise("swallowed_answer"))
+    )
+    code = F.when(F.col("outcome").isin("injected", "altered") & (F.col("error_code") != 0), F.col("error_code"))
+    named = F.transform(
+        F.arrays_zip("fault_names", "fault_kinds"),
+        lambda f: F.struct(
+            f["fault_names"].alias("rule"), f["fault_kinds"].alias("kind"), did.alias("did"), code.alias("error_code")
+        ),
+    )
+    known = F.when(F.col("effects").isNull(), named).otherwise(seen)
+    return F.coalesce(known, F.array()).cast(f"array<{TOUCH.simpleString()}>")
+
+
+_EFFECT = "struct<rule:string,kind:string,did:string,error_code:smallint,partitions:array<int>>"
 _OF_PARTITION = (
     "topic",
     "partition_index",
@@ -69,6 +100,7 @@ def wire(**given: Column) -> Column:
 
 def trouble(outcome: Column, error_code: Column) -> Column:
     """What an attempt met, as `error:<code>` or `outcome:<word>`, null when it was answered without an error."""
+    # What the broker said in an answer that never arrived is no answer.
     return F.when(
-        error_code.isNotNull() & (error_code != 0), F.concat(F.lit("error:"), error_code.cast("string"))
-    ).when(~outcome.isin("answered", "injected", "altered"), F.concat(F.lit("outcome:"), outcome))
+        ~outcome.isin("answered", "injected", "altered"), F.concat(F.lit("outcome:"), outcome)
+    ).when(error_code.isNotNull() & (error_code != 0), F.concat(F.lit("error:"), error_code.cast("string")))

@@ -13,13 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from notleader.spark_analysis.checks import Tables
 from notleader.spark_analysis.findings import Finding, find
 from notleader.spark_analysis.io import read_captures
-from notleader.spark_analysis.jobs.analyze import build_tables
+from notleader.spark_analysis.jobs.analyze import build_tables, explained
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.outcomes import good, read_outcomes
 from notleader.spark_analysis.profile import profile_capture, profile_outcomes
 from notleader.spark_analysis.session import build_session
 from notleader.spark_analysis.transforms.fault_windows import fault_windows
-from notleader.spark_analysis.transforms.meanwhile import with_meanwhile
 
 from .synthetic import Story
 
@@ -49,8 +48,7 @@ def build(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Call
         tables.history.write.parquet(str(folder / "history"))
         windows = tuple(fault_windows(tables.exchanges)) if capture.faulted else ()
         history = spark.read.parquet(str(folder / "history"))
-        told_of = with_meanwhile(history, windows, tables.end_us, options.slow_ms * 1000)
-        return replace(tables, history=told_of, windows=windows)
+        return explained(replace(tables, history=history, windows=windows), options, str(folder / "causes"))
 
     return built
 

@@ -492,7 +492,8 @@ def test_sentences_name_the_rule_what_it_did_and_how_long_it_took(findings: list
         " and was acknowledged on retry; slowest took 2.3 s."
     )
     assert sentence_of(findings, "late", "waiting_for_a_leader").endswith(
-        "succeeded; it waited while this struck: no-leader (leader_election)."
+        "succeeded; it waited while other requests of the client were answered LEADER_NOT_AVAILABLE"
+        " by rule no-leader (leader_election) (likely)."
     )
     assert "rule eat (drop_response)" in sentence_of(findings, "duplicate", "doubled")
     assert "rule eat (drop_response)" in sentence_of(findings, "duplicate", "doubled_by_two_calls")
