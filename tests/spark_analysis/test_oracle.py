@@ -429,7 +429,7 @@ def told(number: int, history: History) -> Story:
     for each in range(history.wire.metadata):
         story.exchange(each, "Metadata")
     for each in range(history.wire.connects):
-        row = story.exchange(each, "", event="connect", client_addr=f"{name}:{each}")
+        row = story.exchange(each, "", event="connect", connection_id=1000 + each, client_addr=f"{name}:{each}")
         row["api_name"] = row["api_key"] = None
     if history.wire.throttle_ms:
         story.exchange(1, "ApiVersions", throttle_time_ms=history.wire.throttle_ms)
