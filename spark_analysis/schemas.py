@@ -59,9 +59,9 @@ EFFECT = _struct(
 TOUCH = _struct(("rule", _STRING), ("kind", _STRING), ("did", _STRING), ("error_code", _SHORT))
 
 # One rule's part in what became of an operation. `how` it reached the operation: own (its own attempt) | behind (an
-# exchange before it on its connection) | broker (an unanswered request to its broker) | partition (an earlier batch of its partition) | told (another answer to its
-# client) | cut (its client's connections). `sure` is false where that is likely and not seen on its own exchanges.
-# `weight_us`: for how much of the operation's time the rule was in the way.
+# exchange before it on its connection) | broker (an unanswered request to its broker) | partition (an earlier batch of
+# its partition) | told (another answer to its client) | cut (its client's connections). `sure` is false where that is
+# likely and not seen on its own exchanges. `weight_us`: for how much of the operation's time the rule was in the way.
 CAUSE = _struct(
     ("rule", _STRING),
     ("kind", _STRING),

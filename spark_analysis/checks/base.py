@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile
 from notleader.spark_analysis.schemas import CASE
-from notleader.spark_analysis.transforms.causes import CAUSES, Struck
+from notleader.spark_analysis.transforms.causes import Struck
 from notleader.spark_analysis.transforms.fault_windows import FaultWindow
 
 REGISTRY: dict[str, Check] = {}
@@ -142,9 +142,7 @@ def case(check: str, verdict: Column | str, by: str = "touched_by", **given: Col
     return F.struct(*[columns.get(f.name, F.col(f.name)).cast(f.dataType).alias(f.name) for f in CASE.fields])
 
 
-def as_cases(
-    rows: DataFrame, check: str, verdict: Column | str, by: str = "touched_by", **given: Column
-) -> DataFrame:
+def as_cases(rows: DataFrame, check: str, verdict: Column | str, by: str = "touched_by", **given: Column) -> DataFrame:
     """CASE rows from `rows`, which has the columns that `case` takes from a history row, or gives them."""
     return rows.select(case(check, verdict, by, **given).alias("c")).select("c.*")
 
@@ -173,9 +171,11 @@ def _heaviest(by: str) -> Column:
     most = F.element_at(
         F.array_sort(
             by,
-            lambda one, other: F.when(one["weight_us"] > other["weight_us"], -1)
-            .when(one["weight_us"] < other["weight_us"], 1)
-            .otherwise(F.when(one["how"] == "own", -1).otherwise(0)),
+            lambda one, other: (
+                F.when(one["weight_us"] > other["weight_us"], -1)
+                .when(one["weight_us"] < other["weight_us"], 1)
+                .otherwise(F.when(one["how"] == "own", -1).otherwise(0))
+            ),
         ),
         1,
     )

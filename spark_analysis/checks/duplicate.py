@@ -83,8 +83,10 @@ def _copied() -> Column:
     kept_away = ("swallowed_answer", "cut", "repeated", "garbled", "muted", "silenced")
     return F.filter(
         "touched_by",
-        lambda c: c["did"].isin(*kept_away)
-        | (c["did"].isin("altered_answer", "answered") & c["error_code"].isNotNull())
-        | also_in("retried_by", c)
-        | also_in("ended_by", c),
+        lambda c: (
+            c["did"].isin(*kept_away)
+            | (c["did"].isin("altered_answer", "answered") & c["error_code"].isNotNull())
+            | also_in("retried_by", c)
+            | also_in("ended_by", c)
+        ),
     )

@@ -12,7 +12,7 @@ from notleader.spark_analysis.options import Options
 
 
 class MetadataStorm(Check):
-    """Seconds in which one connection of a client sent `--storm-per-s` Metadata or FindCoordinator requests, or more."""
+    """Seconds in which one connection sent `--storm-per-s` Metadata or FindCoordinator requests, or more."""
 
     name = "metadata_storm"
     title = "Metadata storm"

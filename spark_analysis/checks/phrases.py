@@ -123,7 +123,8 @@ def number_agrees(number: int, phrase: str) -> str:
     """`were …` as `was …` for one; the other phrases fit any number."""
     if number != 1:
         return phrase
-    return ("was" + phrase[4:] if phrase.startswith("were ") else phrase).replace("under them", "under it").replace("their connection", "its connection")
+    one = "was" + phrase[4:] if phrase.startswith("were ") else phrase
+    return one.replace("under them", "under it").replace("their connection", "its connection")
 
 
 def because(group: Group) -> str:

@@ -32,9 +32,7 @@ class Reordered(Check):
             .orderBy("called_at_us")
             .rangeBetween(Window.unboundedPreceding, -1)
         )
-        first = F.max(F.struct("offset", "message_id", "retried_by", "touched_by", "trouble", "attempts")).over(
-            earlier
-        )
+        first = F.max(F.struct("offset", "message_id", "retried_by", "touched_by", "trouble", "attempts")).over(earlier)
         rows = placed.withColumn("before", first).filter(F.col("offset") < F.col("before.offset"))
         # The one that was overtaken was sent again; without a retry a rule can only have changed what was said.
         again = F.when(F.size("before.retried_by") > 0, F.col("before.retried_by")).otherwise(F.col("retried_by"))

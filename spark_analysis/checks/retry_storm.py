@@ -12,7 +12,7 @@ from notleader.spark_analysis.options import Options
 
 
 class RetryStorm(Check):
-    """Seconds in which one connection of a client had `--storm-per-s` Produce or Fetch requests answered with an error, or more."""
+    """Seconds in which `--storm-per-s` Produce or Fetch requests of one connection, or more, got an error."""
 
     name = "retry_storm"
     title = "Retry storm"

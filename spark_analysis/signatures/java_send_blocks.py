@@ -28,7 +28,8 @@ class JavaSendBlocks(HistoryCheck):
             & (F.col("attempt_count") == 0)
             & F.lower("error").contains("metadata")
         )
-        return F.when(found, case(self.name, "invalid", "slow_by", duration_us=F.col("blocked_us"), note=F.col("error")))
+        blocked = {"duration_us": F.col("blocked_us"), "note": F.col("error")}
+        return F.when(found, case(self.name, "invalid", "slow_by", **blocked))
 
     def sentence(self, group: Group) -> str:
         calls = f"{count(group.cases, 'send')} to {group.topic or 'a topic'}{by_client(group)}"

@@ -101,6 +101,6 @@ def wire(**given: Column) -> Column:
 def trouble(outcome: Column, error_code: Column) -> Column:
     """What an attempt met, as `error:<code>` or `outcome:<word>`, null when it was answered without an error."""
     # What the broker said in an answer that never arrived is no answer.
-    return F.when(
-        ~outcome.isin("answered", "injected", "altered"), F.concat(F.lit("outcome:"), outcome)
-    ).when(error_code.isNotNull() & (error_code != 0), F.concat(F.lit("error:"), error_code.cast("string")))
+    return F.when(~outcome.isin("answered", "injected", "altered"), F.concat(F.lit("outcome:"), outcome)).when(
+        error_code.isNotNull() & (error_code != 0), F.concat(F.lit("error:"), error_code.cast("string"))
+    )

@@ -69,7 +69,7 @@ def with_causes(
     rows = history.withColumn("end_us", F.coalesce("completed_at_us", end_us))
     names = _clients(rows, operations)
     obstacles = _obstacles(exchanges, names, rows, last_us).persist()
-    struck = _struck(obstacles)
+    struck = _struck(obstacles, rows)
     compared = _weights(_suspects(rows, options), obstacles)
     if out is not None:
         compared.write.mode("overwrite").parquet(out)
@@ -84,9 +84,23 @@ def with_causes(
     return told, struck
 
 
-def _struck(obstacles: DataFrame) -> tuple[Struck, ...]:
+def _struck(obstacles: DataFrame, history: DataFrame) -> tuple[Struck, ...]:
+    """Whom the rules reached: by what stood in a client's way, and by what was done to its batches."""
+    batches = history.select("scope", "client", F.explode("attempts").alias("a")).select(
+        "scope", "client", "a", F.explode("a.touches").alias("t")
+    )
+    touched = batches.select(
+        "scope",
+        "client",
+        "t.rule",
+        "t.kind",
+        F.col("a.request_at_us").alias("from_us"),
+        F.coalesce("a.response_at_us", "a.request_at_us").alias("last_hit_us"),
+        F.lit(1).cast("long").alias("hits"),
+    )
+    every = obstacles.select(*touched.columns).unionByName(touched)
     rows = (
-        obstacles.groupBy("scope", "client", "rule", "kind")
+        every.groupBy("scope", "client", "rule", "kind")
         .agg(F.min("from_us").alias("first_us"), F.max("last_hit_us").alias("last_us"), F.sum("hits").alias("hits"))
         .orderBy("first_us")
         .limit(_MOST_STRUCK)
@@ -106,7 +120,6 @@ def _connection(within: str = "") -> Column:
     return F.xxhash64("scope", F.col(f"{within}proxy_id"), F.col(f"{within}connection_id"))
 
 
-
 def _clients(history: DataFrame, operations: DataFrame) -> DataFrame:
     """scope, client, `connection` or `wire_id`: whose connections and client ids these are, where that is one's."""
     used = (
@@ -115,7 +128,8 @@ def _clients(history: DataFrame, operations: DataFrame) -> DataFrame:
         .select("scope", "client", _connection("a.").alias("connection"))
         .distinct()
     )
-    said = operations.filter(F.col("client_id").isNotNull()).select("scope", "client", F.col("client_id").alias("wire_id"))
+    of_kafka = operations.filter(F.col("client_id").isNotNull())
+    said = of_kafka.select("scope", "client", F.col("client_id").alias("wire_id"))
     named = operations.select("scope", "client", F.col("client").alias("wire_id"))
     by_name = said.unionByName(named).distinct()
     alone = Window.partitionBy("scope", "wire_id")
@@ -175,6 +189,7 @@ _SHAPE = (
     "error_code",
     "from_us",
     "until_us",
+    "hit_us",
 )
 
 
@@ -182,6 +197,8 @@ def _shape(rows: DataFrame, how: str, *more: str) -> DataFrame:
     """Obstacle rows from exchange rows with `t`, `from_us`, `until_us`; topic and partition where they have them."""
     anywhere = {n: F.lit(None).cast(kind) for n, kind in (("topic", "string"), ("partition", "int"))}
     missing = {n: column for n, column in anywhere.items() if n not in rows.columns}
+    if "hit_us" not in rows.columns:
+        rows = rows.withColumn("hit_us", F.coalesce("response_at_us", "request_at_us"))
     given = {"how": F.lit(how), "wire_id": F.col("client_id"), **missing}
     parts = {n: F.col(f"t.{n}") for n in ("rule", "kind", "did", "error_code")}
     return rows.withColumns({**given, **parts}).select(*more, *_SHAPE)
@@ -206,9 +223,10 @@ def _lines(exchanges: DataFrame) -> DataFrame:
     gone = F.coalesce("closed_us", "run_end_us")
     rows = rows.withColumn("t", F.explode("touches")).filter(F.col("t.did").isin(*_HOLDS, *_SWALLOWS))
     did = F.col("t.did")
+    answered_by_broker = F.coalesce("broker_responded_at_us", "request_at_us")
     begun = (
         F.when(did == "held_request", F.greatest("request_at_us", "forwarded_before"))
-        .when(did == "held_answer", F.greatest(F.coalesce("broker_responded_at_us", "request_at_us"), "answered_before"))
+        .when(did == "held_answer", F.greatest(answered_by_broker, "answered_before"))
         .otherwise(F.greatest("request_at_us", "answered_before"))
     )
     ended = F.when(did == "held_request", F.coalesce("forwarded_at_us", gone)).otherwise(
@@ -268,9 +286,7 @@ def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
         & F.col("client_id").eqNullSafe(F.col("k_client_id"))
         & F.col("node_id").eqNullSafe(F.col("k_node_id")),
         "left_semi",
-    ).withColumn(
-        "again_us", F.min("response_at_us").over(again.rowsBetween(1, Window.unboundedFollowing))
-    )
+    ).withColumn("again_us", F.min("response_at_us").over(again.rowsBetween(1, Window.unboundedFollowing)))
     rows = rows.filter(F.size("touches") > 0).withColumn("t", F.explode("touches")).filter(F.col("t.did").isin(*_CUTS))
     rule = Window.partitionBy("scope", F.col("t.rule"))
     rows = rows.withColumn("rule_last_us", F.max("request_at_us").over(rule)).withColumns(
@@ -333,15 +349,28 @@ def _partitions(history: DataFrame) -> DataFrame:
             "partition": F.col("a.partition_index"),
             "from_us": F.col("a.request_at_us"),
             "until_us": until,
+            "hit_us": answered,
         }
     )
-    places = ("scope", "client", "connection", "node_id", "topic", "partition", "t", "from_us", "until_us", "client_id")
+    places = (
+        "scope",
+        "client",
+        "connection",
+        "node_id",
+        "topic",
+        "partition",
+        "t",
+        "from_us",
+        "until_us",
+        "hit_us",
+        "client_id",
+    )
     return _shape(rows.select(*places).distinct(), "partition", "client")
 
 
 def _bursts(obstacles: DataFrame) -> DataFrame:
     """Obstacles of one rule at one place that follow each other closely, as one; `covered_us` is what they cover."""
-    place = ("scope", "client", "how", "connection", "node_id", "topic", "partition", "rule", "kind", "did", "error_code")
+    place = ("client", *[name for name in _SHAPE if name not in ("wire_id", "from_us", "until_us", "hit_us")])
     order = Window.partitionBy(*place).orderBy("from_us", "until_us")
     reached = F.max("until_us").over(order.rowsBetween(Window.unboundedPreceding, -1))
     rows = obstacles.withColumn("reached", reached).withColumns(
@@ -352,8 +381,11 @@ def _bursts(obstacles: DataFrame) -> DataFrame:
     )
     rows = rows.withColumn("burst", F.sum(F.col("apart").cast("int")).over(order))
     return rows.groupBy(*place, "burst").agg(
-        F.min("from_us").alias("from_us"), F.max("until_us").alias("until_us"), F.sum("new_us").alias("covered_us"),
-        F.max("from_us").alias("last_hit_us"), F.count("*").alias("hits"),
+        F.min("from_us").alias("from_us"),
+        F.max("until_us").alias("until_us"),
+        F.sum("new_us").alias("covered_us"),
+        F.max("hit_us").alias("last_hit_us"),
+        F.count("*").alias("hits"),
     )
 
 
@@ -365,9 +397,11 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     same_broker = F.col("node_id").isNotNull() & F.array_contains("o_nodes", F.col("node_id"))
     until_sent = F.col("how").isin("told", "cut") | ((F.col("how") == "behind") & ~on_its_way)
     last = F.when(until_sent, F.col("sent_us")).otherwise(F.col("ended_us"))
-    theirs = suspects.withColumn("_bucket", F.explode(overlaps_buckets(F.col("begun_us"), F.col("ended_us"), _BUCKET_US)))
-    ways = obstacles.withColumn("_w_bucket", F.explode(overlaps_buckets(F.col("from_us"), F.col("until_us"), _BUCKET_US)))
-    first_common = F.greatest((F.col("begun_us") / _BUCKET_US).cast("long"), (F.col("from_us") / _BUCKET_US).cast("long"))
+    spans = overlaps_buckets(F.col("begun_us"), F.col("ended_us"), _BUCKET_US)
+    theirs = suspects.withColumn("_bucket", F.explode(spans))
+    stretches = overlaps_buckets(F.col("from_us"), F.col("until_us"), _BUCKET_US)
+    ways = obstacles.withColumn("_w_bucket", F.explode(stretches))
+    first_common = (F.greatest("begun_us", "from_us") / _BUCKET_US).cast("long")
     here = F.col("topic").isNull() | (
         F.col("topic").eqNullSafe(F.col("o_topic"))
         & (F.col("o_partition").isNull() | F.col("partition").isNull() | (F.col("partition") == F.col("o_partition")))
@@ -474,9 +508,8 @@ def _choices() -> dict[str, Column]:
 
     waits = F.array_distinct(F.transform(F.filter("_waits", heavy), as_own))
     following = F.coalesce(last["error_code"].isin(*_FOLLOWING), F.lit(False)) & F.col("_broker")
-    followed = F.transform(
-        F.filter(F.concat("_own", "_waits"), lambda w: ~w["did"].isin(*_HOLDS)), lambda w: w.withField("sure", F.lit(False))
-    )
+    before = F.filter(F.concat("_own", "_waits"), lambda w: ~w["did"].isin(*_HOLDS))
+    followed = F.transform(before, lambda w: w.withField("sure", F.lit(False)))
     ended = (
         F.when(F.size("_last") > 0, F.col("_last"))
         .when(F.col("_broker"), F.when(following, followed).otherwise(F.array().cast(CAUSES)))
