@@ -18,6 +18,19 @@ from notleader.spark_analysis.transforms.fault_windows import FaultWindow
 REGISTRY: dict[str, Check] = {}
 
 
+class Meaning(NamedTuple):
+    """When a check's answer is what, what it takes to say so, and what it calls the cause; each a clause, no sentence.
+
+    docs/verdicts.md is written from these, and reports quote them.
+    """
+
+    invalid: str
+    valid: str
+    unknown: str
+    evidence: str
+    cause: str
+
+
 class Group(NamedTuple):
     """Cases that differ only in time and message, summed up; times in µs."""
 
@@ -77,6 +90,7 @@ class Check:
 
     name: ClassVar[str]
     title: ClassVar[str]
+    means: ClassVar[Meaning]
     needs: ClassVar[tuple[str, ...]] = ()
     order: ClassVar[int] = 50
     jepsen: ClassVar[str] = ""
@@ -98,6 +112,8 @@ class Check:
             return
         if not inspect.getdoc(cls) or cls.__doc__ is None:
             raise TypeError(f"check {name} has no docstring: say the question it answers")
+        if "means" not in cls.__dict__:
+            raise TypeError(f"check {name} does not say what its answers mean")
         if name in REGISTRY:
             raise TypeError(f"two checks are named {name}")
         REGISTRY[name] = cls()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Group, HistoryCheck, Tables, case
+from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case
 from notleader.spark_analysis.checks.phrases import because, by_client, count, duration, place
 from notleader.spark_analysis.options import Options
 
@@ -17,6 +17,13 @@ class BlockedCall(HistoryCheck):
     title = "Blocked calls"
     needs = ("operations",)
     order = 20
+    means = Meaning(
+        invalid="a call came back `--blocked-ms` or more after it was made, and not together with its success",
+        valid="no such call",
+        unknown="no operation was told of",
+        evidence="`called_at_us` and `returned_at_us`, both by the client's clock",
+        cause="the rules that were in its way for a quarter of that time or more",
+    )
 
     def case_of_row(self, options: Options, end_us: Column) -> Column:
         synchronous = (F.col("outcome") == "ok") & (F.col("returned_at_us") >= F.col("completed_at_us"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Tables
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables
 from notleader.spark_analysis.checks.phrases import count, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges
 from notleader.spark_analysis.options import Options
@@ -18,6 +18,13 @@ class CommitLost(Check):
     title = "Commit lost"
     needs = ("commits", "consumer")
     order = 18
+    means = Meaning(
+        invalid="a group read a record after a commit beyond it",
+        valid="no such record",
+        unknown="no commit was told of, or nobody read",
+        evidence="commits and reads, by group and partition",
+        cause="none is named",
+    )
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         group = F.coalesce("group_id", "client").alias("group")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Tables, as_cases, is_send
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
 from notleader.spark_analysis.checks.phrases import because, by_client, count, place
 from notleader.spark_analysis.options import Options
 
@@ -25,6 +25,19 @@ class Duplicate(Check):
     wire = True
     reading = True
     order = 12
+    means = Meaning(
+        invalid="one message is at two offsets of a topic: by what readers got, or by the broker's own answers",
+        valid="readers got each message at one place",
+        unknown="nobody read, and the broker's answers show no case",
+        evidence=(
+            "what consumers got at which offset, or the offsets in the broker's answers, those that a rule "
+            "swallowed included"
+        ),
+        cause=(
+            "what kept the first acknowledgement from the client, or sent the request twice, whichever call "
+            "carried the copy"
+        ),
+    )
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         copies = F.col("landed_count") - F.size(F.array_distinct(F.col("landed.topic"))) + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Group, HistoryCheck, Tables, case
+from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case
 from notleader.spark_analysis.checks.phrases import because, by_client, count, duration, place
 from notleader.spark_analysis.options import Options
 
@@ -17,6 +17,13 @@ class Failed(HistoryCheck):
     title = "Failed"
     needs = ("operations",)
     order = 40
+    means = Meaning(
+        invalid="never",
+        valid="told: what the client reported as failed (`fail`), and what may have happened (`info`)",
+        unknown="no operation was told of",
+        evidence="outcome lines",
+        cause="what ended the last attempt: the rule that said this very error, or that kept the answer away",
+    )
 
     def case_of_row(self, options: Options, end_us: Column) -> Column:
         return F.when(F.col("outcome").isin("fail", "info"), case(self.name, "valid", "ended_by", note=F.col("error")))

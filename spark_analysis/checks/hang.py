@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Group, HistoryCheck, Tables, case
+from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case
 from notleader.spark_analysis.checks.phrases import because, by_client, count, duration, place
 from notleader.spark_analysis.options import Options
 
@@ -17,6 +17,16 @@ class Hang(HistoryCheck):
     title = "Never answered"
     needs = ("operations",)
     order = 10
+    means = Meaning(
+        invalid="an operation is pending, and was called `--hang-ms` or more before its run ended",
+        valid="every operation has an outcome",
+        unknown="an operation is pending and younger than that",
+        evidence="the client's outcome lines; for the cause its exchanges",
+        cause=(
+            "the rules that were in its way for a quarter of the wait or more; where none was, what ended its "
+            "last attempt"
+        ),
+    )
 
     def case_of_row(self, options: Options, end_us: Column) -> Column:
         waited = F.greatest(end_us - F.col("called_at_us"), F.lit(0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Tables, is_send
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, is_send
 from notleader.spark_analysis.checks.phrases import count, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges
 from notleader.spark_analysis.options import Options
@@ -19,6 +19,13 @@ class InconsistentOffsets(Check):
     jepsen = "inconsistent offsets"
     needs = ("operations",)
     order = 16
+    means = Meaning(
+        invalid="one offset holds different messages for two clients",
+        valid="no such offset",
+        unknown="no operation was told of",
+        evidence="acknowledgements and reads with a message id and an offset",
+        cause="none is named",
+    )
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         place_ = ("scope", "topic", "partition", "offset")

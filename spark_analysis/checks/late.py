@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Group, HistoryCheck, Tables, case, is_send
+from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case, is_send
 from notleader.spark_analysis.checks.phrases import because, duration, sends
 from notleader.spark_analysis.options import Options
 
@@ -17,6 +17,13 @@ class Late(HistoryCheck):
     title = "Late or over budget"
     needs = ("sends",)
     order = 30
+    means = Meaning(
+        invalid="a send ended later than `--late-ms` or its own `budget_ms`",
+        valid="no send did; without a bound, sends that took `--slow-ms` and succeeded are told",
+        unknown="no send was told of",
+        evidence="`called_at_us` and `completed_at_us`, both by the client's clock",
+        cause="the rules that were in its way for a quarter of that time or more",
+    )
 
     def case_of_row(self, options: Options, end_us: Column) -> Column:
         stated = F.lit(options.late_ms).cast("long")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Tables, as_cases, is_send
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
 from notleader.spark_analysis.checks.phrases import because, sends
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.transforms.intervals import join_offsets
@@ -24,6 +24,16 @@ class Lost(Check):
     jepsen = "lost write"
     needs = ("sends", "consumer")
     order = 11
+    means = Meaning(
+        invalid="acknowledged with an offset, and a reader went past that offset without getting the record",
+        valid="every acknowledged record was read, or nothing was acknowledged",
+        unknown=(
+            "acknowledged, but nobody read that far, it has no offset, it was sent in a transaction, or nobody "
+            "read at all"
+        ),
+        evidence="acknowledgements with their offsets, and what consumers got",
+        cause="a rule that answered, changed or swallowed the request of that record, without an error in the answer",
+    )
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         unseen = tables.history.filter(is_send() & (F.col("outcome") == "ok") & (F.col("landed_count") == 0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Tables
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables
 from notleader.spark_analysis.checks.phrases import by_rule, count
 from notleader.spark_analysis.checks.wire_cases import of_api, storm
 from notleader.spark_analysis.options import Options
@@ -18,6 +18,13 @@ class MetadataStorm(Check):
     title = "Metadata storm"
     needs = ("capture",)
     order = 51
+    means = Meaning(
+        invalid="a connection asked `--storm-per-s` times within a second for Metadata or a coordinator",
+        valid="fewer",
+        unknown="no exchange was captured",
+        evidence="captured exchanges, by connection; one that two segments hold counts once",
+        cause="the rules that answered, swallowed or cut off these exchanges; not those that only held them",
+    )
 
     def possible(self, tables: Tables, options: Options) -> bool:
         return tables.capture.metadata >= options.storm_per_s

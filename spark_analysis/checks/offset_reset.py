@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Tables, joined
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, joined
 from notleader.spark_analysis.checks.phrases import by_client, by_rule, count, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges, of_api, sample
 from notleader.spark_analysis.options import Options
@@ -20,6 +20,13 @@ class OffsetReset(Check):
     title = "Offset reset"
     needs = ("capture",)
     order = 66
+    means = Meaning(
+        invalid="never",
+        valid="told: a Fetch was answered OFFSET_OUT_OF_RANGE",
+        unknown="no exchange was captured",
+        evidence="captured Fetch answers",
+        cause="the rules on that exchange",
+    )
 
     def possible(self, tables: Tables, options: Options) -> bool:
         return tables.capture.out_of_range > 0

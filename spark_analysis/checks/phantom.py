@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Group, HistoryCheck, Tables, case, is_send
+from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case, is_send
 from notleader.spark_analysis.checks.phrases import because, count, sends
 from notleader.spark_analysis.options import Options
 
@@ -24,6 +24,13 @@ class Phantom(HistoryCheck):
     wire = True
     reading = True
     order = 14
+    means = Meaning(
+        invalid="reported as failed, and a reader got it or the broker said that it was appended",
+        valid="no failed send was read",
+        unknown="nobody read, and the broker's answers show no case",
+        evidence="the client's word, what consumers got, and the broker's answers",
+        cause="what ended the last attempt of that send",
+    )
 
     def case_of_row(self, options: Options, end_us: Column) -> Column:
         appended = F.coalesce(F.expr(_APPENDED), F.lit(False))

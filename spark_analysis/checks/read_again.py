@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Tables
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables
 from notleader.spark_analysis.checks.phrases import count, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges
 from notleader.spark_analysis.options import Options
@@ -22,6 +22,13 @@ class ReadAgain(Check):
     jepsen = "nonmonotonic poll"
     needs = ("consumer",)
     order = 65
+    means = Meaning(
+        invalid="never",
+        valid="told: a consumer got an offset at or before one that it had",
+        unknown="nobody read",
+        evidence="what consumers got, in their own order",
+        cause="none is named",
+    )
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         before = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Tables
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables
 from notleader.spark_analysis.checks.phrases import by_rule, count
 from notleader.spark_analysis.checks.wire_cases import storm
 from notleader.spark_analysis.options import Options
@@ -33,6 +33,16 @@ class ReconnectStorm(Check):
     title = "Reconnect storm"
     needs = ("capture",)
     order = 52
+    means = Meaning(
+        invalid=(
+            "a host opened a fifth of `--storm-per-s` connections within a second, each in vain: nothing but the "
+            "greeting was answered, and it ended within a second"
+        ),
+        valid="fewer",
+        unknown="no exchange was captured",
+        evidence="captured connection events, by host",
+        cause="the rules that refused or cut these connections",
+    )
 
     def possible(self, tables: Tables, options: Options) -> bool:
         return tables.capture.connects >= _fewest(options)

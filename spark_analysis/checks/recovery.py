@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Tables, as_cases, is_send
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
 from notleader.spark_analysis.checks.phrases import by_client, by_rule, duration, place
 from notleader.spark_analysis.options import Options
 
@@ -17,6 +17,16 @@ class Recovery(Check):
     title = "Recovery"
     needs = ("sends", "faults")
     order = 70
+    means = Meaning(
+        invalid="never",
+        valid=(
+            "told: the time from a rule's last hit on a client's sends to a partition until the next "
+            "acknowledgement there"
+        ),
+        unknown="nothing was acknowledged after the last hit",
+        evidence="the hits on attempts, and outcome lines",
+        cause="the rule itself",
+    )
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         sends = tables.history.filter(is_send())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Tables, as_cases, is_send
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
 from notleader.spark_analysis.checks.phrases import because, by_client, count, place
 from notleader.spark_analysis.options import Options
 
@@ -18,6 +18,15 @@ class Reordered(Check):
     jepsen = "nonmonotonic send"
     needs = ("sends",)
     order = 13
+    means = Meaning(
+        invalid=(
+            "a later call of a thread has the smaller offset in a partition, and the two calls are not of one moment"
+        ),
+        valid="no such pair",
+        unknown="no send was told of",
+        evidence="acknowledgements with their offsets, by client, thread and partition",
+        cause="why the overtaken one was sent again; without a retry, a rule that changed what was said",
+    )
 
     def possible(self, tables: Tables, options: Options) -> bool:
         return tables.outcomes.ok > 1

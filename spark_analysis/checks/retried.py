@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Group, HistoryCheck, Tables, case, is_send
+from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case, is_send
 from notleader.spark_analysis.checks.phrases import duration, met, sends
 from notleader.spark_analysis.options import Options
 
@@ -17,6 +17,13 @@ class Retried(HistoryCheck):
     title = "Retried"
     needs = ("sends", "capture")
     order = 60
+    means = Meaning(
+        invalid="never",
+        valid="told: acknowledged after more than one attempt",
+        unknown="no send was told of, or no exchange captured",
+        evidence="outcome lines and the captured attempts",
+        cause="what ended each attempt but the last",
+    )
 
     def case_of_row(self, options: Options, end_us: Column) -> Column:
         again = is_send() & (F.col("outcome") == "ok") & (F.col("attempt_count") > 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Tables
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables
 from notleader.spark_analysis.checks.phrases import by_rule, count
 from notleader.spark_analysis.checks.wire_cases import of_api, storm
 from notleader.spark_analysis.options import Options
@@ -18,6 +18,13 @@ class RetryStorm(Check):
     title = "Retry storm"
     needs = ("capture",)
     order = 50
+    means = Meaning(
+        invalid="a connection got `--storm-per-s` errors to Produce and Fetch within a second",
+        valid="fewer",
+        unknown="no exchange was captured",
+        evidence="captured exchanges, by connection; one that two segments hold counts once",
+        cause="the rules that answered, swallowed or cut off these exchanges; not those that only held them",
+    )
 
     def possible(self, tables: Tables, options: Options) -> bool:
         return tables.capture.failed >= options.storm_per_s

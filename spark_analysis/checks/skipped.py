@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Tables, as_cases, is_send
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
 from notleader.spark_analysis.checks.phrases import count, place
 from notleader.spark_analysis.options import Options
 
@@ -18,6 +18,13 @@ class Skipped(Check):
     jepsen = "poll skip"
     needs = ("sends", "consumer")
     order = 17
+    means = Meaning(
+        invalid="a group read on both sides of a record that somebody else got, and not it",
+        valid="no such record",
+        unknown="nobody read, or no send was told of",
+        evidence="what consumers got, by group",
+        cause="none is named",
+    )
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         group = F.coalesce("group_id", "client")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Tables, as_cases, is_send
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
 from notleader.spark_analysis.checks.phrases import by_client, by_rule, count, duration
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.transforms.causes import Struck
@@ -22,6 +22,13 @@ class Stuck(Check):
     title = "Stuck after the fault was gone"
     needs = ("sends", "faults")
     order = 15
+    means = Meaning(
+        invalid="after the last hit of any rule on this client, and `--stuck-ms` more, it sent and nothing succeeded",
+        valid="something succeeded, or it sent nothing",
+        unknown="no fault struck",
+        evidence="outcome lines, and the hits on the client's own exchanges",
+        cause="the rule whose hit on this client was the last",
+    )
 
     def possible(self, tables: Tables, options: Options) -> bool:
         return tables.outcomes.ok < tables.outcomes.sends

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Tables, joined
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, joined
 from notleader.spark_analysis.checks.phrases import by_rule, count, duration
 from notleader.spark_analysis.checks.wire_cases import from_exchanges, sample
 from notleader.spark_analysis.options import Options
@@ -18,6 +18,13 @@ class Throttled(Check):
     title = "Throttled"
     needs = ("capture",)
     order = 75
+    means = Meaning(
+        invalid="never",
+        valid="told: an answer carried a throttle time",
+        unknown="no exchange was captured",
+        evidence="captured answers",
+        cause="the rules on that exchange",
+    )
 
     def possible(self, tables: Tables, options: Options) -> bool:
         return tables.capture.throttled > 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Tables, is_send
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, is_send
 from notleader.spark_analysis.checks.phrases import by_client, duration, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges
 from notleader.spark_analysis.options import Options
@@ -22,6 +22,13 @@ class UnfairAcks(Check):
     title = "Unfair acknowledgements"
     needs = ("sends",)
     order = 76
+    means = Meaning(
+        invalid="never",
+        valid="told: a partition's median is ten times that of the client's fastest partition, and 50 ms more",
+        unknown="no send was told of",
+        evidence="outcome lines of 20 sends or more to a partition",
+        cause="none is named",
+    )
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         by_partition = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Tables, joined
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, joined
 from notleader.spark_analysis.checks.phrases import by_client, by_rule, count, duration, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges, of_api, sample
 from notleader.spark_analysis.options import Options
@@ -26,6 +26,19 @@ class WrongBroker(Check):
     title = "Wrong-broker traffic"
     needs = ("capture",)
     order = 53
+    means = Meaning(
+        invalid=(
+            "one search of more than 5 s: NOT_LEADER_OR_FOLLOWER with no other answer in between, by client, "
+            "partition and API"
+        ),
+        valid="no search; shorter ones are told",
+        unknown="no exchange was captured",
+        evidence="captured Produce and Fetch answers",
+        cause=(
+            "the rules that said NOT_LEADER_OR_FOLLOWER for that very partition; a rule that delayed the broker's "
+            "own refusal has no part in it"
+        ),
+    )
 
     def possible(self, tables: Tables, options: Options) -> bool:
         return tables.capture.not_leader > 0

@@ -10,7 +10,9 @@ from importlib.resources import files
 from itertools import groupby
 from typing import Any
 
+from notleader.spark_analysis.checks.base import REGISTRY
 from notleader.spark_analysis.checks.phrases import count, duration
+from notleader.spark_analysis.docs import meaning
 from notleader.spark_analysis.findings import Finding
 from notleader.spark_analysis.jobs.analyze import Analysis
 from notleader.spark_analysis.kafka_names import error_name
@@ -109,15 +111,26 @@ def _finding(finding: Finding) -> str:
         f'<span class="check"{called}>{escape(finding.title)}</span>'
         f'<span class="sentence">{escape(finding.sentence)}</span>'
     )
+    means = _meaning(finding.check)
     if not finding.evidence:
-        return f'<div class="finding plain {_CLASSES[sign]}">{head}</div>'
+        return f'<div class="finding plain {_CLASSES[sign]}">{head}{means}</div>'
     opened = " open" if finding.verdict == "invalid" else ""
     shown = "".join(_evidence(entry) for entry in finding.evidence)
     more = ""
     if finding.count > len(finding.evidence):
         kept = f"The slowest {len(finding.evidence)} of {finding.count:,}; all of them are in history/."
         more = f'<p class="more">{kept}</p>'
-    return f'<details class="finding {_CLASSES[sign]}"{opened}><summary>{head}</summary>{shown}{more}</details>'
+    return f'<details class="finding {_CLASSES[sign]}"{opened}><summary>{head}</summary>{means}{shown}{more}</details>'
+
+
+def _meaning(name: str) -> str:
+    """The definition of a check's answers, folded away, in the words of docs/verdicts.md."""
+    check = REGISTRY.get(name)
+    if check is None:
+        return ""
+    told = [(word, re.sub("`(.+?)`", r"<code>\1</code>", escape(text))) for word, text in meaning(check)]
+    said = "".join(f"<li><i>{word}</i>: {text}</li>" for word, text in told)
+    return f'<details class="meaning"><summary>what this verdict means</summary><ol>{said}</ol></details>'
 
 
 _WIRE_HEADS = (

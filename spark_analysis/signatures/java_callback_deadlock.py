@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Tables, as_cases, is_send
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
 from notleader.spark_analysis.checks.phrases import by_client, by_rule, duration
 from notleader.spark_analysis.options import Options
 
@@ -20,6 +20,13 @@ class JavaCallbackDeadlock(Check):
     title = "Looks like java-callback-deadlock"
     needs = ("sends", "faults")
     order = 7
+    means = Meaning(
+        invalid="after a failure no later send reached the wire, and calls blocked",
+        valid="no such producer",
+        unknown="no send was told of, or no fault struck",
+        evidence="outcome lines and attempts",
+        cause="what ended the last send that reached the wire",
+    )
 
     def possible(self, tables: Tables, options: Options) -> bool:
         return tables.outcomes.ok < tables.outcomes.sends

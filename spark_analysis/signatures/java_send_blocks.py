@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Group, HistoryCheck, Tables, case, is_send
+from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case, is_send
 from notleader.spark_analysis.checks.phrases import by_client, count, duration
 from notleader.spark_analysis.options import Options
 
@@ -20,6 +20,13 @@ class JavaSendBlocks(HistoryCheck):
     title = "Looks like java-send-blocks"
     needs = ("sends",)
     order = 8
+    means = Meaning(
+        invalid="a call blocked for `--blocked-ms` with an error that speaks of metadata, and never reached the wire",
+        valid="no such call",
+        unknown="no send was told of",
+        evidence="outcome lines; that nothing of it was on the wire",
+        cause="the rules that were in its way for a quarter of that time or more",
+    )
 
     def case_of_row(self, options: Options, end_us: Column) -> Column:
         found = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Tables, as_cases, is_send
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
 from notleader.spark_analysis.checks.phrases import by_client, by_rule, count, duration
 from notleader.spark_analysis.options import Options
 
@@ -23,6 +23,13 @@ class SaramaHang(Check):
     title = "Looks like sarama-hang"
     needs = ("sends", "faults")
     order = 5
+    means = Meaning(
+        invalid="several messages of a batch, refused on each attempt, of which some never ended",
+        valid="no such batch",
+        unknown="no send was told of, or no fault struck",
+        evidence="outcome lines and the batch's attempts",
+        cause="what ended the batch's last attempt",
+    )
 
     def possible(self, tables: Tables, options: Options) -> bool:
         return tables.outcomes.pending > 0

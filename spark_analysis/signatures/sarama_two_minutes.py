@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Group, HistoryCheck, Tables, case, is_send
+from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case, is_send
 from notleader.spark_analysis.checks.phrases import by_rule, duration, sends
 from notleader.spark_analysis.options import Options
 
@@ -23,6 +23,13 @@ class SaramaTwoMinutes(HistoryCheck):
     title = "Looks like sarama-two-minutes"
     needs = ("sends", "faults")
     order = 6
+    means = Meaning(
+        invalid="failed after 15 s or more, and no attempt was answered",
+        valid="no such send",
+        unknown="no send was told of, or no fault struck",
+        evidence="outcome lines and attempts",
+        cause="what ended the last attempt",
+    )
 
     def case_of_row(self, options: Options, end_us: Column) -> Column:
         silent = F.expr(_UNANSWERED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Tables, as_cases, is_send
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
 from notleader.spark_analysis.checks.phrases import by_client, count, duration
 from notleader.spark_analysis.options import Options
 
@@ -22,6 +22,15 @@ class ScalaRefreshStall(Check):
     title = "Looks like scala-refresh-stall"
     needs = ("sends", "capture")
     order = 9
+    means = Meaning(
+        invalid=(
+            "twice or more the caller waited `--slow-ms` before its send went out, and it was answered at once there"
+        ),
+        valid="no such producer",
+        unknown="no send was told of, or no exchange captured",
+        evidence="outcome lines and attempts",
+        cause="the rules that were in the way of the slowest of them",
+    )
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         first = F.get("attempts", F.lit(0))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from html import escape
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from notleader.spark_analysis.checks import Group
+from notleader.spark_analysis.checks import Group, all_checks
+from notleader.spark_analysis.docs import meaning
 from notleader.spark_analysis.findings import Finding, verdict
 from notleader.spark_analysis.jobs.analyze import Analysis, Drawn
 from notleader.spark_analysis.outcomes import BadLine
@@ -81,6 +83,14 @@ def test_the_html_is_whole_offline_and_escaped(analysis: Analysis) -> None:
     assert set(data) == {"timeline", "spread", "recovery"} - {"recovery"}
     assert "NOT_LEADER_OR_FOLLOWER" in own
     assert "/data/a.jsonl:7" in own
+
+
+def test_each_finding_says_what_its_verdict_means(analysis: Analysis) -> None:
+    page = html.render(analysis)
+    for check in (each for each in all_checks() if each.name in ("lost", "retried", "hang")):
+        for word, text in meaning(check):
+            said = re.sub("`(.+?)`", r"<code>\1</code>", escape(text))
+            assert f"<li><i>{word}</i>: {said}</li>" in page, (check.name, word)
 
 
 def test_latency_is_shown_by_api_and_at_a_click_by_broker_or_client(analysis: Analysis) -> None:
