@@ -11,12 +11,11 @@ from notleader.proxy.wire.addresses import carriers
 from notleader.proxy.wire.codec import is_known, response_codec
 from notleader.proxy.wire.endpoints import FIRST_WITH_ENDPOINTS
 from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.secret_fields import WHOLLY_SECRET
 
 _LARGE: Final = 64 << 10
 _HELD_REQUESTS = {ApiKey.ApiVersions, ApiKey.SaslHandshake, ApiKey.SaslAuthenticate}
 _HELD_RESPONSES = {ApiKey.ApiVersions, ApiKey.Metadata, ApiKey.SaslHandshake}
-# Secrets travel in these: their frames are kept at no level.
-_SECRET = {ApiKey.SaslAuthenticate, ApiKey.AlterUserScramCredentials, ApiKey.CreateDelegationToken}
 
 
 class Handling(dict[int, int]):
@@ -50,6 +49,6 @@ class Handling(dict[int, int]):
             is_known(api_key, api_version) and carriers(response_codec(api_key, api_version))
         ):
             flags |= HOLD_RESPONSE
-        if self._level is not None and self._level.reads_bodies and api_key not in _SECRET:
+        if self._level is not None and self._level.reads_bodies and api_key not in WHOLLY_SECRET:
             flags |= KEEP_REQUEST | KEEP_RESPONSE
         return flags

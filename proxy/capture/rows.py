@@ -25,6 +25,7 @@ from notleader.proxy.wire.names import ApiKey
 from notleader.proxy.wire.partitions import PartitionEntry, speaks_of_partitions
 from notleader.proxy.wire.records import Allowance, iter_batches, iter_records
 from notleader.proxy.wire.schemas import Field
+from notleader.proxy.wire.secret_fields import without_secrets
 from notleader.proxy.wire.view import Request, Response
 
 SCHEMA_VERSION: Final = 1
@@ -263,8 +264,12 @@ class Rows:
             facts = self._facts(exchange)
         names, kinds, phase, effects = _faults(exchange.hits, facts.partitions) if exchange.hits else _NO_FAULTS
         request_frame = response_frame = None
+        detail = facts.detail
         if self._keeps_frames:
-            request_frame, response_frame = _kept(exchange.request), _kept(exchange.response)
+            frames = _kept(exchange.request), _kept(exchange.response)
+            request_frame, response_frame = without_secrets(exchange.api_key, exchange.api_version, *frames)
+            if (request_frame, response_frame).count(None) > frames.count(None):
+                detail = detail or "frames left out: they hold secrets that can't be hidden one by one"
         return (
             self.run_id,
             self.proxy_id,
@@ -300,7 +305,7 @@ class Rows:
             facts.group_id,
             facts.acks,
             facts.partitions,
-            facts.detail,
+            detail,
             request_frame,
             response_frame,
         )
