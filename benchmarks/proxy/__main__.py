@@ -23,7 +23,12 @@ _IDLE = 10_000
 
 def main(
     workloads: Annotated[
-        str | None, typer.Option(help="Only these: one,hundred,thousand,produce,…; 'none' for none.")
+        str | None,
+        typer.Option(
+            help="Only these: one,hundred,thousand,produce,…; 'none' for none. Beside those of the page there are "
+            "produce-v7-10-100-x3 and the like: an API's version, partitions, bytes and number of their batches; "
+            "'fetch-v17-*' is all of those."
+        ),
     ] = None,
     peer: Annotated[
         str, typer.Option("--peers", help="Peers to measure beside it, comma-separated; 'none' for none.")

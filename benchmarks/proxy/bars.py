@@ -11,7 +11,7 @@ from benchmarks.proxy.notleader import ALL_ON, PLAIN
 from benchmarks.proxy.real_kafka import RealSample
 from benchmarks.proxy.report import Results
 from benchmarks.proxy.rounds import Sample
-from benchmarks.proxy.workloads import WORKLOADS, Workload
+from benchmarks.proxy.workloads import GENERATIONS, PARTITIONS, WORKLOADS, Workload
 
 _MIB = 1 << 20
 _MOST_RSS_MIB = 60
@@ -24,6 +24,10 @@ _OVER_WITHOUT = (
     ("1000 rules that don't match", f"{PLAIN.name}+rules", 1.05),
     ("a capture at level header", f"{PLAIN.name}+header-capture", 1.1),
     ("a capture at level partition", f"{PLAIN.name}+capture", 1.2),
+)
+_OVER_WITHOUT_BY_PARTITIONS = (
+    ("a capture at level header", f"{PLAIN.name}+header-capture", dict.fromkeys(PARTITIONS, 1.08)),
+    ("a capture at level partition", f"{PLAIN.name}+capture", {1: 1.15, 2: 1.2, 10: 1.3}),
 )
 
 AnySample = TypeVar("AnySample", Sample, RealSample)
@@ -85,6 +89,11 @@ def _alone(results: Results) -> Iterator[Bar]:
         for name in _SMALL:
             if (found := _paired(results.samples, name, PLAIN.name, _cpu_per_request, mine=state)) is not None:
                 yield Bar(f"CPU with {what} over without, {_title(name)}", False, limit, found)
+    for load in GENERATIONS:
+        for what, state, limits in _OVER_WITHOUT_BY_PARTITIONS:
+            if (found := _paired(results.samples, load.name, PLAIN.name, _cpu_per_request, mine=state)) is not None:
+                limit = limits[next(one for one in PARTITIONS if f"-partitions={one}" in load.arguments)]
+                yield Bar(f"CPU with {what} over without, {load.title}", False, limit, found)
     for held in results.holdings:
         if held.target == ALL_ON.name:
             yield Bar("RSS at 100 connections", False, _MOST_RSS_MIB, held.rss_at_100 / _MIB, "MiB")

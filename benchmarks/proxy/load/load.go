@@ -19,6 +19,9 @@ type plan struct {
 	connections int
 	inflight    int
 	bytes       int
+	partitions  int
+	batches     int
+	version     int // of the API, 0 for the one that clients of Kafka 4.0 choose
 	warmup      time.Duration
 	duration    time.Duration
 	reconnect   bool // a lost or silent connection is opened again instead of ending the run
@@ -50,13 +53,20 @@ func (p plan) request() ([]byte, error) {
 	case "small":
 		return heartbeatRequest(), nil
 	case "produce":
-		return produceRequest(p.bytes), nil
+		return produceRequest(p.shape(produceVersion)), nil
 	case "fetch":
-		return fetchRequest(p.bytes), nil
+		return fetchRequest(p.shape(fetchVersion)), nil
 	case "metadata":
 		return metadataRequest(), nil
 	}
 	return nil, fmt.Errorf("unknown workload %q", p.workload)
+}
+
+func (p plan) shape(version int) shape {
+	if p.version != 0 {
+		version = p.version
+	}
+	return shape{version, p.partitions, p.batches, p.bytes}
 }
 
 // tally is one connection's count; only its own goroutine writes it.

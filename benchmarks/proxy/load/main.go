@@ -24,16 +24,18 @@ func main() {
 	case "broker":
 		listen := flags.String("listen", "127.0.0.1:0", "address to serve at")
 		topics := flags.Int("topics", 1000, "topics in a Metadata answer")
-		fetchBytes := flags.Int("fetch-bytes", 1<<20, "record bytes in a Fetch answer")
 		flags.Parse(os.Args[2:])
-		fail(serve(*listen, *topics, *fetchBytes))
+		fail(serve(*listen, *topics))
 	case "run":
 		var p plan
 		flags.StringVar(&p.target, "target", "", "HOST:PORT to ask")
 		flags.StringVar(&p.workload, "workload", "small", "small, produce, fetch or metadata")
 		flags.IntVar(&p.connections, "connections", 1, "connections")
 		flags.IntVar(&p.inflight, "inflight", 1, "requests under way per connection")
-		flags.IntVar(&p.bytes, "bytes", 1<<10, "record bytes of a Produce request")
+		flags.IntVar(&p.bytes, "bytes", 1<<10, "bytes of each batch in Produce requests and Fetch answers")
+		flags.IntVar(&p.partitions, "partitions", 1, "partitions in each of these")
+		flags.IntVar(&p.batches, "batches", 1, "batches of each partition")
+		flags.IntVar(&p.version, "version", 0, "version of Produce or Fetch, 0 for what a client of Kafka 4.0 chooses")
 		flags.BoolVar(&p.reconnect, "reconnect", false, "open a lost or silent connection again")
 		flags.BoolVar(&p.turns, "turns", false, "ask only between the lines go (or warm) and stop of the input")
 		flags.DurationVar(&p.warmup, "warmup", 200*time.Millisecond, "time before measuring")
@@ -63,13 +65,13 @@ func main() {
 	}
 }
 
-func serve(address string, topics, fetchBytes int) error {
+func serve(address string, topics int) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
 	}
 	port := listener.Addr().(*net.TCPAddr).Port
-	b := newBroker(port, topics, fetchBytes)
+	b := newBroker(port, topics)
 	say(map[string]any{"event": "ready", "listen": listener.Addr().String()})
 	return b.serve(listener)
 }

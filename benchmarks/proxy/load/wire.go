@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 )
 
@@ -15,6 +16,7 @@ const (
 	apiVersionsKey = 18
 
 	produceVersion     = 12
+	newestProduce      = 13
 	fetchVersion       = 17
 	metadataVersion    = 9
 	heartbeatVersion   = 4
@@ -22,7 +24,6 @@ const (
 )
 
 const (
-	clientID        = "load"
 	topic           = "orders"
 	topicID         = "\x01\x02\x03\x04\x05\x06\x47\x08\x89\x0a\x0b\x0c\x0d\x0e\x0f\x10"
 	recordBytes     = 1 << 10
@@ -30,10 +31,36 @@ const (
 	headBytes       = 8 // of an answer: length and correlation id
 )
 
-// frame builds one message in Kafka's encoding; the first four bytes are its length.
-type frame struct{ bytes []byte }
+// shape is what Produce and Fetch requests look like: each has so many partitions of one topic, with so many batches
+// of this size in each. It is sent as the client id, and the broker answers in the same shape.
+type shape struct{ version, partitions, batches, bytes int }
 
-func newFrame(sizeHint int) *frame { return &frame{make([]byte, 4, sizeHint+64)} }
+func (s shape) clientID() string {
+	return fmt.Sprintf("load-%d-%d-%d", s.partitions, s.batches, s.bytes)
+}
+
+func shapeOf(version int, clientID string) shape {
+	s := shape{version, 1, 1, recordBytes}
+	fmt.Sscanf(clientID, "load-%d-%d-%d", &s.partitions, &s.batches, &s.bytes)
+	return s
+}
+
+// records are the batches of one partition.
+func (s shape) records() string {
+	batch, all := recordBatch(s.bytes), ""
+	for i := 0; i < s.batches; i++ {
+		all += batch
+	}
+	return all
+}
+
+// frame builds one message in Kafka's encoding; the first four bytes are its length.
+type frame struct {
+	bytes []byte
+	fixed bool // of a version without compact lengths and tagged fields
+}
+
+func newFrame(sizeHint int) *frame { return &frame{bytes: make([]byte, 4, sizeHint+64)} }
 
 func (f *frame) int8(v int8)   { f.bytes = append(f.bytes, byte(v)) }
 func (f *frame) int16(v int16) { f.bytes = binary.BigEndian.AppendUint16(f.bytes, uint16(v)) }
@@ -46,13 +73,43 @@ func (f *frame) uvarint(v int) { f.bytes = binary.AppendUvarint(f.bytes, uint64(
 // varint is zigzag, as the records of a batch use it.
 func (f *frame) varint(v int64) { f.bytes = binary.AppendVarint(f.bytes, v) }
 
-// compact writes a compact string, array or records: its length plus one, then the bytes.
-func (f *frame) compact(v string) { f.uvarint(len(v) + 1); f.raw(v) }
-func (f *frame) count(n int)      { f.uvarint(n + 1) }
-func (f *frame) null()            { f.uvarint(0) }
-func (f *frame) noTags()          { f.uvarint(0) }
-
 func (f *frame) string(v string) { f.int16(int16(len(v))); f.raw(v) }
+
+// text, records, count and null write what is compact (its length plus one) from some version on.
+func (f *frame) text(v string) {
+	if f.fixed {
+		f.string(v)
+	} else {
+		f.uvarint(len(v) + 1)
+		f.raw(v)
+	}
+}
+
+func (f *frame) records(v string) { f.count(len(v)); f.raw(v) }
+
+func (f *frame) count(n int) {
+	if f.fixed {
+		f.int32(int32(n))
+	} else {
+		f.uvarint(n + 1)
+	}
+}
+
+func (f *frame) nullText() {
+	if f.fixed {
+		f.int16(-1)
+	} else {
+		f.uvarint(0)
+	}
+}
+
+func (f *frame) nullArray() { f.count(-1) }
+
+func (f *frame) noTags() {
+	if !f.fixed {
+		f.uvarint(0)
+	}
+}
 
 func (f *frame) done() []byte {
 	binary.BigEndian.PutUint32(f.bytes, uint32(len(f.bytes)-4))
@@ -60,7 +117,12 @@ func (f *frame) done() []byte {
 }
 
 func request(apiKey, apiVersion int16, sizeHint int) *frame {
+	return requestOf(apiKey, apiVersion, "load", true, sizeHint)
+}
+
+func requestOf(apiKey, apiVersion int16, clientID string, flexible bool, sizeHint int) *frame {
 	f := newFrame(sizeHint)
+	f.fixed = !flexible
 	f.int16(apiKey)
 	f.int16(apiVersion)
 	f.int32(0) // the correlation id, patched per request
@@ -73,67 +135,95 @@ func request(apiKey, apiVersion int16, sizeHint int) *frame {
 func answer(flexible bool, sizeHint int) *frame {
 	f := newFrame(sizeHint)
 	f.int32(0)
-	if flexible {
-		f.noTags()
-	}
+	f.fixed = !flexible
+	f.noTags()
 	return f
 }
 
 func apiVersionsRequest() []byte {
 	f := request(apiVersionsKey, apiVersionsVersion, 0)
-	f.compact("notleader-load")
-	f.compact("1")
+	f.text("notleader-load")
+	f.text("1")
 	f.noTags()
 	return f.done()
 }
 
 func heartbeatRequest() []byte {
 	f := request(heartbeatKey, heartbeatVersion, 0)
-	f.compact("group")
+	f.text("group")
 	f.int32(7)
-	f.compact("load-2f6c1c2e-5b1d-4a5e-9c62-0d6f3f1c9a10")
-	f.null()
+	f.text("load-2f6c1c2e-5b1d-4a5e-9c62-0d6f3f1c9a10")
+	f.nullText()
 	f.noTags()
 	return f.done()
 }
 
-func produceRequest(bytes int) []byte {
-	f := request(produceKey, produceVersion, bytes)
-	f.null() // transactional_id
+func produceRequest(s shape) []byte {
+	f := requestOf(produceKey, int16(s.version), s.clientID(), s.version >= 9, s.partitions*s.batches*s.bytes)
+	f.nullText() // transactional_id
 	f.int16(-1)
 	f.int32(30000)
 	f.count(1)
-	f.compact(topic)
-	f.count(1)
-	f.int32(0)
-	f.compact(recordBatch(bytes))
-	f.noTags()
+	f.topic(s.version)
+	f.count(s.partitions)
+	records := s.records()
+	for i := 0; i < s.partitions; i++ {
+		f.int32(int32(i))
+		f.records(records)
+		f.noTags()
+	}
 	f.noTags()
 	f.noTags()
 	return f.done()
 }
 
-func fetchRequest(bytes int) []byte {
-	f := request(fetchKey, fetchVersion, 0)
+// topic is named by its id from version 13 on, of Produce as of Fetch.
+func (f *frame) topic(version int) {
+	if version >= 13 {
+		f.raw(topicID)
+	} else {
+		f.text(topic)
+	}
+}
+
+func fetchRequest(s shape) []byte {
+	f := requestOf(fetchKey, int16(s.version), s.clientID(), s.version >= 12, 0)
+	if s.version < 15 {
+		f.int32(-1) // replica_id
+	}
 	f.int32(500)
 	f.int32(1)
-	f.int32(int32(bytes))
+	f.int32(50 << 20)
 	f.int8(0)
-	f.int32(0)
-	f.int32(-1)
+	if s.version >= 7 {
+		f.int32(0)
+		f.int32(-1)
+	}
 	f.count(1)
-	f.raw(topicID)
-	f.count(1)
-	f.int32(0)
-	f.int32(5)
-	f.int64(0)
-	f.int32(-1)
-	f.int64(-1)
-	f.int32(int32(bytes))
+	f.topic(s.version)
+	f.count(s.partitions)
+	for i := 0; i < s.partitions; i++ {
+		f.int32(int32(i))
+		if s.version >= 9 {
+			f.int32(5)
+		}
+		f.int64(0)
+		if s.version >= 12 {
+			f.int32(-1)
+		}
+		if s.version >= 5 {
+			f.int64(-1)
+		}
+		f.int32(1 << 20)
+		f.noTags()
+	}
 	f.noTags()
-	f.noTags()
-	f.count(0)
-	f.compact("")
+	if s.version >= 7 {
+		f.count(0)
+	}
+	if s.version >= 11 {
+		f.text("")
+	}
 	f.noTags()
 	return f.done()
 }
@@ -141,7 +231,7 @@ func fetchRequest(bytes int) []byte {
 // metadataRequest asks for all topics.
 func metadataRequest() []byte {
 	f := request(metadataKey, metadataVersion, 0)
-	f.null()
+	f.nullArray()
 	f.int8(0)
 	f.int8(0)
 	f.int8(0)
@@ -151,9 +241,10 @@ func metadataRequest() []byte {
 
 func apiVersionsAnswer() []byte {
 	f := answer(false, 0)
+	f.fixed = false // the body is; the header of this one never
 	f.int16(0)
 	known := [][2]int16{
-		{produceKey, produceVersion}, {fetchKey, fetchVersion}, {metadataKey, metadataVersion},
+		{produceKey, newestProduce}, {fetchKey, fetchVersion}, {metadataKey, metadataVersion},
 		{heartbeatKey, heartbeatVersion}, {apiVersionsKey, apiVersionsVersion},
 	}
 	f.count(len(known))
@@ -176,51 +267,57 @@ func heartbeatAnswer() []byte {
 	return f.done()
 }
 
-func produceAnswer() []byte {
-	f := answer(true, 0)
+func produceAnswer(s shape) []byte {
+	f := answer(s.version >= 9, 0)
 	f.count(1)
-	f.compact(topic)
-	f.count(1)
-	f.int32(0)
-	f.int16(0)
-	f.int64(4711)
-	f.int64(-1)
-	f.int64(0)
-	f.count(0)
-	f.null()
-	f.noTags()
+	f.topic(s.version)
+	f.count(s.partitions)
+	for i := 0; i < s.partitions; i++ {
+		f.int32(int32(i))
+		f.int16(0)
+		f.int64(4711)
+		f.int64(-1)
+		if s.version >= 5 {
+			f.int64(0)
+		}
+		if s.version >= 8 {
+			f.count(0)
+			f.nullText()
+		}
+		f.noTags()
+	}
 	f.noTags()
 	f.int32(0)
 	f.noTags()
 	return f.done()
 }
 
-func fetchAnswer(bytes int) []byte {
-	f := answer(true, bytes)
+func fetchAnswer(s shape) []byte {
+	f := answer(s.version >= 12, s.partitions*s.batches*s.bytes)
 	f.int32(0)
-	f.int16(0)
-	f.int32(0)
-	f.count(1)
-	f.raw(topicID)
-	f.count(1)
-	f.int32(0)
-	f.int16(0)
-	f.int64(1 << 20)
-	f.int64(1 << 20)
-	f.int64(0)
-	f.null()
-	f.int32(-1)
-	const batch = 256 << 10
-	records := ""
-	for left := bytes; left > 0; left -= batch {
-		size := left
-		if size > batch {
-			size = batch
-		}
-		records += recordBatch(size)
+	if s.version >= 7 {
+		f.int16(0)
+		f.int32(0)
 	}
-	f.compact(records)
-	f.noTags()
+	f.count(1)
+	f.topic(s.version)
+	f.count(s.partitions)
+	records := s.records()
+	for i := 0; i < s.partitions; i++ {
+		f.int32(int32(i))
+		f.int16(0)
+		f.int64(1 << 20)
+		f.int64(1 << 20)
+		if s.version >= 5 {
+			f.int64(0)
+		}
+		f.nullArray() // aborted transactions
+		if s.version >= 11 {
+			f.int32(-1)
+		}
+		f.records(records)
+		f.noTags()
+	}
 	f.noTags()
 	f.noTags()
 	return f.done()
@@ -244,16 +341,16 @@ func metadataAnswer(port, topics int) []byte {
 	f.int32(0)
 	f.count(1)
 	f.int32(1)
-	f.compact("127.0.0.1")
+	f.text("127.0.0.1")
 	f.int32(int32(port))
-	f.null()
+	f.nullText()
 	f.noTags()
-	f.compact("benchmark-cluster")
+	f.text("benchmark-cluster")
 	f.int32(1)
 	f.count(topics)
 	for i := 0; i < topics; i++ {
 		f.int16(0)
-		f.compact(topicName(i))
+		f.text(topicName(i))
 		f.int8(0)
 		f.count(1)
 		f.int16(0)

@@ -15,7 +15,7 @@ from rich.console import Console
 from benchmarks.proxy import notleader, rounds, turns
 from benchmarks.proxy.cache import load_program
 from benchmarks.proxy.errors import UnavailableError
-from benchmarks.proxy.workloads import chosen
+from benchmarks.proxy.workloads import GENERATIONS, chosen
 from notleader.proxy.capture.journal import LeftJournal
 from notleader.proxy.lab.ports import free_ports
 from notleader.proxy.wire.codec import request_codec, response_codec
@@ -44,12 +44,12 @@ def test_every_answer_of_the_fake_broker_is_one_that_kafka_could_give(program: P
         for api_key, api_version, body in (
             (ApiKey.ApiVersions, 3, {}),
             (ApiKey.Heartbeat, 4, {}),
-            (ApiKey.Produce, 12, {"acks": -1, "topic_data": []}),
-            (ApiKey.Fetch, 17, {"topics": []}),
+            *((ApiKey.Produce, version, {"acks": -1, "topic_data": []}) for version in (3, 7, 9, 12, 13)),
+            *((ApiKey.Fetch, version, {"topics": []}) for version in (4, 11, 13, 17)),
             (ApiKey.Metadata, 1, {"topics": []}),
             (ApiKey.Metadata, 9, {"topics": None}),
         ):
-            header = encode_request_header(api_key, api_version, 4711, "t")
+            header = encode_request_header(api_key, api_version, 4711, "load-2-3-5000")
             frame = ask(port, header + request_codec(api_key, api_version).encode(body))
             assert unpack(">i", frame[:4]) == (4711,)
             codec = response_codec(api_key, api_version)
@@ -57,8 +57,10 @@ def test_every_answer_of_the_fake_broker_is_one_that_kafka_could_give(program: P
             told = codec.decode(frame, offset)
             assert codec.encode(told) == frame[offset:]
             if api_key == ApiKey.Fetch:
+                assert len(told["responses"][0]["partitions"]) == 2
                 records = told["responses"][0]["partitions"][0]["records"]
-                assert abs(len(records) - (1 << 20)) < 1 << 16
+                assert len(list(iter_batches(records))) == 3
+                assert abs(len(records) - 15000) < 300
                 assert sum(1 for _ in iter_records(records)) == sum(b.record_count for b in iter_batches(records))
             if api_key == ApiKey.Metadata and api_version == 9:
                 assert len(told["topics"]) == 1000
@@ -66,12 +68,17 @@ def test_every_answer_of_the_fake_broker_is_one_that_kafka_could_give(program: P
 
 @pytest.mark.parametrize(
     ("workload", "api_key"),
-    [("small", ApiKey.Heartbeat), ("produce", ApiKey.Produce), ("fetch", ApiKey.Fetch), ("metadata", ApiKey.Metadata)],
+    [
+        (["-workload=small"], ApiKey.Heartbeat),
+        *((["-workload=produce", f"-version={version}"], ApiKey.Produce) for version in (3, 7, 9, 12, 13)),
+        *((["-workload=fetch", f"-version={version}"], ApiKey.Fetch) for version in (4, 11, 13, 17)),
+        (["-workload=metadata"], ApiKey.Metadata),
+    ],
 )
-def test_the_load_sends_requests_that_kafka_could_read(program: Path, workload: str, api_key: ApiKey) -> None:
+def test_the_load_sends_requests_that_kafka_could_read(program: Path, workload: list[str], api_key: ApiKey) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         target = f"127.0.0.1:{server.getsockname()[1]}"
-        argv = [str(program), "run", f"-target={target}", f"-workload={workload}", "-bytes=4096"]
+        argv = [str(program), "run", f"-target={target}", *workload, "-bytes=4096", "-partitions=2", "-batches=3"]
         load = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             server.settimeout(60)
@@ -84,13 +91,27 @@ def test_the_load_sends_requests_that_kafka_could_read(program: Path, workload: 
                 request = Request(reader.read(unpack(">i", reader.read(4))[0]))
                 assert request.header.api_key == api_key
                 assert request.codec.encode(request.body) == bytes(request.frame[request.header.body_offset :])
+                if api_key in (ApiKey.Produce, ApiKey.Fetch):
+                    assert [one.partition_index for one in request.partitions] == [0, 1]
                 if api_key == ApiKey.Produce:
-                    records = request.partitions[0].fields["records"]
-                    (batch,) = iter_batches(records)
-                    assert batch.record_count == sum(1 for _ in iter_records(records)) == 4
+                    records = request.partitions[1].fields["records"]
+                    assert [batch.record_count for batch in iter_batches(records)] == [4, 4, 4]
+                    assert sum(1 for _ in iter_records(records)) == 12
         finally:
             load.kill()
             load.wait()
+
+
+def test_loads_of_every_generation_are_chosen_by_the_beginning_of_their_names() -> None:
+    assert [one.name for one in chosen("one,produce-v7-2-*")] == [
+        "one",
+        "produce-v7-2-100",
+        "produce-v7-2-100-x3",
+        "produce-v7-2-16384",
+    ]
+    assert len({one.name for one in GENERATIONS}) == len(GENERATIONS) == 72
+    with pytest.raises(ValueError, match="no workload produce-v8"):
+        chosen("produce-v8-*")
 
 
 def test_one_command_measures_and_writes(tmp_path: Path) -> None:
