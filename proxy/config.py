@@ -169,6 +169,10 @@ class Settings(BaseModel):
         min_length=1,
         description="Record the traffic below this folder or URL (s3://bucket/prefix, …), as Parquet.",
     )
+    capture_root: Annotated[list[str], BeforeValidator(_names)] = Field(
+        default_factory=list,
+        description="Folders and URLs below which POST /v1/capture may record too, beside --capture: DIR, or DIR,DIR,…",
+    )
     capture_level: Level = Field(
         default=Level.PARTITION,
         description="How much is recorded: header, partition, record (message ids) or payload (whole frames).",

@@ -459,6 +459,12 @@ class Proxy(Noting):
         with self.capture.subscribe(accepts) as live:
             yield live
 
+    @property
+    def capture_roots(self) -> list[str]:
+        """Below which a recording may be asked for over HTTP."""
+        configured = self.settings.capture
+        return [*([] if configured is None else [configured]), *self.settings.capture_root]
+
     async def start_capture(self, directory: str | None, level: str | None) -> None:
         """Begin recording. Raises CaptureError (folder), ValueError (unknown level)."""
         target = directory or self.settings.capture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from notleader.proxy.admin.problems import Problem
 from notleader.proxy.admin.target import Capture, ControlledProxy
 from notleader.proxy.capture.limits import CaptureError
+from notleader.proxy.capture.roots import below, without_secrets
 
 
 class CaptureCommand(BaseModel):
@@ -19,7 +21,10 @@ class CaptureCommand(BaseModel):
 
     action: Literal["start", "stop", "rotate", "mark"]
     directory: str | None = Field(
-        None, min_length=1, max_length=4096, description="For start: where to; the configured one when absent."
+        None,
+        min_length=1,
+        max_length=4096,
+        description="For start: where to, below one of the `roots`; the configured folder when absent.",
     )
     level: Literal["header", "partition", "record", "payload"] | None = Field(
         None, description="For start: how much of each exchange is kept; the configured level when absent."
@@ -65,9 +70,25 @@ async def _start(proxy: ControlledProxy, command: CaptureCommand) -> None:
     if _recording(proxy) is not None:
         raise Problem(409, "capture-running", "the proxy records already: stop it first")
     try:
-        await proxy.start_capture(command.directory, command.level)
+        directory = None if command.directory is None else _allowed(command.directory, proxy.capture_roots)
+        await proxy.start_capture(directory, command.level)
     except (CaptureError, OSError, ValueError) as error:
         raise Problem(409, "capture-not-started", f"recording did not start: {error}") from error
+
+
+def _allowed(directory: str, roots: Sequence[str]) -> str:
+    """Where to record to. Raises Problem (403) below no root: who reaches the API must not write anywhere."""
+    found = below(directory, roots)
+    if found is None:
+        shown = [without_secrets(root) for root in roots]
+        where = f"only below {', '.join(shown)}" if shown else "nowhere, for notleader was started without --capture"
+        raise Problem(
+            403,
+            "capture-elsewhere",
+            f"{directory!r} is not where a recording may go: {where}; --capture-root allows more",
+            extra={"roots": shown},
+        )
+    return found
 
 
 def _running(proxy: ControlledProxy) -> Capture:
@@ -86,5 +107,5 @@ def _recording(proxy: ControlledProxy) -> Capture | None:
 def _document(proxy: ControlledProxy) -> dict[str, Any]:
     capture = _recording(proxy)
     if capture is None:
-        return {"recording": False, "run_id": proxy.run_id}
+        return {"recording": False, "run_id": proxy.run_id, "roots": list(map(without_secrets, proxy.capture_roots))}
     return {"recording": True, "run_id": proxy.run_id, **capture.status()}

@@ -116,6 +116,11 @@ class ControlledProxy(Protocol):
         """A bounded queue that gets the capture rows that `accepts` holds for while the context is open."""
         ...
 
+    @property
+    def capture_roots(self) -> Sequence[str]:
+        """The folders and URLs below which a recording may be asked for."""
+        ...
+
     async def start_capture(self, directory: str | None, level: str | None) -> None:
         """Begin recording; CaptureError when the directory cannot be written, ValueError without one."""
         ...

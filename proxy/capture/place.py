@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit
 
 import pyarrow.fs as pafs
 
 from notleader.proxy.capture.limits import CaptureError
+from notleader.proxy.capture.roots import without_secrets
 from notleader.proxy.memory import take_in_stores
 
 _SEGMENT = re.compile(r"[^._][^/]*\.parquet$")
@@ -126,7 +127,7 @@ def open_place(where: str | os.PathLike[str]) -> Place:
     if scheme in ("", "file"):
         path = Path(unquote(urlsplit(text).path)) if scheme else Path(text)
         return Place(str(path), pafs.LocalFileSystem(), path.absolute().as_posix(), path, True)
-    shown = _without_secrets(text)
+    shown = without_secrets(text)
     take_in_stores()
     try:
         filesystem, root = pafs.FileSystem.from_uri(text)
@@ -153,12 +154,6 @@ def _by_fsspec(url: str, shown: str, reason: Exception) -> tuple[Any, str]:
     except (ValueError, ImportError, OSError) as error:
         raise CaptureError(f"{shown}: {_first_line(error)}") from error
     return pafs.PyFileSystem(pafs.FSSpecHandler(filesystem)), root
-
-
-def _without_secrets(url: str) -> str:
-    """The URL without user, password and query: it goes to logs and to the HTTP API."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _modified(info: Any) -> float:

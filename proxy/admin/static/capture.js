@@ -13,7 +13,7 @@ export function Capture({ capture, act }) {
       command("start", { directory: form.get("directory"), level: form.get("level") });
     };
     return html`<article>${heading}<form class="line" onSubmit=${start}>
-      <label>Folder <input name="directory" placeholder="capture" required /></label>
+      <label>Folder <input name="directory" placeholder=${capture?.roots?.[0] ?? "capture"} required /></label>
       <label>Level <select name="level" value="partition">
         ${LEVELS.map((level) => html`<option key=${level}>${level}</option>`)}</select></label>
       <button type="submit">Record</button></form></article>`;

@@ -60,6 +60,7 @@ class FakeProxy:
         self.capture: FakeCapture | None = None
         self.timeline: Timeline | None = None
         self.changes = 0
+        self.capture_roots = ["capture", "s3://key:word@bucket/tests?region=here"]
         self.there: dict[str, set[int]] | None = {"orders": {0, 1}}
         self.clock_us = 1_000_000
         self.open = {4: {"connection_id": 4, "client_addr": "127.0.0.1:5"}}
@@ -109,7 +110,7 @@ class FakeProxy:
             self.queues.remove(queue)
 
     async def start_capture(self, directory: str | None, level: str | None) -> None:
-        if directory == "/nowhere":
+        if directory is not None and directory.endswith("nowhere"):
             raise OSError("read-only")
         self.capture = FakeCapture(Path(directory or "capture"))
 

@@ -156,8 +156,12 @@ class TestExchanges:
 
 class TestCapture:
     async def test_start_mark_rotate_stop(self, client: httpx.AsyncClient, proxy: FakeProxy) -> None:
-        assert (await client.get("/v1/capture")).json() == {"recording": False, "run_id": "run-1"}
-        started = await client.post("/v1/capture", json={"action": "start", "directory": "d"})
+        assert (await client.get("/v1/capture")).json() == {
+            "recording": False,
+            "run_id": "run-1",
+            "roots": ["capture", "s3://bucket/tests"],
+        }
+        started = await client.post("/v1/capture", json={"action": "start", "directory": "capture/d"})
         assert started.json()["recording"] is True
         capture = proxy.capture
         assert capture is not None
@@ -179,7 +183,8 @@ class TestCapture:
         [
             ({"action": "stop"}, 409),
             ({"action": "mark", "label": "x"}, 409),
-            ({"action": "start", "directory": "/nowhere"}, 409),
+            ({"action": "start", "directory": "capture/nowhere"}, 409),
+            ({"action": "start", "directory": "capture/\0"}, 409),
             ({"action": "dance"}, 422),
             ({}, 422),
             ({"action": "start", "level": "everything"}, 422),
@@ -191,6 +196,33 @@ class TestCapture:
         answer = await client.post("/v1/capture", json=command)
         assert answer.status_code == status
         assert answer.headers["content-type"] == "application/problem+json"
+
+    @pytest.mark.parametrize(
+        "directory",
+        [
+            "elsewhere",
+            "/etc/cron.d",
+            "capture/../elsewhere",
+            "capture-2",
+            "file:///etc",
+            "s3://bucket/tests",  # another endpoint than the one allowed
+            "s3://key:word@bucket/tests/../others?region=here",
+            "s3://key:word@bucket/tests/%2e%2e/others?region=here",
+            "s3://key:word@bucket/tests-2?region=here",
+        ],
+    )
+    async def test_it_goes_nowhere_but_below_the_roots(
+        self, client: httpx.AsyncClient, proxy: FakeProxy, directory: str
+    ) -> None:
+        answer = await client.post("/v1/capture", json={"action": "start", "directory": directory})
+        assert answer.status_code == 403
+        assert answer.json()["roots"] == ["capture", "s3://bucket/tests"]
+        assert "--capture-root" in answer.json()["detail"]
+        assert "word" not in answer.text.replace(directory, "")
+        assert proxy.capture is None
+        proxy.capture_roots = []
+        refused = await client.post("/v1/capture", json={"action": "start", "directory": directory})
+        assert "without --capture" in refused.json()["detail"]
 
 
 class TestElections:
