@@ -14,6 +14,7 @@ from notleader.faults.schema import FaultDocumentError, Problem, parse_faults, v
 from notleader.faults.timeline import parse_timeline
 from notleader.proxy import __version__
 from notleader.proxy.admin.cli import fault_app
+from notleader.proxy.brokerlog.cli import log_app
 from notleader.proxy.capture.cli import capture_app
 from notleader.proxy.config import ConfigError, load, read_yaml
 from notleader.proxy.lab.cli import demo, incident_app, kafka_app
@@ -39,6 +40,7 @@ app.add_typer(incident_app, name="incident")
 app.command()(matrix)
 app.add_typer(fault_app, name="fault")
 app.add_typer(capture_app, name="capture")
+app.add_typer(log_app, name="log")
 app.add_typer(wire_app, name="wire")
 
 
