@@ -32,13 +32,19 @@ def parse(file: Path) -> list[Stage]:
     """The stages of a Dockerfile in their order."""
     lines = [line for line in file.read_text().splitlines() if not line.lstrip().startswith("#")]
     stages: list[Stage] = []
+    arguments: dict[str, str] = {}  # those before the first stage, which FROM may use
     for line in re.sub(r"\\\n", "", "\n".join(lines)).splitlines():
         instruction, _, rest = line.strip().partition(" ")
         rest = rest.strip()
         if not instruction:
             continue
+        if instruction == "ARG" and not stages:
+            key, _, value = rest.partition("=")
+            arguments[key] = value
+            continue
         if instruction == "FROM":
             base, _, name = rest.partition(" AS ")
+            base = re.sub(r"\$\{(\w+)\}", lambda found: arguments[found[1]], base)
             stages.append(Stage(base, name or None))
             continue
         stage = stages[-1]
