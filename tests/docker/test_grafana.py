@@ -1,4 +1,4 @@
-"""The dashboard asks only for metrics and labels that the proxy has, and for all that it has of its own."""
+"""Dashboard and alert rules ask only for metrics and labels that there are; the dashboard for all of our own."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from notleader.proxy.admin.exposition import make_registry, render
@@ -72,3 +73,17 @@ def test_panels_do_not_overlap() -> None:
         assert at["x"] + at["w"] <= 24
         taken |= cells
     assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
+
+
+def test_alerts_ask_for_what_there_is() -> None:
+    known = exposed()
+    (group,) = yaml.safe_load((PROJECT / "docker/prometheus/notleader.rules.yaml").read_text())["groups"]
+    for rule in group["rules"]:
+        names = asked(rule["expr"])
+        assert names, rule["alert"]
+        assert names <= known.keys(), rule["alert"]
+        labels = set.union(*(known[name] for name in names))
+        for grouped in re.findall(r"by \(([^)]*)\)", rule["expr"]):
+            assert set(grouped.split(", ")) <= labels, rule["alert"]
+        told = set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"])))
+        assert told <= labels, rule["alert"]

@@ -54,6 +54,7 @@ NOT_RUN = {
     ("docs/how-to/monitoring.md", "yaml"): "Prometheus' own configuration: parsed here",
     ("docs/how-to/pytest.md", "python"): _EXCERPT,
     ("docs/how-to/sidecar.md", "sh"): _CLUSTER,
+    ("docs/how-to/sidecar.md", "yaml"): "values of the chart: its schema is tried by tests/docker/test_helm.py",
     ("docs/how-to/workers.md", "sh"): "parsed here; make test-workers runs it so",
     ("docs/lab.md", "python"): _EXCERPT,
     ("docs/recorders.md", "go"): _OF_RECORDERS,
