@@ -194,7 +194,7 @@ class Rows:
         self._headers_seen = False
         self.lost_frames = 0
         """Frames that a row should have had, but were larger than what may be kept."""
-        self._allowance = Allowance()  # of one row: what its records may decompress to
+        self._allowance = Allowance(0)  # of one row: what reading its records may cost
         self._reads_bodies = level.reads_bodies
         self._reads_records = level.reads_records
         self._keeps_frames = level.keeps_frames
@@ -202,8 +202,11 @@ class Rows:
     def of(self, entry: Exchange | ConnectionEvent) -> Row:
         """The row of a finished exchange or a connection event."""
         self._headers_seen = False
-        self._allowance = Allowance()
-        row = self._event(entry) if isinstance(entry, ConnectionEvent) else self._exchange(entry)
+        if isinstance(entry, ConnectionEvent):
+            row = self._event(entry)
+        else:
+            self._allowance = Allowance(entry.request_bytes + entry.response_bytes)
+            row = self._exchange(entry)
         return self._redacted(row) if self.redaction else row
 
     def like(self, exchange: Exchange, known: What) -> Row:
@@ -381,7 +384,7 @@ class Rows:
                 for entry in request.partitions:
                     row = entries[_key(entry)] = self._partition(entry)
                     if exchange.api_key == ApiKey.Produce:
-                        self._batches(row, entry.fields["records"])
+                        self._batches(row, entry.fields["records"], facts)
                         row["base_offset"] = None
             if exchange.response is not None:
                 response = Response(_frame(exchange.response), request)
@@ -419,7 +422,7 @@ class Rows:
             if exchange.api_key == ApiKey.Produce:
                 row["base_offset"] = fields["base_offset"]
             elif exchange.api_key == ApiKey.Fetch:
-                self._batches(row, fields["records"])
+                self._batches(row, fields["records"], facts)
             elif exchange.api_key in _OFFSET_ANSWERS:
                 row["base_offset"] = fields.get(_OFFSET_ANSWERS[exchange.api_key])
             if row["leader_epoch"] is None:
@@ -438,7 +441,7 @@ class Rows:
         row["base_offset"] = entry.fields.get("committed_offset")  # what an OffsetCommit wants kept
         return row
 
-    def _batches(self, row: PartitionRow, records: Any) -> None:
+    def _batches(self, row: PartitionRow, records: Any, facts: "_Facts") -> None:
         """What the record batches of one partition say about themselves."""
         if records is None:
             return
@@ -458,17 +461,23 @@ class Rows:
         row["compression"] = first.compression
         row["base_offset"] = first.base_offset
         if self._reads_records:
-            ids: list[str | None] = []
-            keys: list[int | None] = []
-            for record in iter_records(records, allowance=self._allowance):
-                if record.batch.is_control:
-                    continue
-                ids.append(_message_id(record.headers))
-                if self.redaction.headers and any(name in self.redaction.headers for name, _ in record.headers):
-                    self._headers_seen = True
-                keys.append(None if record.key is None else zlib.crc32(record.key))
-            row["message_ids"] = ids
-            row["key_hashes"] = keys
+            try:
+                row["message_ids"], row["key_hashes"] = self._records(records)
+            except WireError as error:
+                facts.detail = facts.detail or f"records not read: {error.reason}"
+
+    def _records(self, records: Any) -> tuple[list[str | None], list[int | None]]:
+        """Message ids and key hashes, one of each per record."""
+        ids: list[str | None] = []
+        keys: list[int | None] = []
+        for record in iter_records(records, allowance=self._allowance):
+            if record.batch.is_control:
+                continue
+            ids.append(_message_id(record.headers))
+            if self.redaction.headers and any(name in self.redaction.headers for name, _ in record.headers):
+                self._headers_seen = True
+            keys.append(None if record.key is None else zlib.crc32(record.key))
+        return ids, keys
 
 
 class _Facts:

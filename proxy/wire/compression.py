@@ -13,8 +13,9 @@ from notleader.proxy.wire.errors import WireError
 
 NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
-# A batch is about 1 MiB at most by default (message.max.bytes); what honest clients send stays far below.
-MAX_DECOMPRESSED_BYTES = 64 << 20
+# A batch is about 1 MiB at most by default (message.max.bytes); what honest clients send stays far below. The most
+# that one call may take is little enough that nobody waits long for the interpreter.
+MAX_DECOMPRESSED_BYTES = 16 << 20
 
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16

@@ -35,6 +35,12 @@ _CONTROL = 0x20
 _COMPRESSION = 0x07
 _COMPRESSIONS = tuple(map(compression_name, range(8)))
 
+# What records may grow to: a batch is 1 MiB by default, and real data shrinks to a tenth.
+_MOST_GROWTH = 64
+_BYTES_FOR_NOTHING = 4 << 20
+_MOST_BYTES = 256 << 20
+_RECORDS_FOR_NOTHING = 100_000
+
 # aiokafka has no one exception for broken input: codecs, varints and sizes each raise their own. Its KafkaError
 # is a RuntimeError.
 _FOREIGN = (RuntimeError, ValueError, LookupError, TypeError, ArithmeticError, AssertionError, struct.error)
@@ -50,20 +56,29 @@ def _aiokafka() -> tuple[Any, Any]:
 
 
 class Allowance:
-    """What the records of all calls that share it may decompress to together, in bytes: bounds time, not memory."""
+    """What reading the records of all calls that share it may cost, in bytes and in records.
 
-    __slots__ = ("left_bytes",)
+    In proportion to what was sent: whoever sends little can't have much done, however well it is compressed.
+    """
 
-    def __init__(self, total_bytes: int = 4 * MAX_DECOMPRESSED_BYTES) -> None:
-        self.left_bytes = total_bytes
+    __slots__ = ("left_bytes", "left_records")
+
+    def __init__(self, sent_bytes: int) -> None:
+        self.left_bytes = min(_MOST_BYTES, MAX_DECOMPRESSED_BYTES + _MOST_GROWTH * sent_bytes)
+        self.left_records = _RECORDS_FOR_NOTHING + sent_bytes
 
     def decompress(self, batch: BatchHeader, data: memoryview, limit_bytes: int) -> bytes:
         """The content of one batch, of `limit_bytes` at most; a WireError where it is broken or too large."""
-        if self.left_bytes < limit_bytes:
-            limit_bytes = self.left_bytes
+        limit_bytes = min(limit_bytes, self.left_bytes, _BYTES_FOR_NOTHING + _MOST_GROWTH * len(data))
         content = decompress(batch.compression, data, limit_bytes, lz4_checksum_is_wrong=batch.magic == 0)
         self.left_bytes -= len(content)
         return content
+
+    def take_record(self) -> None:
+        """One record more; a WireError where these are more than anybody needs for so few bytes."""
+        self.left_records -= 1
+        if self.left_records < 0:
+            raise WireError("more records than a message of this size may have")
 
 
 class BatchHeader(NamedTuple):
@@ -199,13 +214,16 @@ def iter_records(
     One batch may grow to `limit_bytes`, all together to the `allowance`, which several calls may share.
     """
     view = memoryview(records)
-    allowance = allowance or Allowance()
+    allowance = allowance or Allowance(len(records))
     for batch in iter_batches(view):
         try:
             if batch.magic == 2:
-                yield from _v2_records(view, batch, limit_bytes, allowance)
+                found = _v2_records(view, batch, limit_bytes, allowance)
             else:
-                yield from _message_records(view, batch, limit_bytes, allowance)
+                found = _message_records(view, batch, limit_bytes, allowance)
+            for record in found:
+                allowance.take_record()
+                yield record
         except WireError:
             raise
         except _FOREIGN as error:
