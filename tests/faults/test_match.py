@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from notleader.faults.match import Match
 from notleader.faults.plan import Plan
+from notleader.faults.selectors import Names
 from notleader.proxy.wire.names import ApiKey
 from notleader.proxy.wire.view import Request
 from tests.faults.script import connection, exchange, fault, fetch, knowing_plan, metadata, produce, request
@@ -233,3 +234,10 @@ def test_every_form_of_every_key(key: str, asked: Request, pattern: Any, meant: 
 def test_a_name_does_not_mean_what_has_none(key: str) -> None:
     nobody = connection(4, listener="", node_id=None)
     assert not hit(request(ApiKey.Heartbeat, 4, {"group_id": ""}, client_id=None), on=nobody, **{key: "a*"})
+
+
+@pytest.mark.parametrize("glob", ["*a" * 200 + "b", "*[ab]" * 200 + "c", "*?*a" * 200 + "b"])
+def test_a_glob_never_goes_back_in_a_long_name(glob: str) -> None:
+    """One that did would try more ways than there is time for."""
+    assert not Names(glob)("a" * 32_767)
+    assert Names(glob)("ab" * 1000 + "a" * 200 + glob[-1])
