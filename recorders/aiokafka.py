@@ -71,9 +71,10 @@ class RecordedProducer(_Recorded):
         try:
             future = await self._client.send(topic, value, key, partition, timestamp_ms, headers)
         except BaseException as error:
-            # A cancelled call has no outcome: what it put into the buffer may still be sent.
-            if isinstance(error, Exception):
-                self._lines.failed(line, error)
+            returned(line)
+            # What a cancelled call put into the buffer may still be sent.
+            tell = self._lines.unsent if isinstance(error, Exception) else self._lines.failed
+            tell(line, error)
             raise
         returned(line)
         future.add_done_callback(lambda done: self._settle(line, done))
@@ -84,14 +85,14 @@ class RecordedProducer(_Recorded):
         return await (await self.send(topic, *args, **kwargs))
 
     def _settle(self, line: dict[str, Any], done: asyncio.Future[Any]) -> None:
-        if done.cancelled():
-            return
-        error = done.exception()
+        error = asyncio.CancelledError("given up") if done.cancelled() else done.exception()
         if error is not None:
             self._lines.failed(line, error)
+        elif (told := done.result()) is None:
+            # acks=0: sent, and nobody says where it went.
+            self._lines.ok(line)
         else:
-            told = done.result()
-            self._lines.ok(line, partition=told.partition, offset=told.offset)
+            self._lines.ok(line, told.offset, partition=told.partition)
 
 
 class RecordedConsumer(_Recorded):

@@ -14,6 +14,13 @@ import confluent_kafka
 
 from notleader.recorders.lines import Lines, id_in, key_hash, named, now_us, returned
 
+# librdkafka's own errors of records that it never put into a request.
+_NEVER_SENT = (
+    confluent_kafka.KafkaError._PURGE_QUEUE,
+    confluent_kafka.KafkaError._UNKNOWN_PARTITION,
+    confluent_kafka.KafkaError._UNKNOWN_TOPIC,
+)
+
 
 def recorded(
     client: Any,
@@ -75,10 +82,12 @@ class RecordedProducer(_Recorded):
         tell = on_delivery or callback
 
         def delivered(error: Any, message: Any) -> None:
-            if error is not None:
-                self._lines.failed(line, error)
+            if error is None:
+                self._lines.ok(line, message.offset(), partition=message.partition())
+            elif error.code() in _NEVER_SENT:
+                self._lines.unsent(line, error)
             else:
-                self._lines.ok(line, partition=message.partition(), offset=message.offset())
+                self._lines.failed(line, error)
             if tell is not None:
                 tell(error, message)
 
@@ -93,7 +102,8 @@ class RecordedProducer(_Recorded):
                 headers=pairs,
             )
         except Exception as error:
-            self._lines.failed(line, error)
+            returned(line)
+            self._lines.unsent(line, error)
             raise
         returned(line)
 
@@ -122,6 +132,7 @@ class RecordedConsumer(_Recorded):
             line = self._lines.line(
                 "commit", called_at_us, topic=place.topic, partition=place.partition, offset=place.offset
             )
+            returned(line)
             if place.error is None:
                 self._lines.ok(line)
             else:

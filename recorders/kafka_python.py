@@ -64,10 +64,15 @@ class RecordedProducer(_Recorded):
                 topic, value=value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
             )
         except Exception as error:
-            self._lines.failed(line, error)
+            returned(line)
+            self._lines.unsent(line, error)
             raise
         returned(line)
-        future.add_callback(lambda told: self._lines.ok(line, partition=told.partition, offset=told.offset))
+        # With acks=0 nobody said where it went, though kafka-python then counts from 0.
+        told_where = self._client.config["acks"] != 0
+        future.add_callback(
+            lambda told: self._lines.ok(line, told.offset if told_where else None, partition=told.partition)
+        )
         future.add_errback(lambda error: self._lines.failed(line, error))
         return future
 

@@ -19,6 +19,10 @@ from typing import Any
 HEADER = "notleader-id"
 """The record header that carries a message's id; the proxy's capture (level `record`) and every consumer read it."""
 
+REFUSED = frozenset({10, 12, 17, 18, 21, 28, 29, 30, 31, 32, 35, 42, 43, 44, 53, 76, 87})
+"""Kafka's error codes that surely kept a record (or a commit) out: refused before anything was appended, and no retry
+gets past them. NOT_LEADER_OR_FOLLOWER (6) is none of them: it can come after the append (KAFKA-13574)."""
+
 Headers = list[tuple[str, bytes]]
 
 
@@ -37,7 +41,7 @@ class Lines:
         return next(self._ids)
 
     def called(self, operation: str, **fields: Any) -> dict[str, Any]:
-        """A call begins: write `pending`, and return the line to finish with `returned`, `ok` or `failed`."""
+        """A call begins: write `pending`, and return the line to finish with `returned`, `ok`, `failed`, `unsent`."""
         line = self.line(operation, now_us(), **fields)
         self._write({**line, "outcome": "pending"})
         return line
@@ -47,14 +51,23 @@ class Lines:
         fields.setdefault("thread", threading.current_thread().name)
         return {**self._always, "operation": operation, **fields, "called_at_us": called_at_us}
 
-    def ok(self, line: dict[str, Any], **fields: Any) -> None:
-        """The client confirmed the operation."""
+    def ok(self, line: dict[str, Any], offset: int | None = None, **fields: Any) -> None:
+        """The client confirmed the operation, at `offset` unless it was told none (acks=0)."""
+        if offset is not None and offset >= 0:
+            fields["offset"] = offset
         self._write({**line, **fields, "completed_at_us": now_us(), "outcome": "ok"})
 
     def failed(self, line: dict[str, Any], error: object) -> None:
-        """The client reported an error."""
+        """The client reported an error: `fail` when it surely kept the operation from happening, else `info`."""
+        self._ended(line, "fail" if refused(error) else "info", error)
+
+    def unsent(self, line: dict[str, Any], error: object) -> None:
+        """The call itself raised, before the client had taken the record: it never left."""
+        self._ended(line, "fail", error)
+
+    def _ended(self, line: dict[str, Any], outcome: str, error: object) -> None:
         said = f"{type(error).__name__}: {error}"
-        self._write({**line, "completed_at_us": now_us(), "outcome": "fail", "error": said})
+        self._write({**line, "completed_at_us": now_us(), "outcome": outcome, "error": said})
 
     def got(self, records: Iterable[dict[str, Any]]) -> None:
         """Records that a consumer was handed: `message_id`, `topic`, `partition`, `offset` of each."""
@@ -103,6 +116,7 @@ class Consumed:
     def settle(self, lines: Iterable[dict[str, Any]], error: Exception | None = None) -> None:
         """How the commit of these lines ended."""
         for line in lines:
+            line.setdefault("returned_at_us", now_us())
             if error is None:
                 self._lines.ok(line)
             else:
@@ -112,6 +126,17 @@ class Consumed:
 def returned(line: dict[str, Any]) -> None:
     """The call gave its caller back; whatever is written of it from now on says when."""
     line["returned_at_us"] = now_us()
+
+
+def refused(error: object) -> bool:
+    """True for an error of Kafka's that surely kept the operation from happening; a timeout never is one.
+
+    Clients in Python have the code as `errno` (aiokafka, kafka-python) or `code()` (librdkafka).
+    """
+    code = getattr(error, "errno", None)
+    if code is None and callable(told := getattr(error, "code", None)):
+        code = told()
+    return code in REFUSED
 
 
 def named(lines: Lines, headers: Sequence[tuple[str, bytes]] | None) -> tuple[str, Headers]:

@@ -70,6 +70,25 @@ _NOT_OPERATIONS = (
 )
 
 
+# What surely kept a record out: refused before anything was appended, and no retry gets past it. Any other may have
+# happened, NOT_LEADER_OR_FOLLOWER included, which can come after the append (KAFKA-13574).
+_REFUSED = (
+    "RecordTooLargeException",
+    "RecordBatchTooLargeException",
+    "InvalidTopicException",
+    "InvalidRecordException",
+    "InvalidTimestampException",
+    "InvalidRequiredAcksException",
+    "PolicyViolationException",
+    "BufferExhaustedException",
+    "UnsupportedVersionException",
+    "InvalidRequestException",
+    "UnsupportedForMessageFormatException",
+    "UnsupportedCompressionTypeException",
+    "SerializationException",
+)
+
+
 class BadLine(NamedTuple):
     """A line that was set aside: 1-based line number, what is wrong, and its beginning."""
 
@@ -224,7 +243,7 @@ def _said() -> Column:
     failure = _row(
         **common,
         **sent,
-        outcome=F.lit("fail"),
+        outcome=_ended(),
         error=F.concat_ws(": ", F.regexp_replace("exception", "^class ", ""), F.col("message")),
     )
     record = _row(
@@ -260,7 +279,7 @@ def _said() -> Column:
             partition=o["partition"],
             offset=o["offset"],
             last_offset=o["offset"],
-            outcome=F.when(F.col("success"), "ok").otherwise("fail"),
+            outcome=F.when(F.col("success"), "ok").otherwise("info"),
             error=F.col("error"),
         ),
     )
@@ -272,6 +291,14 @@ def _said() -> Column:
         .when(name == "records_consumed", consumed)
         .when(name == "offsets_committed", committed)
     )
+
+
+def _ended() -> Column:
+    """The outcome behind an exception of Java's: `fail` when it surely kept the record out, else `info`."""
+    name = F.element_at(F.split("exception", r"\."), -1)
+    unsent = (name == "TimeoutException") & F.coalesce(F.col("message").contains("etadata after"), F.lit(False))
+    surely = unsent | name.isin(*_REFUSED) | name.endswith("AuthorizationException")
+    return F.when(F.coalesce(surely, F.lit(False)), "fail").otherwise("info")
 
 
 def _identity() -> Column:

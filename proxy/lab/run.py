@@ -314,7 +314,8 @@ def _count(clients: list[Client], say: Any) -> None:
     parts = []
     for client in clients:
         client.listen()
-        failed = f", {client.said['fail']} failed" if client.said["fail"] else ""
+        wrong = client.said["fail"] + client.said["info"]
+        failed = f", {wrong} failed" if wrong else ""
         hung = ", ended at the limit" if client.hung else ""
         parts.append(f"{client.program.name} {client.said['ok']} ok{failed}{hung}")
     say("; ".join(parts))

@@ -4,9 +4,12 @@ package recorder
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +17,8 @@ import (
 
 // Header is the record header that carries a message's id; the proxy's capture and every consumer read it.
 const Header = "notleader-id"
+
+var refusedCodes = map[int64]bool{10: true, 12: true, 17: true, 18: true, 21: true, 28: true, 29: true, 30: true, 31: true, 32: true, 35: true, 42: true, 43: true, 44: true, 53: true, 76: true, 87: true}
 
 // Line is one outcome line; times are in µs since the epoch, UTC, and nil is left out.
 type Line struct {
@@ -32,10 +37,15 @@ type Line struct {
 	Outcome       string  `json:"outcome"`
 	Error         string  `json:"error,omitempty"`
 	Thread        string  `json:"thread,omitempty"`
+
+	// Set by the caller while the client's own goroutine may settle the line.
+	returned *int64
 }
 
 // Lines appends the outcome lines of one client to a file; several clients and processes may share it.
 type Lines struct {
+	number int64 // first, where 32-bit machines align it
+
 	// ClientVersion, GroupID and BudgetMs (how long a send may take) go into every line when they are set.
 	ClientVersion string
 	GroupID       string
@@ -43,7 +53,6 @@ type Lines struct {
 
 	client string
 	prefix string
-	number atomic.Int64
 	mutex  sync.Mutex
 	file   *os.File
 }
@@ -63,7 +72,7 @@ func (lines *Lines) Close() error { return lines.file.Close() }
 
 // NewID is an id for a message, which no other message has.
 func (lines *Lines) NewID() string {
-	return lines.prefix + strconv.FormatInt(lines.number.Add(1), 10)
+	return lines.prefix + strconv.FormatInt(atomic.AddInt64(&lines.number, 1), 10)
 }
 
 // Called writes "pending" and gives the line to finish with Settle.
@@ -80,9 +89,9 @@ func (lines *Lines) Called(operation, messageID, topic string, partition int32) 
 // Settle writes the operation's last word: the place it was acknowledged at, or the error.
 func (lines *Lines) Settle(line *Line, partition int32, offset int64, err error) {
 	done := *line
-	done.CompletedAtUs, done.Outcome = now(), "ok"
+	done.ReturnedAtUs, done.CompletedAtUs, done.Outcome = atomic.LoadInt64(line.returned), now(), "ok"
 	if err != nil {
-		done.Outcome, done.Error = "fail", fmt.Sprintf("%T: %v", err, err)
+		done.Outcome, done.Error = ended(err), fmt.Sprintf("%T: %v", err, err)
 	} else if offset >= 0 {
 		done.Partition, done.Offset = &partition, &offset
 	}
@@ -90,7 +99,7 @@ func (lines *Lines) Settle(line *Line, partition int32, offset int64, err error)
 }
 
 // Returned notes that the call gave its caller back, for the line's last word.
-func (line *Line) Returned() { line.ReturnedAtUs = now() }
+func (line *Line) Returned() { atomic.StoreInt64(line.returned, now()) }
 
 // Got writes down a record that a consumer was handed; messageID is empty when it has none.
 func (lines *Lines) Got(messageID, topic string, partition int32, offset int64) {
@@ -107,7 +116,7 @@ func (lines *Lines) Committed(topic string, partition int32, offset int64, err e
 	line := lines.line("commit", topic)
 	line.Partition, line.Offset, line.CompletedAtUs, line.Outcome = &partition, &offset, now(), "ok"
 	if err != nil {
-		line.Outcome, line.Error = "fail", fmt.Sprintf("%T: %v", err, err)
+		line.Outcome, line.Error = ended(err), fmt.Sprintf("%T: %v", err, err)
 	}
 	lines.write(line)
 }
@@ -115,7 +124,7 @@ func (lines *Lines) Committed(topic string, partition int32, offset int64, err e
 func (lines *Lines) line(operation, topic string) *Line {
 	return &Line{
 		Client: lines.client, ClientVersion: lines.ClientVersion, GroupID: lines.GroupID, BudgetMs: lines.BudgetMs,
-		Operation: operation, Topic: topic,
+		Operation: operation, Topic: topic, returned: new(int64),
 	}
 }
 
@@ -130,6 +139,44 @@ func (lines *Lines) write(line *Line) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "notleader recorder:", err)
 	}
+}
+
+// ended is what an error makes of an operation: "fail" for one of Kafka's that surely kept it from happening (refused
+// before anything was appended, and no retry gets past it), "info" for any other, every timeout and cut connection
+// included. NOT_LEADER_OR_FOLLOWER can come after the append (KAFKA-13574).
+func ended(err error) string {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if code, found := kafkaCode(err); found {
+			if refusedCodes[code] {
+				return "fail"
+			}
+			return "info"
+		}
+	}
+	return "info"
+}
+
+// kafkaCode is the code in a client's own error: a number (sarama, kafka-go), or a field or method Code (franz-go,
+// librdkafka). No client is imported for it.
+func kafkaCode(err error) (int64, bool) {
+	value := reflect.Indirect(reflect.ValueOf(err))
+	if !value.IsValid() {
+		return 0, false
+	}
+	path := value.Type().PkgPath()
+	if !strings.Contains(path, "kafka") && !strings.Contains(path, "sarama") && !strings.Contains(path, "kerr") {
+		return 0, false
+	}
+	if method := reflect.ValueOf(err).MethodByName("Code"); method.IsValid() && method.Type().NumIn() == 0 {
+		value = method.Call(nil)[0]
+	} else if value.Kind() == reflect.Struct {
+		value = value.FieldByName("Code")
+	}
+	switch value.Kind() {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return value.Int(), true
+	}
+	return 0, false
 }
 
 func now() int64 { return time.Now().UnixMicro() }

@@ -43,7 +43,7 @@ class SaramaHang(Check):
             refused.groupBy("scope", "client", "topic", "partition", "batch")
             .agg(
                 F.count_if(F.col("outcome") == "pending").alias("pending"),
-                F.count_if(F.col("outcome") == "fail").alias("failed"),
+                F.count_if(F.col("outcome").isin("fail", "info")).alias("failed"),
                 F.min("called_at_us").alias("called_at_us"),
                 F.max("end_us").alias("end_us"),
                 F.max_by(shown, F.col("outcome") == "pending").alias("s"),

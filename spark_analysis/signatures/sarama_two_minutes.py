@@ -33,7 +33,7 @@ class SaramaTwoMinutes(HistoryCheck):
 
     def case_of_row(self, options: Options, end_us: Column) -> Column:
         silent = F.expr(_UNANSWERED)
-        found = is_send() & (F.col("outcome") == "fail") & (F.col("latency_us") >= _LONG_US) & silent
+        found = is_send() & F.col("outcome").isin("fail", "info") & (F.col("latency_us") >= _LONG_US) & silent
         return F.when(found, case(self.name, "invalid", "ended_by", note=F.col("error")))
 
     def sentence(self, group: Group) -> str:

@@ -60,7 +60,8 @@ def test_verifiable_producer_lines(told: list[dict[str, Any]]) -> None:
     assert success["completed_at_us"] == 1700000000100000
     assert success["client"] == "producer"
     failure = one(told, operation="send", message_id="42")
-    assert failure["outcome"] == "fail"
+    # It may have happened all the same.
+    assert failure["outcome"] == "info"
     assert failure["error"] == "org.apache.kafka.common.errors.TimeoutException: expired"
 
 

@@ -1,4 +1,7 @@
 // Package kgorecorder records a franz-go client: kgo.NewClient(…, kgo.WithHooks(kgorecorder.New(lines))).
+//
+// A franz-go that is too old for hooks on records never calls them: there, and wherever the time that Produce takes
+// matters, call hooks.Produce in the place of client.Produce.
 package kgorecorder
 
 import (
@@ -14,17 +17,11 @@ import (
 
 // Hooks writes down each record produced and each record polled; the other hooks of kgo are not used.
 //
-// When Produce returned is nothing that a hook gets to know, so these lines say nothing about blocked calls.
+// When Produce returned is nothing that a hook gets to know: what goes through Hooks.Produce says that too.
 type Hooks struct {
 	lines *recorder.Lines
 	open  sync.Map // *kgo.Record → *recorder.Line
 }
-
-var (
-	_ kgo.HookProduceRecordBuffered   = (*Hooks)(nil)
-	_ kgo.HookProduceRecordUnbuffered = (*Hooks)(nil)
-	_ kgo.HookFetchRecordUnbuffered   = (*Hooks)(nil)
-)
 
 // New makes the hooks of one client.
 func New(lines *recorder.Lines) *Hooks {
@@ -36,13 +33,34 @@ func New(lines *recorder.Lines) *Hooks {
 
 // OnProduceRecordBuffered is called by franz-go when a record was handed to it.
 func (hooks *Hooks) OnProduceRecordBuffered(record *kgo.Record) {
+	if _, found := hooks.open.Load(record); !found {
+		hooks.open.Store(record, hooks.called(record))
+	}
+}
+
+// Produce is client.Produce with the record written down, when the call returned included; with any franz-go.
+func (hooks *Hooks) Produce(
+	ctx context.Context, client *kgo.Client, record *kgo.Record, promise func(*kgo.Record, error),
+) {
+	line := hooks.called(record)
+	hooks.open.Store(record, line)
+	client.Produce(ctx, record, func(told *kgo.Record, err error) {
+		hooks.OnProduceRecordUnbuffered(told, err)
+		if promise != nil {
+			promise(told, err)
+		}
+	})
+	line.Returned()
+}
+
+func (hooks *Hooks) called(record *kgo.Record) *recorder.Line {
 	id := idIn(record)
 	if id == "" {
 		id = hooks.lines.NewID()
 		record.Headers = append(record.Headers, kgo.RecordHeader{Key: recorder.Header, Value: []byte(id)})
 	}
 	// The partition is franz-go's to choose, unless it is told by the manual partitioner: known when acknowledged.
-	hooks.open.Store(record, hooks.lines.Called("send", id, record.Topic, -1))
+	return hooks.lines.Called("send", id, record.Topic, -1)
 }
 
 // OnProduceRecordUnbuffered is called by franz-go when a record's promise is about to be called.

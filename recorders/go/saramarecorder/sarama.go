@@ -136,12 +136,15 @@ func (producer *asyncProducer) settle(message *sarama.ProducerMessage, err error
 	}
 }
 
-// Consumer writes down each record that a consumer hands out: one of config.Consumer.Interceptors.
-func Consumer(lines *recorder.Lines) sarama.ConsumerInterceptor { return consumer{named(lines)} }
+// Consumer writes down each record that a consumer hands out: one of config.Consumer.Interceptors (sarama 1.27.1 and
+// later; before it, call OnConsume with each message).
+func Consumer(lines *recorder.Lines) Interceptor { return Interceptor{named(lines)} }
 
-type consumer struct{ lines *recorder.Lines }
+// Interceptor is a sarama.ConsumerInterceptor, which sarama before 1.27.1 doesn't know by name.
+type Interceptor struct{ lines *recorder.Lines }
 
-func (consumer consumer) OnConsume(message *sarama.ConsumerMessage) {
+// OnConsume writes down one message that was handed out.
+func (consumer Interceptor) OnConsume(message *sarama.ConsumerMessage) {
 	id := ""
 	for _, header := range message.Headers {
 		if string(header.Key) == recorder.Header {

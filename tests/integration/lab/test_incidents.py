@@ -62,14 +62,14 @@ def test_sarama_hangs_after_four_refusals_and_no_fewer(held: dict[str, dict[str,
     affected, control = (held["sarama-hang"][name] for name in ("affected", "control"))
     assert (affected.hits, control.hits) == ({"not-leader": 4}, {"not-leader": 4})
     assert [each.outcome for each in said(affected)] == ["pending", "pending"]
-    assert [each.outcome for each in said(control)] == ["fail", "fail"]
+    assert [each.outcome for each in said(control)] == ["info", "info"]
     assert "(*syncProducer).SendMessages" in stacks(affected)
 
 
 def test_two_reads_and_four_dials_of_a_second_each(held: dict[str, dict[str, Held]]) -> None:
     """2 * ReadTimeout + (M + 1) * DialTimeout + M * 0.25 s + 0.1 s, with M = 3; a busy machine adds to it."""
     *_, last = said(held["sarama-two-minutes"]["affected"])
-    assert last.outcome == "fail"
+    assert last.outcome == "info"
     assert last.took_ms is not None
     assert last.took_ms >= 6500
 

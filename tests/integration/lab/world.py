@@ -29,6 +29,7 @@ from notleader.proxy.lab.stages import Stages
 from notleader.proxy.lab.testing import NotLeader
 
 _PATIENCE_S = 120.0
+_WENT_WRONG = re.compile(r'"outcome": ?"(fail|info)"')
 _SILENT_S = 10.0
 _MOST_RESTARTS = 8
 
@@ -157,7 +158,7 @@ def deadlock(folder: Path) -> dict[str, Any]:
 
     def waits(client: Client) -> bool:
         """A record that was on its way has failed: its callback, on the network thread, has begun to wait."""
-        failed = (line for line in client.file.read_text().splitlines() if '"outcome":"fail"' in line)
+        failed = (line for line in client.file.read_text().splitlines() if _WENT_WRONG.search(line))
         return any("metadata" not in line and "allocate" not in line for line in failed)
 
     with KafkaCluster("4", auto_create_topics=False) as kafka:
@@ -224,7 +225,7 @@ def hang(folder: Path) -> dict[str, Any]:
                 "in_SendMessages": sum("(*syncProducer).SendMessages" in log for log in logs),
                 "rolled_over_epoch": sum("rolling over epoch due to publish failure" in log for log in logs),
                 "pending": sum(said.outcome == "pending" for name in hung for said in own[name].outcomes()),
-                "failed": sum('"outcome":"fail"' in line for c in own.values() for line in c.file.open()),
+                "failed": sum(_WENT_WRONG.search(line) is not None for c in own.values() for line in c.file.open()),
             }
         for client in clients.values():
             client.child.kill()

@@ -37,6 +37,9 @@ async def aiokafka(bootstrap: str, topic: str, file: str) -> None:
         while got < COUNT - 1:
             got += sum(map(len, (await consumer.getmany(timeout_ms=500)).values()))
         await consumer.commit()
+    unheard = AIOKafkaProducer(bootstrap_servers=bootstrap, acks=0)
+    async with recorded(unheard, file, name="aiokafka-unacknowledged") as unheard:
+        await unheard.send_and_wait(topic, b"v")
 
 
 def kafka_python(bootstrap: str, topic: str, file: str) -> None:
@@ -60,6 +63,9 @@ def kafka_python(bootstrap: str, topic: str, file: str) -> None:
         got += sum(map(len, consumer.poll(timeout_ms=500).values()))
     consumer.commit()
     consumer.close()
+    unheard = recorded(KafkaProducer(bootstrap_servers=bootstrap, acks=0), file, name="kafka-python-unacknowledged")
+    unheard.send(topic, b"v").get(30)
+    unheard.close()
 
 
 def confluent_kafka(bootstrap: str, topic: str, file: str) -> None:
@@ -86,6 +92,11 @@ def confluent_kafka(bootstrap: str, topic: str, file: str) -> None:
             got += len([m for m in consumer.consume(COUNT, 1) if m.error() is None])
     consumer.commit(asynchronous=False)
     consumer.close()
+    unheard = recorded(
+        Producer({"bootstrap.servers": bootstrap, "acks": 0}), file, name="confluent-kafka-unacknowledged"
+    )
+    unheard.produce(topic, b"v")
+    unheard.flush()
 
 
 if __name__ == "__main__":

@@ -52,7 +52,12 @@ async def main(argv: list[str]) -> None:
                     partition=partition,
                     headers=[("notleader-id", message_id.encode())],
                 )
+            except KafkaError as error:
                 line["returned_at_us"] = now_us()
+                recorder.failed(line, error, unsent=True)
+                continue
+            line["returned_at_us"] = now_us()
+            try:
                 told = await future
             except KafkaError as error:
                 recorder.failed(line, error)

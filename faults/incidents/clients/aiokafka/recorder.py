@@ -8,6 +8,9 @@ import threading
 import time
 from typing import Any
 
+# Kafka's errors that surely kept a record out, as in notleader.recorders.lines.
+REFUSED = (10, 12, 17, 18, 21, 28, 29, 30, 31, 32, 35, 42, 43, 44, 53, 76, 87)
+
 
 def arguments(argv: list[str], defaults: dict[str, str]) -> dict[str, str]:
     """`name=value` arguments over `defaults`; an unknown or missing one ends the program."""
@@ -42,10 +45,11 @@ class Recorder:
         """The client confirmed the operation."""
         self._write({**line, **fields, "completed_at_us": now_us(), "outcome": "ok"})
 
-    def failed(self, line: dict[str, Any], error: BaseException) -> None:
-        """The client reported an error."""
+    def failed(self, line: dict[str, Any], error: BaseException, *, unsent: bool = False) -> None:
+        """The client reported an error: `fail` when it surely kept the operation from happening, else `info`."""
         said = f"{type(error).__name__}: {error}"
-        self._write({**line, "completed_at_us": now_us(), "outcome": "fail", "error": said})
+        outcome = "fail" if unsent or getattr(error, "errno", None) in REFUSED else "info"
+        self._write({**line, "completed_at_us": now_us(), "outcome": outcome, "error": said})
 
     def _line(self, operation: str, fields: dict[str, Any]) -> dict[str, Any]:
         thread = threading.current_thread().name

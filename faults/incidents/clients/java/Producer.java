@@ -2,6 +2,7 @@ import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadInfo;
 import java.nio.charset.StandardCharsets;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
@@ -11,6 +12,7 @@ import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.errors.SerializationException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
@@ -106,7 +108,7 @@ public final class Producer {
                 if (error == null) {
                     line.finish("ok", metadata.offset(), null);
                 } else {
-                    line.finish("fail", -1, error);
+                    line.finish(word(error), -1, error);
                     if (settings.get("resend").equals("get")) {
                         resend(producer, id);
                     }
@@ -128,8 +130,24 @@ public final class Producer {
             line.returned();
             line.finish("ok", sent.get().offset(), null);
         } catch (Exception error) {
-            line.finish("fail", -1, error.getCause() == null ? error : error.getCause());
+            Throwable told = error.getCause() == null ? error : error.getCause();
+            line.finish(word(told), -1, told);
         }
+    }
+
+    /** What surely kept a record out, as notleader.recorders.lines knows it; all else may have happened. */
+    private static String word(Throwable error) {
+        String name = error.getClass().getSimpleName();
+        boolean refused = error instanceof SerializationException
+            || List.of("RecordTooLargeException", "RecordBatchTooLargeException", "InvalidTopicException",
+                "InvalidRecordException", "InvalidTimestampException", "InvalidRequiredAcksException",
+                "PolicyViolationException", "BufferExhaustedException", "UnsupportedVersionException",
+                "InvalidRequestException", "UnsupportedForMessageFormatException",
+                "UnsupportedCompressionTypeException").contains(name)
+            || name.endsWith("AuthorizationException")
+            // send() itself gave up: the record never had a partition.
+            || (error instanceof TimeoutException && String.valueOf(error.getMessage()).contains("etadata after"));
+        return refused ? "fail" : "info";
     }
 
     private static ProducerRecord<byte[], byte[]> record(String id) {

@@ -132,7 +132,7 @@ func send(producer sarama.SyncProducer, first int, count int) {
 		said := lines[message.Metadata.(string)]
 		said.ReturnedAtUs, said.CompletedAtUs, said.Outcome = returned, returned, "ok"
 		if err, ok := failed[said.MessageID]; ok {
-			said.Outcome, said.Error = "fail", err.Error()
+			said.Outcome, said.Error = ended(err), err.Error()
 		} else {
 			said.Offset = &message.Offset
 		}

@@ -52,7 +52,7 @@ public final class OldProducer {
             } catch (RuntimeException thrown) {
                 error = thrown;
             }
-            write(id, called, now(), error == null ? "ok" : "fail", error);
+            write(id, called, now(), error == null ? "ok" : "info", error);
         }
         producer.close();
     }

@@ -2,12 +2,18 @@ module notleader.lab/recorded
 
 go 1.26.0
 
-replace notleader.lab/recorder => ../../../../recorders/go
+replace (
+	notleader.lab/recorder => ../../../../recorders/go
+	notleader.lab/recorder/kgorecorder => ../../../../recorders/go/kgorecorder
+	notleader.lab/recorder/saramarecorder => ../../../../recorders/go/saramarecorder
+)
 
 require (
 	github.com/IBM/sarama v1.61.1
 	github.com/twmb/franz-go v1.22.2
-	notleader.lab/recorder v0.0.0-00010101000000-000000000000
+	notleader.lab/recorder v0.0.0
+	notleader.lab/recorder/kgorecorder v0.0.0
+	notleader.lab/recorder/saramarecorder v0.0.0
 )
 
 require (

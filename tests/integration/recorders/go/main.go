@@ -83,14 +83,21 @@ func message(topic string, number int, value string) *sarama.ProducerMessage {
 
 func withFranz(bootstrap, topic string, writer, reader *recorder.Lines) {
 	ctx := context.Background()
+	writing := kgorecorder.New(writer)
 	producer, err := kgo.NewClient(
 		kgo.SeedBrokers(bootstrap), kgo.DefaultProduceTopic(topic), kgo.ProducerBatchCompression(kgo.NoCompression()),
-		kgo.WithHooks(kgorecorder.New(writer)),
+		kgo.WithHooks(writing),
 	)
 	check(err)
-	for number := 0; number < count; number++ {
+	for number := 0; number < count/2; number++ {
 		record := &kgo.Record{Key: []byte(fmt.Sprint("k", number)), Value: []byte("v")}
 		check(producer.ProduceSync(ctx, record).FirstErr())
+	}
+	for number := count / 2; number < count; number++ {
+		done := make(chan error)
+		record := &kgo.Record{Topic: topic, Key: []byte(fmt.Sprint("k", number)), Value: []byte("v")}
+		writing.Produce(ctx, producer, record, func(_ *kgo.Record, err error) { done <- err })
+		check(<-done)
 	}
 	if producer.ProduceSync(ctx, &kgo.Record{Value: []byte(tooLarge)}).FirstErr() == nil {
 		log.Fatal("the broker took a record that is too large")

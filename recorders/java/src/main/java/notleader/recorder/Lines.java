@@ -11,6 +11,7 @@ import java.nio.file.StandardOpenOption;
 import java.time.Instant;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Set;
 
 import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.common.header.Header;
@@ -20,6 +21,13 @@ import org.apache.kafka.common.header.Headers;
 final class Lines implements AutoCloseable {
     /** The record header that carries a message's id. */
     static final String HEADER = "notleader-id";
+
+    private static final Set<String> REFUSED = Set.of(
+            "RecordTooLargeException", "RecordBatchTooLargeException", "InvalidTopicException", "InvalidRecordException",
+            "InvalidTimestampException", "InvalidRequiredAcksException", "PolicyViolationException",
+            "BufferExhaustedException", "UnsupportedVersionException", "InvalidRequestException",
+            "UnsupportedForMessageFormatException", "UnsupportedCompressionTypeException", "SerializationException",
+            "InvalidCommitOffsetSizeException", "OffsetMetadataTooLarge");
 
     private final FileChannel file;
     private final String always;
@@ -71,6 +79,22 @@ final class Lines implements AutoCloseable {
         } catch (IOException failed) {
             throw new UncheckedIOException(failed);
         }
+    }
+
+    /**
+     * The outcome that an error makes: {@code fail} when it surely kept the operation from happening (refused before
+     * anything was appended, and no retry gets past it), else {@code info}: every timeout, every cut connection, and
+     * NOT_LEADER_OR_FOLLOWER, which can come after the append (KAFKA-13574). Names, because kafka-clients of any age
+     * has to do.
+     */
+    static String ended(Throwable error) {
+        if (error == null) {
+            return "ok";
+        }
+        String name = error.getClass().getSimpleName();
+        // send() itself gave up: the record never had a partition.
+        boolean unsent = name.equals("TimeoutException") && String.valueOf(error.getMessage()).contains("etadata after");
+        return unsent || name.endsWith("AuthorizationException") || REFUSED.contains(name) ? "fail" : "info";
     }
 
     static void put(StringBuilder text, String name, Object value) {

@@ -73,7 +73,7 @@ public final class RecordingProducer<K, V> implements ProducerInterceptor<K, V> 
         if (metadata != null) {
             line = place(line, metadata.partition(), metadata.hasOffset() ? metadata.offset() : -1);
         }
-        lines.write(line, error == null ? "ok" : "fail", error);
+        lines.write(line, Lines.ended(error), error);
     }
 
     private static StringBuilder place(StringBuilder line, Integer partition, long offset) {
