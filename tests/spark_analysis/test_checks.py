@@ -518,8 +518,10 @@ def test_the_note_says_what_lies_at_a_lost_offset(findings: list[Finding]) -> No
 def test_a_check_without_a_question_is_refused() -> None:
     with pytest.raises(TypeError, match="no docstring"):
         type("Silent", (Check,), {"name": "silent"})
+    with pytest.raises(TypeError, match="what its answers mean"):
+        type("Vague", (Check,), {"name": "vague", "__doc__": "Is it?"})
     with pytest.raises(TypeError, match="two checks"):
-        type("Again", (Check,), {"name": "hang", "__doc__": "Again?"})
+        type("Again", (Check,), {"name": "hang", "__doc__": "Again?", "means": all_checks()[0].means})
 
 
 def test_the_scala_signature_is_recognised_in_a_client_without_headers(
