@@ -19,6 +19,8 @@ def main() -> None:
 
             sys.exit(serve(asked))
         from notleader.proxy.run_cli import alone as app
+    elif sys.argv[1:2] == ["toxiproxy"]:
+        from notleader.proxy.toxiproxy_cli import alone as app
     else:
         from notleader.proxy.cli import app
 

@@ -20,6 +20,7 @@ from notleader.proxy.config import ConfigError, load, read_yaml
 from notleader.proxy.lab.cli import demo, incident_app, kafka_app
 from notleader.proxy.lab.matrix_cli import matrix
 from notleader.proxy.run_cli import run
+from notleader.proxy.toxiproxy_cli import toxiproxy
 from notleader.proxy.wire_cli import app as wire_app
 
 app = typer.Typer(
@@ -34,6 +35,7 @@ app = typer.Typer(
 errors = Console(stderr=True)
 
 app.command()(run)
+app.command()(toxiproxy)
 app.command()(demo)
 app.add_typer(kafka_app, name="kafka")
 app.add_typer(incident_app, name="incident")

@@ -35,12 +35,12 @@ def serve(asked: Asked) -> int:
         _say_problems(error)
         return 2
     log_to(settings.log_format, logging.DEBUG if asked.verbose else logging.INFO)
-    _raise_descriptor_limit()
+    raise_descriptor_limit()
     leave_out()
     return uvloop.run(_serve(settings, asked))
 
 
-def _raise_descriptor_limit() -> None:
+def raise_descriptor_limit() -> None:
     """Every client connection takes two descriptors: as many as the hard limit allows."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):

@@ -20,13 +20,13 @@ from notleader.proxy.admin import (
     elections_api,
     faults_api,
     timelines_api,
-    toxiproxy,
     traffic_api,
 )
 from notleader.proxy.admin.exposition import make_registry, render
 from notleader.proxy.admin.problems import MEDIA_TYPE, PROBLEM_SCHEMA, Finding, Problem
 from notleader.proxy.admin.target import ControlledProxy
 from notleader.proxy.admin.toxics.engine import ToxicProxies
+from notleader.proxy.admin.toxiproxy import ToxiproxyApi
 from notleader.proxy.aside import aside
 
 _METRICS_AGE_S: Final = 0.1
@@ -56,10 +56,11 @@ def create_app(
         timelines_api.make_router(proxy),
         traffic_api.make_router(proxy, stopping),
         capture_api.make_router(proxy),
-        toxiproxy.make_router(toxics or ToxicProxies(proxy.plan.seed, proxy)),
     ]
     for router in routers:
         app.include_router(router)
+    toxics = toxics or ToxicProxies(proxy.plan.seed, lambda: proxy, proxy.listeners)
+    app.router.routes.extend(ToxiproxyApi(toxics).routes())
     _install_problems(app, routers)
     _add_health(app, proxy)
     _add_metrics(app, proxy)
@@ -138,8 +139,6 @@ def _install_problems(app: FastAPI, routers: list[APIRouter]) -> None:
     app.add_exception_handler(RequestValidationError, invalid_request)
     app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(Exception, bug)
-    for kind, handler in toxiproxy.error_handlers().items():
-        app.add_exception_handler(kind, handler)
 
 
 def _methods(app: FastAPI, routers: list[APIRouter], path: str) -> list[str]:

@@ -61,7 +61,8 @@ class Guard:
 
     `listen_host` is the configured address; `hosts` are further names under which clients may call it. A
     server on a wildcard address is called by names that nobody can list; it has a token (`check_exposure`),
-    which a rebound web page cannot know, so there the Host is not looked at.
+    which a rebound web page cannot know, so there the Host is not looked at. With `any_host` it is nowhere: for an
+    application that takes no request of a web page at all.
     """
 
     def __init__(
@@ -71,11 +72,12 @@ class Guard:
         listen_host: str = "127.0.0.1",
         hosts: Iterable[str] = (),
         token: str | None = None,
+        any_host: bool = False,
         body_limit_bytes: int = BODY_LIMIT_BYTES,
     ) -> None:
         self._app = app
         self._hosts = {_bare(host) for host in (listen_host, *hosts)}
-        self._any_host = bool(token) and _is_wildcard(listen_host)
+        self._any_host = any_host or (bool(token) and _is_wildcard(listen_host))
         self._token = token.encode() if token else None
         self._body_limit_bytes = body_limit_bytes
 

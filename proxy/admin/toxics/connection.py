@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final, Literal, cast
 
 from notleader.proxy.admin.toxics.link import Link
+from notleader.proxy.admin.toxics.volumes import Volume
 
 Stream = Literal["upstream", "downstream"]
 STREAMS: Final[tuple[Stream, Stream]] = ("upstream", "downstream")
@@ -54,13 +55,16 @@ class _Side(asyncio.Protocol):
 
 
 class ToxicConnection:
-    """Joins an accepted client to the server; `links` are the chains the toxics live in.
+    """Joins an accepted client to the server; `links` are the chains the toxics live in, `volumes` what passed.
 
     `closed` is called once, when both sockets are gone.
     """
 
-    def __init__(self, upstream_link: Link, downstream_link: Link, closed: Callable[[ToxicConnection], None]) -> None:
-        self.links: dict[Stream, Link] = {"upstream": upstream_link, "downstream": downstream_link}
+    def __init__(
+        self, links: dict[Stream, Link], volumes: dict[Stream, Volume], closed: Callable[[ToxicConnection], None]
+    ) -> None:
+        self.links = links
+        self._volumes = volumes
         self.client = _Side(self, "upstream")
         self.server = _Side(self, "downstream")
         self._closed = closed
@@ -98,6 +102,7 @@ class ToxicConnection:
 
     def received(self, stream: Stream, data: bytes) -> None:
         """Bytes came in for this direction."""
+        self._volumes[stream].received_bytes += len(data)
         self.links[stream].receive(data, now_us())
         self._pump(stream)
 
@@ -130,6 +135,7 @@ class ToxicConnection:
         for piece in link.due(now_us()) if target.is_writable else ():
             if piece.data is not None:
                 if target not in self._lost:
+                    self._volumes[stream].sent_bytes += len(piece.data)
                     target.transport.write(piece.data)
             elif piece.reset:
                 self.abort(reset=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable, Sequence
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -20,26 +22,34 @@ from notleader.proxy.admin.toxics.kafka import (
 )
 from notleader.proxy.admin.toxics.kinds import KINDS, Toxic
 from notleader.proxy.admin.toxics.link import Link
+from notleader.proxy.admin.toxics.volumes import Volumes
 
 
 class ToxicProxy:
     """One listener in front of one server; every change of its toxics reaches the open connections too.
 
-    With the first Kafka fault its connections go through a `passage` of the Kafka proxy on their way to the server, for
-    good: those that are open then, of which the proxy has seen nothing, are closed for their clients to come again.
+    When it is told to `read_as_kafka`, by its first Kafka fault at the latest, its connections go through a `passage`
+    of the Kafka proxy on their way to the server, for good: those that are open then, of which the proxy has seen
+    nothing, are closed for their clients to come again.
     """
 
     def __init__(
-        self, name: str, listen: str, upstream: str, seed: int = 0, controlled: ControlledProxy | None = None
+        self,
+        name: str,
+        listen: str,
+        upstream: str,
+        seed: int,
+        volumes: Volumes,
+        controlled: Callable[[], ControlledProxy] | None = None,
     ) -> None:
         self.name = name
         self.listen = listen
         self.upstream = upstream
         self._bytes: list[ToxicRule] = []
+        self._volumes = volumes
         self._controlled = controlled
-        self._kafka = KafkaToxics(controlled, name) if controlled is not None else None
+        self._kafka: KafkaToxics | None = None
         self._passage: asyncio.Server | None = None
-        self._reads_kafka = False
         self._random = Random(f"{seed}:{name}")
         self._server: asyncio.Server | None = None
         self._connections: set[ToxicConnection] = set()
@@ -52,7 +62,8 @@ class ToxicProxy:
 
     def document(self) -> dict[str, Any]:
         """The JSON object of this proxy."""
-        return proxy_document(self.name, self.listen, self.upstream, self.enabled, self.toxics)
+        document = proxy_document(self.name, self.listen, self.upstream, self.enabled, self.toxics)
+        return document if self._kafka is None else {**document, "kafka": True}
 
     @property
     def toxics(self) -> list[ToxicRule]:
@@ -64,7 +75,7 @@ class ToxicProxy:
         if self._server is not None:
             return
         self._server, self.listen = taken or await listen_at(self.listen, self._accept)
-        if self._reads_kafka:
+        if self._kafka is not None:
             await self._open_passage()
 
     async def stop(self) -> None:
@@ -126,12 +137,23 @@ class ToxicProxy:
             connection.pump()
 
     async def _add_kafka(self, rule: ToxicRule) -> None:
-        if self._kafka is None:
-            raise KafkaToxicError("there is no Kafka proxy here")
         if rule.type == "kafka_refuse":
             raise KafkaToxicError("kafka_refuse is for the Kafka listeners: disable this proxy instead")
-        self._kafka.put(rule)
-        self._reads_kafka = True
+        toxics = self._toxics_of_kafka()
+        toxics.put(rule)
+        await self._read(toxics)
+
+    async def read_as_kafka(self) -> None:
+        """Let the Kafka proxy see what passes, from now on. KafkaToxicError where there is none."""
+        await self._read(self._toxics_of_kafka())
+
+    def _toxics_of_kafka(self) -> KafkaToxics:
+        if self._controlled is None:
+            raise KafkaToxicError("there is no Kafka proxy here")
+        return self._kafka or KafkaToxics(self._controlled(), self.name)
+
+    async def _read(self, toxics: KafkaToxics) -> None:
+        self._kafka = toxics
         if self._passage is None and self.enabled:
             await self._open_passage()
             for connection in list(self._connections):
@@ -139,7 +161,7 @@ class ToxicProxy:
 
     async def _open_passage(self) -> None:
         assert self._controlled is not None
-        accept = self._controlled.passage(self.name, *split_address(self.upstream))
+        accept = self._controlled().passage(self.name, *split_address(self.upstream))
         self._passage = await asyncio.get_running_loop().create_server(accept, "127.0.0.1", 0)
 
     def _close_passage(self) -> None:
@@ -189,7 +211,8 @@ class ToxicProxy:
 
     def _accept(self) -> asyncio.Protocol:
         links = {stream: Link(self._drawn(rule) for rule in self._bytes if rule.stream == stream) for stream in STREAMS}
-        connection = ToxicConnection(links["upstream"], links["downstream"], self._connections.discard)
+        volumes = {stream: self._volumes.of(stream, self.name, self.listen, self.upstream) for stream in STREAMS}
+        connection = ToxicConnection(links, volumes, self._connections.discard)
         self._connections.add(connection)
         host, port = split_address(self.upstream)
         if self._passage is not None:
@@ -210,11 +233,21 @@ class ToxicProxy:
 
 
 class ToxicProxies:
-    """All proxies of the Toxiproxy API, by name: those made over it, and the Kafka proxy's own listeners."""
+    """All proxies of the Toxiproxy API, by name: those made over it, and the Kafka `listeners` there are.
 
-    def __init__(self, seed: int = 0, controlled: ControlledProxy | None = None) -> None:
+    `controlled` gives the Kafka proxy whose passages are taken; it is asked when the first is needed.
+    """
+
+    def __init__(
+        self,
+        seed: int = 0,
+        controlled: Callable[[], ControlledProxy] | None = None,
+        listeners: Callable[[], Sequence[tuple[str, str, str]]] = tuple,
+    ) -> None:
+        self.volumes = Volumes()
         self._seed = seed
-        self._controlled = controlled
+        self._controlled = None if controlled is None else cache(controlled)
+        self._listed = listeners
         self._made: dict[str, ToxicProxy] = {}
         self._of_listeners: dict[str, KafkaToxics] = {}
 
@@ -224,24 +257,24 @@ class ToxicProxies:
         return {**self._listeners(), **self._made}
 
     def _listeners(self) -> dict[str, KafkaListener]:
-        controlled = self._controlled
-        if controlled is None:
+        if self._controlled is None:
             return {}
         of = self._of_listeners
         return {
             address.name: KafkaListener(
-                controlled, address, of.setdefault(address.name, KafkaToxics(controlled, address.name))
+                self._controlled(), address, of.setdefault(address.name, KafkaToxics(self._controlled(), address.name))
             )
-            for address in (ListenerAddress(*entry) for entry in controlled.listeners())
+            for address in (ListenerAddress(*entry) for entry in self._listed())
         }
 
     async def add(self, name: str, listen: str, upstream: str, enabled: bool) -> ToxicProxy:
         """Make a proxy and start it when `enabled`; OSError or ValueError when it cannot listen."""
-        proxy = ToxicProxy(name, listen, upstream, self._seed, self._controlled)
-        split_address(listen)
+        proxy = ToxicProxy(name, listen, upstream, self._seed, self.volumes, self._controlled)
         split_address(upstream)
         if enabled:
             await proxy.start()
+        else:
+            split_address(listen)
         self._made[name] = proxy
         return proxy
 

@@ -33,6 +33,8 @@ class ToxicRule:
     stream: Stream
     toxicity: float
     attributes: dict[str, Any] = field(default_factory=dict)
+    spelled: str = ""
+    """The stream as it was given: Toxiproxy takes it in any case, and shows it so."""
 
     @property
     def is_kafka(self) -> bool:
@@ -45,7 +47,7 @@ class ToxicRule:
             "attributes": dict(self.attributes),
             "name": self.name,
             "type": self.type,
-            "stream": self.stream,
+            "stream": self.spelled or self.stream,
             "toxicity": self.toxicity,
         }
 

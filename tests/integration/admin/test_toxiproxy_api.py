@@ -9,10 +9,9 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import FastAPI
 
 from notleader.proxy.admin.toxics.engine import ToxicProxies, ToxicProxy
-from notleader.proxy.admin.toxiproxy import error_handlers, make_router
+from notleader.proxy.admin.toxiproxy import ToxiproxyApi
 from tests.integration.admin.test_toxics import echo, ping, rule
 
 UPSTREAM = "127.0.0.1:9"
@@ -27,9 +26,9 @@ async def proxies() -> AsyncIterator[ToxicProxies]:
 
 @pytest.fixture
 async def client(proxies: ToxicProxies) -> AsyncIterator[httpx.AsyncClient]:
-    app = FastAPI(exception_handlers=error_handlers())
-    app.include_router(make_router(proxies))
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as http:
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(ToxiproxyApi(proxies)), base_url="http://localhost"
+    ) as http:
         yield http
 
 
