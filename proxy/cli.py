@@ -17,10 +17,12 @@ from notleader.proxy.admin.cli import fault_app
 from notleader.proxy.brokerlog.cli import log_app
 from notleader.proxy.capture.cli import capture_app
 from notleader.proxy.config import ConfigError, load, read_yaml
+from notleader.proxy.files_cli import init, schema
 from notleader.proxy.lab.cli import demo, incident_app, kafka_app
 from notleader.proxy.lab.matrix_cli import matrix
 from notleader.proxy.run_cli import run
 from notleader.proxy.toxiproxy_cli import toxiproxy
+from notleader.proxy.wire.names import did_you_mean
 from notleader.proxy.wire_cli import app as wire_app
 
 app = typer.Typer(
@@ -44,6 +46,8 @@ app.add_typer(fault_app, name="fault")
 app.add_typer(capture_app, name="capture")
 app.add_typer(log_app, name="log")
 app.add_typer(wire_app, name="wire")
+app.command()(init)
+app.command()(schema)
 
 
 @app.command(
@@ -122,6 +126,28 @@ def _problems(document: dict[str, Any]) -> list[Problem]:
                 except FaultDocumentError as error:
                     problems += error.problems
     return problems
+
+
+@app.command("help")
+def show_help(
+    context: typer.Context,
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="[COMMAND…]", help="A command, such as `fault add`.")
+    ] = None,
+) -> None:
+    """Show the help of a command, as its --help does."""
+    assert context.parent is not None
+    here: Any = context.parent
+    for word in command or []:
+        found = getattr(here.command, "commands", {}).get(word)
+        if found is None:
+            known = did_you_mean(word, getattr(here.command, "commands", {}))
+            errors.print(f"there is no command {here.command_path} {word}{known}", markup=False)
+            raise typer.Exit(2)
+        here = type(here)(found, parent=here, info_name=word)
+    if here.command.name == "analyze":
+        os.execv(sys.executable, [sys.executable, "-m", "notleader.proxy", "analyze", "--help"])
+    typer.echo(here.get_help())
 
 
 @app.callback(invoke_without_command=True)

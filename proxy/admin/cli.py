@@ -13,8 +13,8 @@ from typing import Annotated, Any, NoReturn, TypeVar
 import typer
 
 from notleader.faults.timeline import parse_duration_ms
+from notleader.proxy.admin import completion, tables
 from notleader.proxy.admin import kinds as catalogue
-from notleader.proxy.admin import tables
 from notleader.proxy.admin.client import DEFAULT_ADMIN, AdminClient, RefusedError, UnreachableError
 from notleader.proxy.admin.documents import UnreadableDocumentError, faults_of, read_document
 
@@ -37,7 +37,7 @@ Token = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout and nothing else there.")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The rule's name.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The rule's name.", autocompletion=completion.rules)]
 
 fault_app = typer.Typer(
     name="fault",
@@ -52,7 +52,7 @@ def add(
         str,
         typer.Argument(
             metavar="FILE|-|JSON",
-            help="A YAML or JSON file, - for standard input, or JSON itself: one fault, a list, or a document "
+            help="A YAML or JSON file, - for standard input, or JSON or YAML itself: one fault, a list, or a document "
             "with 'faults:'.",
         ),
     ],
@@ -148,7 +148,9 @@ def kinds(as_json: AsJson = False) -> None:
 
 @fault_app.command("show")
 def show(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="One of 'notleader fault kinds'.")],
+    kind: Annotated[
+        str, typer.Argument(metavar="KIND", help="One of 'notleader fault kinds'.", autocompletion=completion.kinds)
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Say what a kind does and which fields it takes. Needs no proxy."""

@@ -25,13 +25,15 @@ class FaultSource(NamedTuple):
 
 
 def read_document(argument: str) -> Any:
-    """The YAML or JSON behind FILE, `-` (standard input) or inline JSON, as plain data.
+    """The YAML or JSON behind FILE, `-` (standard input) or inline JSON (or YAML, `kind: error`), as plain data.
 
     Raises UnreadableDocumentError.
     """
     text = argument.lstrip()
     if text.startswith(("{", "[")):
         return _parse_json(text)
+    if ": " in text and not Path(argument).exists():
+        return _parse_yaml(text, "the YAML on the command line")
     name = "standard input" if argument == "-" else argument
     try:
         content = sys.stdin.read() if argument == "-" else Path(argument).read_text(encoding="utf-8")
@@ -39,10 +41,7 @@ def read_document(argument: str) -> Any:
         raise UnreadableDocumentError(f"{name}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise UnreadableDocumentError(f"{name}: is not UTF-8 text") from error
-    try:
-        return parse_yaml(content)
-    except yaml.YAMLError as error:
-        raise UnreadableDocumentError(f"{name}: is neither YAML nor JSON: {_one_line(error)}") from error
+    return _parse_yaml(content, name)
 
 
 def faults_of(document: Any) -> FaultSource:
@@ -56,6 +55,13 @@ def faults_of(document: Any) -> FaultSource:
     if isinstance(document, (dict, list)):
         return FaultSource(document, "", ())
     raise UnreadableDocumentError("a fault, a list of faults or a document with 'faults:' is wanted")
+
+
+def _parse_yaml(text: str, name: str) -> Any:
+    try:
+        return parse_yaml(text)
+    except yaml.YAMLError as error:
+        raise UnreadableDocumentError(f"{name}: is neither YAML nor JSON: {_one_line(error)}") from error
 
 
 def _parse_json(text: str) -> Any:

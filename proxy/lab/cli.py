@@ -13,7 +13,7 @@ import typer
 
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.exits import clear_errors
-from notleader.proxy.lab.incident_cli import incident_app
+from notleader.proxy.lab.incident_cli import IncidentName, incident_app
 from notleader.proxy.lab.ports import is_free
 from notleader.proxy.lab.stages import Stages
 
@@ -101,9 +101,7 @@ def kafka_down(
 
 
 def demo(
-    incident: Annotated[
-        str, typer.Argument(metavar="NAME|FILE", help="An incident's name, or a file with one.")
-    ] = "leader-lost",
+    incident: IncidentName = "leader-lost",
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the run's folder, named by the time, goes.")] = Path(
         "notleader-demo"
     ),

@@ -12,6 +12,23 @@ import typer
 from notleader.proxy.lab.exits import clear_errors
 from notleader.proxy.lab.stages import Stages
 
+IncidentName = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME|FILE",
+        help="An incident's name, or a file with one.",
+        autocompletion=lambda incomplete: _names(incomplete),
+    ),
+]
+
+
+def _names(incomplete: str) -> list[str]:
+    """What the shell offers after a Tab."""
+    from notleader.proxy.lab.incident import incident_names
+
+    return [name for name in incident_names() if name.startswith(incomplete)]
+
+
 incident_app = typer.Typer(no_args_is_help=True, help="Named incidents, with the client that suffered each.")
 
 
@@ -35,7 +52,7 @@ def incident_ls(
 
 @incident_app.command("show")
 def incident_show(
-    name: Annotated[str, typer.Argument(metavar="NAME|FILE", help="An incident's name, or a file with one.")],
+    name: IncidentName,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """Tell one incident: what happened, the faults, the clients, and what the verdict has to be."""
@@ -54,7 +71,7 @@ def incident_show(
 
 @incident_app.command("run")
 def incident_run(
-    name: Annotated[str, typer.Argument(metavar="NAME|FILE", help="An incident's name, or a file with one.")],
+    name: IncidentName,
     client: Annotated[
         str | None, typer.Option(metavar="FAMILY[@VERSION]", help="Only the runs with this client (and version).")
     ] = None,
