@@ -5,6 +5,7 @@
 #   make test-live                    a live analysis, killed and started again
 #   make test-compose                 compose.yaml played through, in its images
 #   make test-workers                  every fault once more, with two worker processes
+#   make test-cuts                     every frame of the corpus cut at every place (a quarter of an hour)
 #   make test-incidents               the five incidents at full length and ten times each, and real outages beside
 #                                      them (root, for network namespaces; some 40 minutes)
 #   make test-clients                  every pinned client, directly and through the proxy (needs the toolchains that
@@ -20,7 +21,7 @@ INSTALLED := $(VENV)/.installed
 # Tests that nobody's timing decides: they run beside the others, with what these leave of the machine.
 BESIDE := tests/benchmarks tests/docker tests/docs tests/release tests/spark_analysis
 
-.PHONY: demo test test-beside test-timed test-clients test-outages test-incidents test-live test-compose test-workers lint format clean
+.PHONY: demo test test-beside test-timed test-clients test-outages test-incidents test-live test-compose test-workers test-cuts lint format clean
 .DELETE_ON_ERROR:
 
 demo: $(INSTALLED)
@@ -62,6 +63,10 @@ test-workers: $(INSTALLED)
 	@NOTLEADER_TEST_WORKERS=2 $(BIN)/python -m pytest -q -m 'not outage' tests/faults tests/integration/faults \
 		tests/integration/proxy/test_effects.py tests/integration/proxy/test_workers.py \
 		tests/integration/capture/test_durability.py
+
+test-cuts: $(INSTALLED)
+	@$(BIN)/python -m tests.proxy.cutting all
+	@NOTLEADER_PURE=1 $(BIN)/python -m tests.proxy.cutting all
 
 # What the clients of the five incidents do takes them minutes.
 test-incidents: $(INSTALLED)

@@ -103,12 +103,21 @@ class Asking:
         for rule in self._plan.rules_for(ApiKey.Fetch):
             match = rule.fault.match
             if match.selects_partitions and match.header(connection, self._request.header):
-                if rule.is_exhausted or not rule.trigger.is_open(self._now_us):
+                if rule.is_exhausted or not rule.trigger.is_open(self._now_us) or not self._may_be_fetched(match):
                     continue
                 self._open_another_session(rule.name, rule.fault.kind)
                 return
-        if touches := self._plan.elections.touches(self._now_us):
+        if touches := self._plan.elections.touches(connection.node_id, self._now_us):
             self._open_another_session(*min(touches))
+
+    def _may_be_fetched(self, match: Match) -> bool:
+        """Whether a session of which nothing is known may hold partitions that are meant; else it may stay."""
+        cluster, node_id = self._plan.cluster, self._connection.node_id
+        if not match.names(ApiKey.Fetch, self._request.body):
+            return False
+        if not cluster.leaders:
+            return True  # nobody has asked for Metadata yet
+        return any(match.partition(*name) and cluster.may_be_read_from(*name, node_id) for name in cluster.leaders)
 
     def _open_another_session(self, rule_name: str, kind: str) -> None:
         code = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -216,7 +225,7 @@ class Asking:
         if request.header.api_key == ApiKey.Metadata:
             asked = asked_topics(request)
             if asked is None:
-                return set(self._plan.cluster.topics()) or None
+                return set(self._plan.cluster.topics())
             return {self._name(*topic) for topic in asked}
         entries = self._entries()
         named = [(entry.topic, entry.topic_id) for entry in entries] or iter_topics(request.codec, request.body)
@@ -225,8 +234,8 @@ class Asking:
     def _means_metadata(self, rule: Rule) -> bool:
         topics = asked_topics(self._request)
         if topics is None:
-            known = self._plan.cluster.topics()
-            return not known or any(rule.fault.match.partition(name, -1) for name in known)
+            # One that no answer has named yet may be in this one, or not exist: what is learned of it comes too late.
+            return any(rule.fault.match.partition(name, -1) for name in self._plan.cluster.topics())
         return any(rule.fault.match.partition(self._name(*topic), -1) for topic in topics)
 
     def _fires(self, rule: Rule, context: Context) -> bool:

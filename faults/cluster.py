@@ -78,6 +78,14 @@ class Cluster:
             if names is None or topic in names
         ]
 
+    def may_be_read_from(self, topic: str, partition_index: int, node_id: int | None) -> bool:
+        """Whether clients of this broker (None: whoever bootstraps) may fetch the partition from it.
+
+        It leads it or is in sync with who does; and maybe where nothing is known of the partition.
+        """
+        known = self.leaders.get((topic, partition_index))
+        return node_id is None or known is None or node_id == known.leader_id or node_id in known.isr_nodes
+
     def other_leader(self, topic: str, partition_index: int, without: int) -> int | None:
         """Who would lead the partition if not `without`: the next replica in sync, else the next broker, else None."""
         known = self.leaders.get((topic, partition_index))

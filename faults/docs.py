@@ -37,6 +37,13 @@ broker, and the client gets one answer with all of them, in its own order.
 its answer was changed, held or lost. `connection`: when the client connects. The capture records the phase as a
 fact: a refusal for which the broker had to be asked (Metadata, and Fetch in part) says `after_broker`.
 
+**A rule that can't hit changes nothing.** It may have to look: then the bytes pass as they came. Two things follow from
+what only the broker knows. A rule for a topic means a Metadata request for all topics once some answer has named that
+topic. And a consumer that was reading before the first rule for topics came has a fetch session (KIP-227), whose
+requests don't name what they ask for: if its broker may serve a partition that the rule means, it is asked once to
+open another (FETCH_SESSION_ID_NOT_FOUND, as after a broker's restart; the capture's row says so, with the rule), and
+else its session stays.
+
 A rule that meant an exchange but can't be applied to it (a version without a place for the error, a Produce that
 has no answer) counts it as refused and says why.
 """

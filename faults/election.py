@@ -237,10 +237,18 @@ class Elections:
         known = self._cluster.leaders.get((topic, partition_index))
         return None if known is None or known.leader_id < 0 else known.leader_id
 
-    def touches(self, now_us: int) -> set[Touch]:
-        """The rules whose elections last, or whose moves are shown."""
-        lasting = {election.hit for election in self.list(now_us)}
-        return lasting | {(move.started_by, move.kind) for move in self.moves()}
+    def touches(self, node_id: int | None, now_us: int) -> set[Touch]:
+        """The rules whose elections last, or whose moves are shown, for what this broker may be fetched from."""
+        self.advance(now_us)
+        found = set()
+        for (topic, partition_index), state in self._states.items():
+            if state.leader_id != node_id and not self._cluster.may_be_read_from(topic, partition_index, node_id):
+                continue
+            if state.election is not None:
+                found.add(state.election.hit)
+            if state.leader_id is not None and state.moved_by is not None:
+                found.add(state.moved_by)
+        return found
 
     def list(self, now_us: int) -> tuple[Election, ...]:
         """The elections that last, in the order of their partitions."""

@@ -7,6 +7,7 @@ from typing import Final
 
 from notleader.proxy.capture.rows import Level
 from notleader.proxy.plain.flags import ENDPOINTS, HOLD_REQUEST, HOLD_RESPONSE, KEEP_REQUEST, KEEP_RESPONSE, PRODUCE
+from notleader.proxy.plain.pure import SMALL
 from notleader.proxy.wire.addresses import carriers
 from notleader.proxy.wire.codec import is_known, response_codec
 from notleader.proxy.wire.endpoints import FIRST_WITH_ENDPOINTS
@@ -32,7 +33,9 @@ class Handling(dict[int, int]):
         these are all that is asked for, elsewhere ``max_kept_bytes`` is the most that may be kept.
         """
         self._level = level
-        self.shed_bytes = min(_LARGE, max_kept_bytes) if level is Level.PARTITION else max_kept_bytes
+        shed_bytes = min(_LARGE, max_kept_bytes) if level is Level.PARTITION else max_kept_bytes
+        # A small frame is kept where it comes in one piece: in several it is no other.
+        self.shed_bytes = max(shed_bytes, SMALL)
         self.clear()
 
     def __missing__(self, key: int) -> int:

@@ -484,14 +484,20 @@ if not TYPE_CHECKING and plain.IS_NATIVE:
 
 
 def only_records_at(request: Buffer, version: int) -> int | None:
-    """Where the length of the records is in a flexible Produce to one partition; None where it asks for more."""
-    _, position = _string(request, past_request_header(request, True), True)
-    topics, position = _count(request, position + 6, True)
-    if topics != 1:
+    """Where the length of the records is in a flexible Produce to one partition; None where it asks for more.
+
+    None also where so much of it isn't there: of a large request only the beginning is kept.
+    """
+    try:
+        _, position = _string(request, past_request_header(request, True), True)
+        topics, position = _count(request, position + 6, True)
+        if topics != 1:
+            return None
+        _, _, position = _topic(request, position, True, version >= 13)
+        partitions, position = _count(request, position, True)
+    except (IndexError, NotSkimmedError, struct.error):
         return None
-    _, _, position = _topic(request, position, True, version >= 13)
-    partitions, position = _count(request, position, True)
-    return position + 4 if partitions == 1 else None
+    return position + 4 if partitions == 1 and position + 4 <= len(request) else None
 
 
 def only_offset_at(response: Buffer, version: int) -> int | None:

@@ -162,6 +162,45 @@ def test_a_session_whose_begin_was_not_seen_is_opened_anew() -> None:
     assert done.hits[0].note != ""
 
 
+@pytest.mark.parametrize(
+    "match",
+    [
+        {"topic": "nobody's"},
+        {"topic": "payments"},  # broker 2 has these alone
+        {"topic": "orders", "partition_index": 7},
+        {"topic": "orders", "transactional_id": "t"},
+        {"topic": "orders", "client_id": "another"},
+    ],
+)
+def test_a_session_whose_begin_was_not_seen_stays_where_no_rule_can_mean_it(match: dict[str, object]) -> None:
+    plan = Plan(faults=[fault(kind="error", error_code=NOT_LEADER, match={"api_key": "Fetch", **match})])
+    told = metadata_answer()
+    for topic, node_id in zip(told["topics"], (1, 2), strict=True):
+        for partition in topic["partitions"]:
+            partition["isr_nodes"] = [node_id]
+    plan.cluster.observe_metadata(told)
+    done = exchange(plan, fetch(session=(9, 40)), fetched(9))
+    assert (done.sent is not None, done.hits) == (True, ())
+
+
+def test_a_session_whose_begin_was_not_seen_stays_where_no_election_can_touch_it() -> None:
+    for index, stays in ((0, False), (7, True)):
+        plan = Plan()
+        told = metadata_answer(partitions=8)
+        for topic in told["topics"]:
+            topic["partitions"][7] |= {"leader_id": 2, "isr_nodes": [2]}
+        plan.cluster.observe_metadata(told)
+        plan.elections.start("orders", index, 1000, 0)
+        done = exchange(plan, fetch(session=(9, 40)), fetched(9))
+        assert (done.sent is not None) == stays
+
+
+def test_a_topic_that_nobody_has_named_is_not_meant_by_a_question_for_all() -> None:
+    plan = Plan(faults=[fault(kind="error", error_code=5, match={"topic": "nobody's"})])
+    done = exchange(plan, metadata(), lambda sent: metadata_answer())
+    assert (done.hits, plan.rules()[0].hits, plan.rules()[0].is_exhausted) == ((), 0, False)
+
+
 def test_a_session_of_which_a_request_was_missed_is_opened_anew() -> None:
     plan = refuse_orders_0("Fetch")
     exchange(plan, fetch(("payments", 0), session=(0, 0)), fetched(9))
