@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from notleader.proxy import pieces
 from notleader.proxy.capture.rows import Level
 from notleader.proxy.session import answers
 from notleader.proxy.wire.endpoints import FetchWalk
@@ -57,6 +56,6 @@ def test_a_walk_that_stumbles_between_records_and_what_follows_is_found(monkeypa
 
 def test_a_byte_that_the_capture_loses_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     several = list(large_fetches())[:2]
-    kept = pieces.appended
-    monkeypatch.setattr(pieces, "appended", lambda frame, part: kept(frame, bytes(part)[:-1] or b"x"))
+    keep = answers._keep
+    monkeypatch.setattr(answers, "_keep", lambda exchange, part: keep(exchange, bytes(part)[:-1] or b"x"))
     assert "rows" in found(Level.PAYLOAD, several)[0]
