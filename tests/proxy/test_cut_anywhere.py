@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from notleader.proxy.capture import rows
 from notleader.proxy.capture.rows import Level
 from notleader.proxy.session import answers
 from notleader.proxy.wire.endpoints import FetchWalk
@@ -54,8 +55,8 @@ def test_a_walk_that_stumbles_between_records_and_what_follows_is_found(monkeypa
     assert "wire_error" in found(None, several)[0]
 
 
-def test_a_byte_that_the_capture_loses_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_piece_that_the_capture_loses_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     several = list(large_fetches())[:2]
-    keep = answers._keep
-    monkeypatch.setattr(answers, "_keep", lambda exchange, part: keep(exchange, bytes(part)[:-1] or b"x"))
+    whole = rows._frame
+    monkeypatch.setattr(rows, "_frame", lambda kept: whole(kept[1:] if isinstance(kept, list) else kept))
     assert "rows" in found(Level.PAYLOAD, several)[0]
