@@ -1,4 +1,4 @@
-"""Compile `notleader.proxy.plain.native` where that can be done; elsewhere the package is pure Python, and says so."""
+"""Compile the modules of `_COMPILED` where that can be done; elsewhere the package is pure Python, and says so."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-_SOURCE = "proxy/plain/native.pyx"
+_COMPILED = ("notleader.proxy.pump.probe", "notleader.proxy.plain.native")
 
 
 class NativeBuildHook(BuildHookInterface[Any]):
@@ -17,41 +17,47 @@ class NativeBuildHook(BuildHookInterface[Any]):
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Put the compiled module beside its source; ``NOTLEADER_PURE=1`` leaves it out, a failure does too."""
+        """Put the compiled modules beside their sources; ``NOTLEADER_PURE=1`` leaves it out, a failure does too."""
         if self.target_name != "wheel":
             return
         if os.environ.get("NOTLEADER_PURE"):
             self.app.display_warning("notleader: without its compiled part, as NOTLEADER_PURE asks")
             return
         try:
-            library = _compiled(Path(self.root))
+            libraries = _compiled(Path(self.root))
         except (Exception, SystemExit) as error:
             why = " ".join(str(error).split())[:200]
             self.app.display_warning(f"notleader: without its compiled part; it works the same, slower ({why})")
             return
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
-        build_data["artifacts"].append(str(library))
+        build_data["artifacts"] += map(str, libraries)
 
 
-def _compiled(root: Path) -> Path:
-    """Where the compiled module is, relative to ``root``."""
+def _compiled(root: Path) -> list[Path]:
+    """Where the compiled modules are, relative to ``root``."""
     from Cython.Build import cythonize
     from setuptools import Distribution, Extension
     from setuptools.command.build_ext import build_ext
 
+    # The package as its modules name it, which an sdist does not have: one takes declarations from another's .pxd.
+    package = root / "build" / "package" / "notleader"
+    package.mkdir(parents=True, exist_ok=True)
+    (package / "__init__.py").touch()
+    if not (package / "proxy").is_symlink():
+        (package / "proxy").symlink_to(root.resolve() / "proxy")
     before = os.getcwd()
-    os.chdir(root)
+    os.chdir(package.parent)
     try:
-        extension = Extension("notleader.proxy.plain.native", [_SOURCE], extra_compile_args=["-O2", "-g0"])
-        modules = cythonize([extension], build_dir="build", quiet=True)
-        command = build_ext(
-            Distribution({"name": "notleader", "ext_modules": modules, "package_dir": {"notleader": ""}})
-        )
+        extensions = [
+            Extension(name, [name.replace(".", "/") + ".pyx"], extra_compile_args=["-O2", "-g0"]) for name in _COMPILED
+        ]
+        modules = cythonize(extensions, build_dir="../cython", quiet=True)
+        command = build_ext(Distribution({"name": "notleader", "ext_modules": modules}))
         command.inplace = True
-        command.build_temp = "build"
+        command.build_temp = "../objects"
         command.ensure_finalized()
         command.run()
-        return Path(command.get_ext_fullpath("notleader.proxy.plain.native")).resolve().relative_to(root)
+        return [Path(command.get_ext_fullpath(name)).resolve().relative_to(root.resolve()) for name in _COMPILED]
     finally:
         os.chdir(before)

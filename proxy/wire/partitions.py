@@ -34,7 +34,7 @@ class TopicEntry(NamedTuple):
     topic_id: UUID | None
 
 
-class _Place(NamedTuple):
+class TopicsPlace(NamedTuple):
     """An array of topics: the way to it, and which keys of its elements name what."""
 
     outer: tuple[str, ...]
@@ -51,13 +51,14 @@ def _index_key(fields: tuple[Field, ...]) -> str | None:
     return next((name for name in _INDEX_NAMES if name in names), None)
 
 
-def _place(outer: tuple[str, ...], array: Field) -> _Place | None:
+def topics_place(outer: tuple[str, ...], array: Field) -> TopicsPlace | None:
+    """What the elements of an array name; None where they name no topic."""
     plain = [field for field in array.fields if not field.is_array]
     name_key = next((field.name for field in plain if field.entity == "topicName"), None)
     id_key = next((field.name for field in plain if field.kind == "uuid" and field.name == "topic_id"), None)
     if name_key is None and id_key is None:
         return None
-    place = _Place(outer, array.name, name_key, id_key, None, None, False)
+    place = TopicsPlace(outer, array.name, name_key, id_key, None, None, False)
     for field in array.fields:
         if field.is_array and "partition" in field.name:
             if field.kind == "struct" and (index_key := _index_key(field.fields)):
@@ -69,12 +70,12 @@ def _place(outer: tuple[str, ...], array: Field) -> _Place | None:
     return place
 
 
-def _find(fields: tuple[Field, ...], outer: tuple[str, ...]) -> Iterator[_Place]:
+def _find(fields: tuple[Field, ...], outer: tuple[str, ...]) -> Iterator[TopicsPlace]:
     for field in fields:
         # What a fetch session forgets is not asked for any more.
         if field.kind != "struct" or field.name.startswith("forgotten_"):
             continue
-        place = _place(outer, field) if field.is_array else None
+        place = topics_place(outer, field) if field.is_array else None
         if place is not None:
             yield place
         else:
@@ -82,7 +83,7 @@ def _find(fields: tuple[Field, ...], outer: tuple[str, ...]) -> Iterator[_Place]
 
 
 @cache
-def _places(codec: Codec) -> tuple[_Place, ...]:
+def _places(codec: Codec) -> tuple[TopicsPlace, ...]:
     return tuple(_find(codec.fields, ()))
 
 
@@ -99,12 +100,12 @@ def _holders(body: Any, path: tuple[str, ...]) -> Iterator[Body]:
         yield body
 
 
-def _topic(place: _Place, topic: Body) -> tuple[str | None, UUID | None]:
+def _topic(place: TopicsPlace, topic: Body) -> tuple[str | None, UUID | None]:
     topic_id = topic.get(place.id_key) if place.id_key else None
     return topic.get(place.name_key) if place.name_key else None, None if topic_id == NO_UUID else topic_id
 
 
-def _entries(place: _Place, topic: Body) -> list[PartitionEntry]:
+def _entries(place: TopicsPlace, topic: Body) -> list[PartitionEntry]:
     name, topic_id = _topic(place, topic)
     if place.partitions is None:
         if place.index_key is None:
@@ -155,7 +156,7 @@ def without_partitions(codec: Codec, body: Body, drop: Callable[[PartitionEntry]
     return body
 
 
-def _rebuilt(body: Any, path: tuple[str, ...], place: _Place, drop: Callable[[PartitionEntry], bool]) -> Any:
+def _rebuilt(body: Any, path: tuple[str, ...], place: TopicsPlace, drop: Callable[[PartitionEntry], bool]) -> Any:
     """`body` with the topics at the end of `path` filtered; what needs no change is shared, not copied."""
     if body is None:
         return None
@@ -172,7 +173,7 @@ def _rebuilt(body: Any, path: tuple[str, ...], place: _Place, drop: Callable[[Pa
     }
 
 
-def _kept(place: _Place, topic: Body, drop: Callable[[PartitionEntry], bool]) -> Body | None:
+def _kept(place: TopicsPlace, topic: Body, drop: Callable[[PartitionEntry], bool]) -> Body | None:
     entries = _entries(place, topic)
     left = [entry for entry in entries if not drop(entry)]
     if len(left) == len(entries):

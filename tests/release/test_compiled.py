@@ -24,23 +24,25 @@ def libraries(wheel: Path) -> list[str]:
 def test_the_wheel_is_for_this_python_and_compiled(release: Release, installed: Path, tmp_path: Path) -> None:
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
     assert f"-{tag}-{tag}-linux_" in release.wheel.name
-    (library,) = libraries(release.wheel)
-    assert library.startswith("notleader/proxy/plain/native.")
-    told = subprocess.run(
-        [str(installed / "python"), "-c", "import notleader.proxy.plain as p; print(p.IS_NATIVE, p.Plain.__module__)"],
-        cwd=tmp_path,
-        env={},
-        capture_output=True,
-        text=True,
-        check=True,
+    assert sorted(name.partition(".")[0] for name in libraries(release.wheel)) == [
+        "notleader/proxy/plain/native",
+        "notleader/proxy/pump/probe",
+    ]
+    asked = (
+        "import notleader.proxy.plain as p, notleader.proxy.pump as q; print(p.Plain.__module__, q.Probe.__module__)"
     )
-    assert told.stdout == "True notleader.proxy.plain.native\n"
+    told = subprocess.run(
+        [str(installed / "python"), "-c", asked], cwd=tmp_path, env={}, capture_output=True, text=True, check=True
+    )
+    assert told.stdout == "notleader.proxy.plain.native notleader.proxy.pump.probe\n"
 
 
 def test_the_sdist_has_what_it_is_compiled_from(release: Release) -> None:
     with tarfile.open(release.sdist) as sdist:
         names = [name.partition("/")[2] for name in sdist.getnames()]
-    assert {"proxy/plain/native.pyx", "scripts/build_native.py"} <= set(names)
+    assert {"proxy/plain/native.pyx", "proxy/pump/probe.pyx", "proxy/pump/probe.pxd", "scripts/build_native.py"} <= set(
+        names
+    )
     assert not [name for name in names if name.endswith((".so", ".c", ".o")) or name.startswith("build/")]
 
 

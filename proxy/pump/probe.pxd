@@ -1,0 +1,39 @@
+ctypedef const unsigned char* Bytes
+
+cdef enum:
+    ROW_PLACES = 14
+    FRAME_PLACES = 12
+    MOST_DEPTH = 8
+
+cdef class Probe:
+    """`interpreter.Probe`."""
+
+    cdef readonly long long total, fed
+    cdef public long long skip
+    cdef readonly bint ended, odd
+    cdef public bytes head
+    cdef bytes _owner  # of the program
+    cdef Bytes _program
+    cdef const char* _reason
+    cdef int _pc, _depth
+    cdef long long _loops[MOST_DEPTH]
+    cdef long long _records_left
+    cdef bint _seen
+    cdef long long _tags_left, _tag
+    # What is here of a step that needs more.
+    cdef unsigned char* _carry
+    cdef Py_ssize_t _have, _need, _carry_room
+    # Facts.
+    cdef long long places[FRAME_PLACES]
+    cdef long long* numbers
+    cdef Py_ssize_t count, _rows_room
+    cdef char* texts
+    cdef Py_ssize_t text_bytes, _text_room
+
+    cdef int begin(self, bytes program, long long total) except -1
+    cdef int read(self, Bytes chunk, Py_ssize_t size) except -1
+    cdef int _run(self, Bytes p, Py_ssize_t* at, Py_ssize_t end, long long before) except -1
+    cdef bint good(self) noexcept
+    cdef int _begin_row(self, bint of_topic) except -1
+    cdef long long _keep(self, Bytes text, Py_ssize_t size) except -1
+    cdef void _break(self, const char* reason) noexcept

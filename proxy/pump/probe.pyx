@@ -1,0 +1,454 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, freethreading_compatible=False
+"""`interpreter`, compiled: see ``notleader.proxy.wire.probe`` for what a program is."""
+
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy, memmove
+
+from notleader.proxy.wire import probe as _probe
+
+cdef enum:
+    # `wire.probe.Op`; a test holds the two together.
+    END = 0
+    SKIP = 1
+    I8 = 2
+    I16 = 3
+    I32 = 4
+    I64 = 5
+    UUID = 6
+    TEXT = 7
+    CTEXT = 8
+    PAST2 = 9
+    PAST4 = 10
+    CPAST = 11
+    EACH = 12
+    CEACH = 13
+    NEXT = 14
+    MAYBE = 15
+    TAGS = 16
+    FIND = 17
+    RECORDS = 18
+    CRECORDS = 19
+    ROW = 20
+    ARRAY = 21
+    CARRAY = 22
+    NO_NULL = 0x40
+    FRAME_FROM = 16
+    # `wire.probe.Row`
+    RECORDS_BYTES = 7
+    RECORD_COUNT = 8
+    PRODUCER_ID = 9
+    PRODUCER_EPOCH = 10
+    BASE_SEQUENCE = 11
+    ATTRIBUTES = 12
+    FIRST_OFFSET = 13
+    MOST_TEXT = 0x7FFF
+    BATCH = 61  # bytes of a record batch before its records
+    BEFORE_MAGIC = 16
+
+cdef long long NOTHING = _probe.NOTHING
+cdef long long ALL = 1 << 62
+cdef Py_ssize_t MOST_ROWS = _probe.MOST_ROWS
+cdef Py_ssize_t MOST_TEXT_BYTES = _probe.MOST_TEXT_BYTES
+
+
+cdef inline int int16_at(Bytes p) noexcept nogil:
+    return <short>((p[0] << 8) | p[1])
+
+
+cdef inline int int32_at(Bytes p) noexcept nogil:
+    return <int>((<unsigned int>p[0] << 24) | (p[1] << 16) | (p[2] << 8) | p[3])
+
+
+cdef inline long long int64_at(Bytes p) noexcept nogil:
+    return <long long>((<unsigned long long><unsigned int>int32_at(p) << 32) | <unsigned int>int32_at(p + 4))
+
+
+cdef inline int uvarint(Bytes p, Py_ssize_t here, long long* value) noexcept nogil:
+    """How many bytes it takes; 0 where it isn't all here, -1 for more than five bytes, -2 for more than 32 bits."""
+    cdef int used = 0, shift = 0
+    cdef unsigned long long found = 0
+    while used < here:
+        found |= <unsigned long long>(p[used] & 0x7F) << shift
+        used += 1
+        if p[used - 1] < 0x80:
+            value[0] = <long long>found
+            return used if found <= 0xFFFFFFFFu else -2
+        shift += 7
+        if shift > 28:
+            return -1
+    return 0
+
+
+cdef class Probe:
+    def __cinit__(self):
+        self.head = b""
+
+    def __init__(self, bytes program not None, long long total):
+        self.begin(program, total)
+
+    def __dealloc__(self):
+        free(self._carry)
+        free(self.numbers)
+        free(self.texts)
+
+    def reset(self, bytes program not None, long long total):
+        self.begin(program, total)
+
+    cdef int begin(self, bytes program, long long total) except -1:
+        cdef int place
+        self._owner = program
+        self._program = <Bytes><const char*>program
+        self._pc = self._depth = 0
+        self._have = self._need = 0
+        self._records_left = self._tags_left = self._tag = -1
+        self.count = self.text_bytes = 0
+        self.total, self.fed, self.skip = total, 0, 0
+        self.ended = self.odd = False
+        self._reason = NULL
+        for place in range(FRAME_PLACES):
+            self.places[place] = NOTHING
+        return 0
+
+    @property
+    def broken(self):
+        return None if self._reason == NULL else self._reason.decode()
+
+    @property
+    def frame(self):
+        return [self.places[place] for place in range(FRAME_PLACES)]
+
+    @property
+    def rows(self):
+        return memoryview((<char*>self.numbers)[: self.count * ROW_PLACES * 8] if self.count else b"").cast("q")
+
+    @property
+    def row_count(self):
+        return self.count
+
+    @property
+    def text(self):
+        return self.texts[: self.text_bytes] if self.text_bytes else b""
+
+    @property
+    def is_good(self):
+        return self.good()
+
+    cdef bint good(self) noexcept:
+        return self.ended and self._reason == NULL and not self.odd
+
+    def pass_over(self, long long size):
+        self.skip -= size
+        self.fed += size
+
+    def feed(self, const unsigned char[::1] chunk not None, Py_ssize_t start=0, stop=None):
+        cdef Py_ssize_t end = chunk.shape[0] if stop is None else stop
+        if not 0 <= start <= end <= chunk.shape[0]:
+            raise IndexError
+        if end > start:
+            self.read(&chunk[0] + start, end - start)
+        else:
+            self.read(NULL, 0)
+
+    cdef void _break(self, const char* reason) noexcept:
+        self._reason = reason
+        self.ended = True
+        self.skip = ALL
+
+    cdef int read(self, Bytes chunk, Py_ssize_t size) except -1:
+        """Take the next bytes of the frame."""
+        cdef long long before = self.fed
+        cdef Py_ssize_t at = 0, used, step
+        self.fed += size
+        while not self.ended:
+            if self.skip:
+                step = <Py_ssize_t>min(self.skip, <long long>(size - at))
+                self.skip -= step
+                at += step
+                if self.skip:
+                    break
+            if self._have:
+                step = min(self._need - self._have, size - at)
+                if step:
+                    if self._carry_room < self._need:
+                        self._carry = <unsigned char*>resized(self._carry, &self._carry_room, self._need)
+                    memcpy(self._carry + self._have, chunk + at, step)
+                    self._have += step
+                    at += step
+                if self._have < self._need:
+                    break
+                used = 0
+                self._run(self._carry, &used, self._have, before + at - self._have)
+                self._have -= used
+                if self._have:
+                    memmove(self._carry, self._carry + used, self._have)
+                continue
+            self._run(chunk, &at, size, before)
+            if not self.ended and not self.skip:
+                if at < size:
+                    self._have = size - at
+                    if self._carry_room < self._have:
+                        self._carry = <unsigned char*>resized(self._carry, &self._carry_room, max(self._have, 64))
+                    memcpy(self._carry, chunk + at, self._have)
+                break
+        if not self.ended and self.fed >= self.total:
+            self._break(b"ends too early")
+        return 0
+
+    cdef int _begin_row(self, bint of_topic) except -1:
+        cdef long long* row
+        cdef int place
+        if self.count >= MOST_ROWS:
+            self.odd = True
+            return 0
+        if (self.count + 1) * ROW_PLACES * 8 > self._rows_room:
+            self.numbers = <long long*>resized(self.numbers, &self._rows_room, max(2 * self._rows_room, ROW_PLACES * 32))
+        row = self.numbers + self.count * ROW_PLACES
+        for place in range(4):
+            row[place] = self.places[place] if of_topic else NOTHING
+        for place in range(4, ROW_PLACES):
+            row[place] = NOTHING
+        self.count += 1
+        return 0
+
+    cdef long long _keep(self, Bytes text, Py_ssize_t size) except -1:
+        cdef Py_ssize_t at = self.text_bytes
+        if at + size > MOST_TEXT_BYTES:
+            self.odd = True
+            return 0
+        if at + size > self._text_room:
+            self.texts = <char*>resized(self.texts, &self._text_room, max(2 * self._text_room, at + size + 64))
+        memcpy(self.texts + at, text, size)
+        self.text_bytes += size
+        return at
+
+    cdef int _run(self, Bytes p, Py_ssize_t* at_, Py_ssize_t end, long long before) except -1:
+        """Take all steps for which the bytes are here. ``before`` is where in the frame the first of these is."""
+        cdef Bytes program = self._program
+        cdef Bytes batch
+        cdef long long* row = self.numbers + (self.count - 1) * ROW_PLACES if self.count else NULL
+        cdef long long* to
+        cdef long long length, size, value
+        cdef Py_ssize_t at = at_[0], behind
+        cdef int pc = self._pc, code, op, used, place
+        cdef bint strict
+        while True:
+            code = program[pc]
+            op = code & ~NO_NULL
+            if op == SKIP:
+                size = program[pc + 1]
+                pc += 2
+            elif I8 <= op <= I64:
+                used = 1 << (op - I8)
+                if end - at < used:
+                    self._need = used
+                    break
+                place = program[pc + 1]
+                to = &self.places[place - FRAME_FROM] if place >= FRAME_FROM else &row[place]
+                if op == I16:
+                    to[0] = int16_at(p + at)
+                elif op == I32:
+                    to[0] = int32_at(p + at)
+                elif op == I64:
+                    to[0] = int64_at(p + at)
+                else:
+                    to[0] = <signed char>p[at]
+                at += used
+                pc += 2
+                continue
+            elif op == TAGS or op == FIND:
+                if self._tags_left < 0 and at < end and p[at] == 0:  # nearly always
+                    at += 1
+                    pc += 3 if op == FIND else 1
+                    continue
+                used = uvarint(p + at, end - at, &value)
+                if used <= 0:
+                    if used == 0:
+                        self._need = end - at + 1
+                    else:
+                        self._break(odd_varint(used))
+                    break
+                size = 0
+                if self._tags_left < 0:
+                    self._tags_left = value
+                    if value > 1 << 16:
+                        self._break(b"too many tagged fields in one place")
+                        break
+                elif self._tag < 0:
+                    if op == FIND and value == program[pc + 1]:
+                        if used > 1:
+                            self._break(b"a varint is longer than it has to be")
+                            break
+                        place = program[pc + 2]
+                        to = &self.places[place - FRAME_FROM] if place >= FRAME_FROM else &row[place]
+                        to[0] = before + at
+                    self._tag = value
+                else:
+                    size = value
+                    self._tag = -1
+                    self._tags_left -= 1
+                    if size > self.total - before - at - used:
+                        self._break(b"ends too early")
+                        break
+                at += used
+                if self._tags_left == 0 and self._tag < 0:
+                    self._tags_left = -1
+                    pc += 3 if op == FIND else 1
+            elif op == ROW:
+                self._begin_row(program[pc + 1])
+                row = self.numbers + (self.count - 1) * ROW_PLACES
+                pc += 2
+                continue
+            elif op == NEXT:
+                self._loops[self._depth - 1] -= 1
+                if self._loops[self._depth - 1] > 0:
+                    pc -= program[pc + 1]
+                else:
+                    self._depth -= 1
+                    pc += 2
+                continue
+            elif op == UUID:
+                if end - at < 16:
+                    self._need = 16
+                    break
+                place = program[pc + 1]
+                to = &self.places[place - FRAME_FROM] if place >= FRAME_FROM else &row[place]
+                to[0] = self._keep(p + at, 16)
+                at += 16
+                pc += 2
+                continue
+            elif op == MAYBE:
+                if end - at < 1:
+                    self._need = 1
+                    break
+                pc += 2 + (program[pc + 1] if p[at] >= 0x80 else 0)
+                at += 1
+                continue
+            elif op == END:
+                self.ended = True
+                self.skip = ALL
+                break
+            elif self._records_left >= 0:
+                # On to the next batch, or behind the last one.
+                size = self._records_left
+                if size > BEFORE_MAGIC:
+                    if end - at <= BEFORE_MAGIC:
+                        self._need = BEFORE_MAGIC + 1
+                        break
+                    batch = p + at
+                    length = <long long>int32_at(batch + 8) + 12
+                    if batch[BEFORE_MAGIC] != 2 or length < BATCH:
+                        self.odd = True  # an older format, or none
+                    elif length <= size:
+                        if end - at < BATCH:
+                            self._need = BATCH
+                            break
+                        row[RECORD_COUNT] += int32_at(batch + 57)
+                        if not self._seen:
+                            self._seen = True
+                            row[FIRST_OFFSET] = int64_at(batch)
+                            row[ATTRIBUTES] = int16_at(batch + 21)
+                            row[PRODUCER_ID] = int64_at(batch + 43)
+                            row[PRODUCER_EPOCH] = int16_at(batch + 51)
+                            row[BASE_SEQUENCE] = int32_at(batch + 53)
+                        size = length
+                        self._records_left -= length
+                        if self._records_left == 0:
+                            self._records_left = -1
+                            pc += 1
+                        if size <= end - at:
+                            at += size
+                            continue
+                        self.skip = size - (end - at)
+                        at = end
+                        break
+                    # else it is cut off at the end
+                self._records_left = -1
+                pc += 1
+            else:
+                strict = code & NO_NULL
+                # The length of a string, an array or records; -1 for null.
+                if op == CTEXT or op == CPAST or op == CEACH or op == CRECORDS or op == CARRAY:
+                    if at < end and p[at] < 0x80:
+                        used, value = 1, p[at]
+                    else:
+                        used = uvarint(p + at, end - at, &value)
+                        if used <= 0:
+                            if used == 0:
+                                self._need = end - at + 1
+                            else:
+                                self._break(odd_varint(used))
+                            break
+                    length = value - 1
+                else:
+                    used = 2 if op == TEXT or op == PAST2 else 4
+                    if end - at < used:
+                        self._need = used
+                        break
+                    length = int16_at(p + at) if used == 2 else int32_at(p + at)
+                if length < 0 and strict:
+                    self._break(b"a field is null that may not be")
+                    break
+                behind = at + used
+                if op == EACH or op == CEACH:
+                    # An element takes a byte at least: a count beyond that is nonsense, not a reason to loop.
+                    if length > self.total - before - behind:
+                        self._break(b"an array counts more elements than its frame has room for")
+                        break
+                    if length > 0:
+                        self._loops[self._depth] = length
+                        self._depth += 1
+                        pc += 2
+                    else:
+                        pc += 2 + program[pc + 1]
+                    at = behind
+                    continue
+                if op == ARRAY or op == CARRAY:
+                    length *= program[pc + 1]
+                if length > self.total - before - behind:
+                    self._break(b"ends too early")
+                    break
+                size = max(length, 0)
+                if op == RECORDS or op == CRECORDS:
+                    at = behind
+                    if length < 0:
+                        pc += 1
+                    else:
+                        row[RECORDS_BYTES], row[RECORD_COUNT] = length, 0
+                        self._records_left, self._seen = length, False
+                    continue
+                if op == TEXT or op == CTEXT:
+                    if length <= MOST_TEXT:
+                        if end - behind < size:
+                            self._need = used + size
+                            break
+                        place = program[pc + 1]
+                        to = &self.places[place - FRAME_FROM] if place >= FRAME_FROM else &row[place]
+                        to[0] = self._keep(p + behind, size)
+                        to[1] = max(length, -1)
+                        at = behind + size
+                        pc += 2
+                        continue
+                    self.odd = True
+                at = behind
+                pc += 1 if PAST2 <= op <= CPAST else 2
+            # Past what tells nothing, of which some may be still to come.
+            if size > end - at:
+                self.skip = size - (end - at)
+                at = end
+                break
+            at += size
+        self._pc = pc
+        at_[0] = at
+        return 0
+
+
+cdef const char* odd_varint(int why) noexcept:
+    return b"a varint runs over five bytes" if why == -1 else b"a varint does not fit 32 bits"
+
+
+cdef void* resized(void* memory, Py_ssize_t* room, Py_ssize_t size) except NULL:
+    cdef void* found = realloc(memory, size)
+    if found == NULL:
+        raise MemoryError
+    room[0] = size
+    return found
