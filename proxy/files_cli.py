@@ -31,10 +31,10 @@ faults:
     trigger: {{times: 4}}
 
   # The broker appends, and its answer never arrives: does your client send it twice?
-  - name: lost-acknowledgement
-    kind: drop_response
-    match: {{api_key: Produce, topic: orders}}
-    trigger: {{skip: 10}}      # lets ten pass, then hits once; times: forever, every, probability, after_ms, for_ms
+  # - name: lost-acknowledgement
+  #   kind: drop_response
+  #   match: {{api_key: Produce, topic: orders}}
+  #   trigger: {{skip: 10}}    # lets ten pass, then hits once; times: forever, every, probability, after_ms, for_ms
 
 # What happens when: in place of rules that stand from the start, or beside them.
 # steps:

@@ -33,6 +33,9 @@ RUN = {
     ("docs/how-to/ci-leader-election.md", "sh"): HOW_TO,
     ("docs/how-to/capture-in-ci.md", "sh"): HOW_TO,
     ("docs/how-to/move-from-toxiproxy.md", "sh"): HOW_TO,
+    ("docs/uses/sidecar.md", "sh"): HOW_TO,
+    ("docs/uses/fault-server.md", "sh"): HOW_TO,
+    ("docs/uses/capture-tool.md", "sh"): HOW_TO,
     ("docs/how-to/testcontainers.md", "go"): RECIPES,
     ("docs/how-to/testcontainers.md", "java"): RECIPES,
     ("docs/how-to/testcontainers.md", "python"): RECIPES,
@@ -44,6 +47,9 @@ _EXCERPT = "an excerpt: programs of this form are run whole by tests/docs/test_e
 _OF_RECORDERS = "an excerpt of an application that already has its Kafka client"
 NOT_RUN = {
     ("README.md", "yaml"): "checked here as a config file",
+    ("docs/cheat-sheet.md", "yaml"): "checked here as a config file",
+    ("docs/uses/sidecar.md", "yaml"): "a step of another CI: tests/release plays what it does",
+    ("docs/uses/capture-tool.md", "sql"): "for DuckDB: asked of the recording by tests/docs/test_how_to.py",
     ("docs/analysis.md", "json"): "an example of a line: parsed here",
     ("docs/embedding.md", "python"): _EXCERPT,
     ("docs/faults.md", "yaml"): "checked here as a config file",
@@ -128,7 +134,7 @@ def test_python_compiles(block: Block) -> None:
 def commands(text: str) -> Iterator[list[str]]:
     """The words of every `notleader` command in shell text, up to what redirects, pipes or ends it."""
     text = re.sub(r"^\$ ", "", text.replace("\\\n", " "), flags=re.MULTILINE)
-    text = re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^\s*#.*$|\s# .*$", "", text, flags=re.MULTILINE)
     lexer = shlex.shlex(text.replace("\n", "\n;"), posix=True, punctuation_chars=";&|<>()")
     lexer.commenters, lexer.whitespace_split = "", True
     words: list[str] = []

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from notleader.proxy.lab.ports import free_ports
@@ -46,6 +47,9 @@ def script(page: Path) -> str:
         "how-to/ci-leader-election.md",
         "how-to/capture-in-ci.md",
         "how-to/move-from-toxiproxy.md",
+        "uses/sidecar.md",
+        "uses/fault-server.md",
+        "uses/capture-tool.md",
     ],
 )
 def test_the_commands_of_a_page_do_what_it_says(page: str, tmp_path: Path) -> None:
@@ -73,6 +77,10 @@ def test_the_commands_of_a_page_do_what_it_says(page: str, tmp_path: Path) -> No
     if page == "tutorial.md":
         assert re.search(r"^100$", out, flags=re.MULTILINE)
         assert re.search(r"^200$", out, flags=re.MULTILINE)
+    if page == "uses/capture-tool.md":
+        (query,) = re.findall(r"^```sql\n(.*?)^```$", (DOCS / page).read_text(), flags=re.MULTILINE | re.DOTALL)
+        asked = duckdb.sql(query.replace("'traffic/", f"'{tmp_path}/traffic/")).fetchall()
+        assert {api for _, api, *_ in asked} >= {"Produce", "Fetch", "Metadata"}
 
 
 def test_the_bill_of_materials(tmp_path: Path) -> None:

@@ -77,9 +77,11 @@ def test_init_writes_a_file_that_check_and_schema_accept(tmp_path: Path) -> None
     schema = json.loads((file.parent / "notleader.schema.json").read_text())
     assert jsonschema.Draft202012Validator(schema).is_valid(yaml.safe_load(file.read_text()))
     # What stands there as a comment is right too.
-    commented = file.read_text().replace("# steps:", "steps:").replace("#   ", "  ")
+    commented = file.read_text().replace("# steps:", "steps:").replace("\n#   ", "\n  ")
+    commented = commented.replace("  # - name", "  - name").replace("  #   ", "    ")
     file.write_text(commented)
-    assert "steps" in yaml.safe_load(commented)
+    assert len(yaml.safe_load(commented)["faults"]) == 2
+    assert len(yaml.safe_load(commented)["steps"]) == 3
     assert ran("check", str(file)).exit_code == 0, ran("check", str(file)).output
 
 
