@@ -63,15 +63,34 @@ def analyze(context: typer.Context) -> None:
     from notleader.proxy.lab.java import find_java
 
     environment = {**os.environ, "NOTLEADER_PROG": "notleader"}
-    if not {"-h", "--help"} & set(context.args):
+    arguments = context.args
+    if not {"-h", "--help"} & set(arguments):
         try:
             environment["JAVA_HOME"] = str(find_java().home)
         except LabError as error:
             errors.print(str(error), markup=False)
             raise typer.Exit(2) from error
+        arguments = _with_log(arguments)
     sys.stdout.flush()
     # In place of this process: Spark gets the signals, the terminal and the exit code.
-    os.execve(sys.executable, [sys.executable, "-m", "notleader.spark_analysis", "analyze", *context.args], environment)
+    os.execve(sys.executable, [sys.executable, "-m", "notleader.spark_analysis", "analyze", *arguments], environment)
+
+
+def _with_log(arguments: list[str]) -> list[str]:
+    """The arguments of an analysis, the log read where `--kafka` asks for it."""
+    if not any(argument.partition("=")[0] == "--kafka" for argument in arguments):
+        return arguments
+    from notleader.proxy.brokerlog.before_analysis import with_log
+    from notleader.proxy.brokerlog.reading import LogError
+
+    try:
+        handed_on, told = with_log(arguments)
+    except (LogError, ConfigError, OSError) as error:
+        errors.print(f"notleader analyze: {error}", markup=False, soft_wrap=True)
+        raise typer.Exit(2) from error
+    for line in told:
+        errors.print(line, markup=False, soft_wrap=True)
+    return handed_on
 
 
 @app.command()

@@ -36,6 +36,8 @@ exit codes: 0 nothing wrong (or not enough to judge), 1 a negative verdict, 2 wr
 
 examples:
   notleader analyze --capture out/capture --outcomes out/*.jsonl --out out/analysis
+  notleader analyze --capture out/capture --outcomes out/*.jsonl --log out/log --out out/analysis
+  notleader analyze --capture out/capture --outcomes out/*.jsonl --kafka localhost:9092 --out out/analysis
   notleader analyze --capture a --capture b --outcomes producer.log consumer.log --out o --late-ms 3000 --json
   notleader analyze --capture out/capture --outcomes out/*.jsonl --out out/analysis --live      # until Ctrl-C
   notleader analyze --capture s3a://bucket/capture --outcomes s3a://bucket/said --out s3a://bucket/o --master spark://host:7077
@@ -65,6 +67,14 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="JSON lines of recorders, or of Kafka's verifiable producer and consumer; files or folders",
     )
+    add(
+        "--log",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="DIR",
+        help="what `notleader log read` wrote: settles what is lost, doubled, reordered, there though failed",
+    )
     add("--out", required=True, metavar="DIR", help="where to write; overwritten")
     add("--master", metavar="URL", help="Spark master (default local[2]; under spark-submit, its own)")
     add("--memory", metavar="SIZE", help="heap of Spark's driver, and of each executor on a cluster, as 2g")
@@ -74,6 +84,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--run", nargs="+", action="extend", default=[], metavar="ID", help="only these runs")
     add("--date", nargs="+", action="extend", default=[], metavar="YYYY-MM-DD", help="only these days")
     add("--by-run", action="store_true", help="each run had a cluster of its own: don't compare offsets across runs")
+    kafka = analyze.add_argument_group(
+        "the brokers' log, read first", "TLS, SASL and --value-is-id as for `notleader log read`."
+    )
+    kafka.add_argument("--kafka", metavar="HOST:PORT[,…]", help="the brokers' own address, not the proxy's")
+    topics = "default: those that were produced to"
+    kafka.add_argument("--topic", nargs="+", action="extend", metavar="NAME", help=topics)
     limits = analyze.add_argument_group("bounds")
     default = Options()
     for name, unit, value, text in (
@@ -105,7 +121,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _analyze(given: argparse.Namespace) -> int:
-    check_paths(given.capture, given.outcomes, growing=given.live)
+    check_paths(given.capture, given.outcomes, given.log, growing=given.live)
+    if given.kafka or given.topic:
+        raise InputError("--kafka is what the command `notleader analyze` reads: else `notleader log read` and --log")
+    if given.live and given.log:
+        raise InputError("--live can't be given a log: read it, and analyse again, when the run is over")
     if given.live and (given.run or given.date):
         raise InputError("--live follows whole folders: leave out --run and --date")
     out = _usable_out(given.out)
@@ -133,7 +153,7 @@ def _analyze(given: argparse.Namespace) -> int:
 
     try:
         log_file = Path(out) / "spark.log" if "://" not in out else None
-        size = size_bytes([*given.capture, *given.outcomes])
+        size = size_bytes([*given.capture, *given.outcomes, *given.log])
         memory = given.memory or (_LIVE_MEMORY if given.live else None)
         spark = build_session(given.master, input_bytes=size, memory=memory, log_file=log_file)
         if given.live:
@@ -141,7 +161,7 @@ def _analyze(given: argparse.Namespace) -> int:
         try:
             analysis = analyze(
                 spark, given.capture, given.outcomes, out, options,
-                runs=given.run, dates=given.date, progress=progress,
+                runs=given.run, dates=given.date, logs=given.log, progress=progress,
             )  # fmt: skip
             progress("writing the report")
             report = write_report(spark, analysis, out)

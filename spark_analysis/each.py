@@ -1,8 +1,8 @@
 """`python -m notleader.spark_analysis.each FILE`: many analyses in one Spark session, as its start costs most.
 
-Each line of FILE is one job, a JSON object of `capture` and `outcomes` (lists of paths) and `out`; each line on
-stdout is that job's document, as of `analyze --json` without a report, or `{"out": …, "failed": …}`. Runs have
-clusters of their own, and every outcome line names its run.
+Each line of FILE is one job, a JSON object of `capture`, `outcomes` and `logs` (lists of paths), `out`, and whether a
+`report` is wanted; each line on stdout is that job's document, as of `analyze --json`, or `{"out": …, "failed": …}`.
+Runs have clusters of their own, and every outcome line names its run.
 """
 
 from __future__ import annotations
@@ -34,11 +34,16 @@ def main(jobs: list[str], told: IO[str]) -> int:
 
 def _analysed(spark: Any, job: dict[str, Any]) -> dict[str, Any]:
     from notleader.spark_analysis.jobs.analyze import analyze
+    from notleader.spark_analysis.report.files import write_report
 
     Path(job["out"]).mkdir(parents=True, exist_ok=True)
     try:
-        check_paths(job["capture"], job["outcomes"])
-        return analyze(spark, job["capture"], job["outcomes"], job["out"], _OPTIONS).as_dict()
+        logs = job.get("logs", [])
+        check_paths(job["capture"], job["outcomes"], logs)
+        analysis = analyze(spark, job["capture"], job["outcomes"], job["out"], _OPTIONS, logs=logs)
+        if job.get("report"):
+            write_report(spark, analysis, job["out"])
+        return analysis.as_dict()
     except InputError as error:
         return {"out": job["out"], "failed": str(error)}
 

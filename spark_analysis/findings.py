@@ -22,6 +22,7 @@ _MISSING = {
     "operations": "no operation was told of in the outcomes",
     "sends": "no send was told of in the outcomes",
     "consumer": "no consumer said what it read",
+    "reader": "no consumer said what it read, and no log was given",
     "commits": "no commit was told of in the outcomes",
     "capture": "there are no captured exchanges",
     "faults": "no captured exchange was touched by a fault",
@@ -97,8 +98,8 @@ def find(tables: Tables, options: Options, checks: list[Check] | None = None) ->
             findings.append(
                 Finding(check.name, check.title, "unknown", _told(f"{gaps}; in the rest {clear}"), None, ())
             )
-        elif check.reading and not tables.outcomes.polled:
-            why = f"{_MISSING['consumer']}; by the broker's answers {check.all_clear(tables)}"
+        elif (unsettled := check.unsettled(tables)) is not None:
+            why = f"not judged: {unsettled}; by what is known {check.all_clear(tables)}"
             findings.append(Finding(check.name, check.title, "unknown", _told(why), None, ()))
         else:
             findings.append(Finding(check.name, check.title, "valid", _told(check.all_clear(tables)), None, ()))
@@ -142,6 +143,7 @@ def _missing(check: Check, tables: Tables) -> str | None:
         "operations": tables.outcomes.lines > tables.outcomes.bad_lines,
         "sends": tables.outcomes.sends > 0,
         "consumer": tables.outcomes.polled > 0,
+        "reader": tables.outcomes.polled > 0 or tables.log is not None,
         "commits": tables.outcomes.commits > 0,
         "capture": tables.capture.exchanges > 0,
         "faults": tables.capture.faulted > 0,

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from notleader.spark_analysis.schemas import EXCHANGE, EXCHANGE_REQUIRED, SchemaError
+from notleader.spark_analysis.schemas import EXCHANGE, EXCHANGE_REQUIRED, LOG, LOG_REQUIRED, SchemaError
 
 _FOLDERS = tuple(StructField(name, StringType()) for name in ("date", "run"))
 
@@ -43,8 +43,16 @@ def size_bytes(paths: Iterable[str]) -> int:
     return total
 
 
-def check_paths(captures: Sequence[str], outcomes: Sequence[str], *, growing: bool = False) -> None:
+def check_paths(
+    captures: Sequence[str], outcomes: Sequence[str], logs: Sequence[str] = (), *, growing: bool = False
+) -> None:
     """InputError for the first local path that is missing or has nothing to read (`growing`: nothing to read yet)."""
+    for path in filter(is_local, logs):
+        root = local_path(path)
+        if not root.is_dir():
+            raise InputError(f"log folder {path} does not exist: notleader log read writes one")
+        if next(root.rglob("*.parquet"), None) is None:
+            raise InputError(f"log folder {path} holds no .parquet file")
     for path in filter(is_local, captures):
         root = local_path(path)
         if not root.exists():
@@ -96,12 +104,30 @@ def _below(folder: str, names: Sequence[str]) -> Column:
 
 def as_exchanges(frame: DataFrame, table: str) -> DataFrame:
     """`frame` with exactly EXCHANGE's columns and types; `partitions` may lack fields that it doesn't know."""
+    return _as(frame, EXCHANGE, EXCHANGE_REQUIRED, table, "a capture of notleader")
+
+
+def read_logs(spark: SparkSession, folders: Sequence[str]) -> DataFrame:
+    """Every row of what `notleader log read` wrote into these folders, in the columns of LOG."""
+    return reduce(DataFrame.unionByName, [_read_log(spark, folder) for folder in folders])
+
+
+def _read_log(spark: SparkSession, folder: str) -> DataFrame:
+    try:
+        frame = _parquet(spark).option("recursiveFileLookup", "true").parquet(folder)
+    except AnalysisException as error:
+        raise InputError(f"log folder {folder}: {_first_line(error)}") from error
+    return _as(frame, LOG, LOG_REQUIRED, f"log folder {folder}", "what `notleader log read` writes")
+
+
+def _as(frame: DataFrame, schema: StructType, required: Sequence[str], table: str, what: str) -> DataFrame:
+    """`frame` with exactly the columns of `schema`; those not required are null where they are missing."""
     found = {field.name: field.dataType for field in frame.schema.fields}
-    missing = [name for name in EXCHANGE_REQUIRED if name not in found]
+    missing = [name for name in required if name not in found]
     if missing:
-        raise SchemaError(f"{table}: not a capture of notleader, column {missing[0]} is missing")
+        raise SchemaError(f"{table}: not {what}, column {missing[0]} is missing")
     columns = []
-    for field in EXCHANGE.fields:
+    for field in schema.fields:
         if field.name not in found:
             columns.append(F.lit(None).cast(field.dataType).alias(field.name))
             continue

@@ -116,6 +116,41 @@ EXCHANGE = _struct(
 # Without these no question can be answered; any other column of EXCHANGE may be missing and reads as null.
 EXCHANGE_REQUIRED = ("connection_id", "exchange_seq", "event", "api_name", "request_at_us", "outcome")
 
+# What is in the brokers' log, as `notleader log read` writes it: `event` is record, control (a transaction's marker, or
+# another), unread (offsets that could not be read), or partition (one row about all of it).
+LOG = _struct(
+    ("run_id", _STRING),
+    ("event", _STRING),
+    ("topic", _STRING),
+    ("topic_id", _STRING),
+    ("partition", _INT),
+    ("offset", _LONG),
+    ("last_offset", _LONG),
+    ("timestamp_ms", _LONG),
+    ("timestamp_type", _STRING),
+    ("message_id", _STRING),
+    ("key_hash", _LONG),
+    ("tombstone", _BOOL),
+    ("producer_id", _LONG),
+    ("producer_epoch", _SHORT),
+    ("base_sequence", _INT),
+    ("sequence", _INT),
+    ("transactional", _BOOL),
+    ("transaction", _STRING),
+    ("control_type", _STRING),
+    ("leader_epoch", _INT),
+    ("compression", _STRING),
+    ("log_start_offset", _LONG),
+    ("log_end_offset", _LONG),
+    ("last_stable_offset", _LONG),
+    ("cleanup_policy", _STRING),
+    ("delete_retention_ms", _LONG),
+    ("read_at_us", _LONG),
+    ("problem", _STRING),
+)
+
+LOG_REQUIRED = ("event", "topic", "partition", "offset", "log_start_offset", "log_end_offset")
+
 # One JSON line of a recorder. `budget_ms`, `client_id`, `group_id` and `run_id` are optional extras.
 OUTCOME = _struct(
     ("client", _STRING),
@@ -237,6 +272,10 @@ HISTORY = _struct(
     ("trouble", _STRING),
     ("landed_count", _INT),
     ("landed", ArrayType(LANDED, True)),
+    # What the log says of a send, see `transforms.log`; null without a log of its topic. `log_here`: the message that
+    # is in the log where the client was told that this one is.
+    ("in_log", _STRING),
+    ("log_here", _STRING),
 )
 
 # One thing one check noticed; findings are these, summed up.

@@ -22,6 +22,7 @@ _METADATA, _LIST_OFFSETS, _FETCH, _DESCRIBE_CONFIGS = 12, 5, 12, 3
 _NO_CREATION: Final = 4  # from here on Metadata can be asked without creating the topic
 _EARLIEST, _LATEST = -2, -1
 _TOPIC_RESOURCE: Final = 2
+_CONFIGS: Final = ("cleanup.policy", "delete.retention.ms")
 _FETCH_BYTES: Final = 8 << 20
 _PARTITION_BYTES: Final = 1 << 20
 _LARGEST_PARTITION_BYTES: Final = 128 << 20
@@ -56,6 +57,7 @@ class PartitionRead:
     partition: int
     topic_id: str | None = None
     cleanup_policy: str | None = None
+    delete_retention_ms: int | None = None
     start: int | None = None
     end: int | None = None
     last_stable: int | None = None
@@ -103,9 +105,12 @@ def read_log(
     try:
         wanted = reader.partitions(list(topics), missing_ok)
         out.mkdir(parents=True, exist_ok=True)
-        policies = reader.policies(sorted({one.topic for one in wanted}))
+        configs = reader.configs(sorted({one.topic for one in wanted}))
         for one in wanted:
-            one.cleanup_policy = policies.get(one.topic)
+            config = configs.get(one.topic, {})
+            one.cleanup_policy = config.get("cleanup.policy")
+            retention_ms = config.get("delete.retention.ms")
+            one.delete_retention_ms = int(retention_ms) if retention_ms else None
         reader.read(wanted, out, run_id, value_is_id, progress)
     finally:
         reader.close()
@@ -169,14 +174,14 @@ class _Reader:
             for index in sorted(partition["partition_index"] for partition in there[name]["partitions"])
         ]
 
-    def policies(self, topics: list[str]) -> dict[str, str]:
-        """`cleanup.policy` by topic, of those that the broker tells."""
+    def configs(self, topics: list[str]) -> dict[str, dict[str, str]]:
+        """How each topic is cleaned up, of those of which the broker tells it."""
         connection = self._any()
         version = connection.version(ApiKey.DescribeConfigs, _DESCRIBE_CONFIGS)
         if version is None or not topics:
             return {}
         resources = [
-            {"resource_type": _TOPIC_RESOURCE, "resource_name": topic, "configuration_keys": ["cleanup.policy"]}
+            {"resource_type": _TOPIC_RESOURCE, "resource_name": topic, "configuration_keys": list(_CONFIGS)}
             for topic in topics
         ]
         try:
@@ -185,11 +190,9 @@ class _Reader:
             self._forget(connection)
             return {}
         return {
-            result["resource_name"]: config["value"]
+            result["resource_name"]: {config["name"]: config["value"] for config in result["configs"]}
             for result in answer["results"]
             if not result["error_code"]
-            for config in result["configs"]
-            if config["name"] == "cleanup.policy" and config["value"]
         }
 
     def _metadata(self, topics: Iterable[str] | None) -> Body:
@@ -433,6 +436,7 @@ def _own_row(one: _Growing) -> dict[str, Any]:
         "log_end_offset": read.end,
         "last_stable_offset": read.last_stable,
         "cleanup_policy": read.cleanup_policy,
+        "delete_retention_ms": read.delete_retention_ms,
         "read_at_us": read.read_at_us,
         "problem": read.problem or None,
     }

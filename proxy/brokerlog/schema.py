@@ -41,6 +41,7 @@ LOG: Final = pa.schema(
         ("log_end_offset", pa.int64()),
         ("last_stable_offset", pa.int64()),
         ("cleanup_policy", pa.string()),
+        ("delete_retention_ms", pa.int64()),
         ("read_at_us", pa.int64()),
         ("problem", pa.string()),
     ]

@@ -73,6 +73,11 @@ class Run(_Model):
     round: int = Field(0, ge=0, exclude=True, description="Which repetition this is, from 1; 0 when there are none.")
 
     @property
+    def word(self) -> str:
+        """Its name and round, as a file and a topic may be called."""
+        return f"{self.name}-r{self.round}" if self.round else self.name
+
+    @property
     def label(self) -> str:
         """Its name, and the round when there are several."""
         return f"{self.name}, round {self.round}" if self.round else self.name

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from notleader.proxy.lab.demo import analyse
+from notleader.proxy.lab.analysis import analyse_each
 from notleader.proxy.lab.incident import Incident
-from notleader.proxy.lab.java import find_java
 from notleader.proxy.lab.outcome import Outcome, read_outcomes
-from notleader.proxy.lab.run import Ran, Recording, record
+from notleader.proxy.lab.recorded import Recorded, record_alone, record_incident
+from notleader.proxy.lab.run import started
 from notleader.proxy.lab.stages import Stages
 from notleader.proxy.lab.story import Line, shortened, story
 from notleader.proxy.lab.verdict import Judged, judge, not_done
@@ -20,13 +20,18 @@ _MOST_LINES = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """One run's verdict, its hits, what its clients said, and the lines of its story by client id."""
+class Held:
+    """One run held to what its file says: its verdict, its hits, what its clients said, their stories by client id.
 
+    Everything it left is below `folder`.
+    """
+
+    incident: str
     judged: Judged
     hits: dict[str, int]
     outcomes: list[Outcome]
     stories: dict[str, list[Line]]
+    folder: Path
 
     @property
     def as_expected(self) -> bool:
@@ -44,9 +49,9 @@ class Done:
 
     incident: Incident
     folder: Path
-    runs: list[Told]
+    runs: list[Held]
 
-    def __getitem__(self, name: str) -> Told:
+    def __getitem__(self, name: str) -> Held:
         """The first run of that name: `affected`, `control`, …; KeyError when there is none."""
         for told in self.runs:
             if told.judged.run.name == name:
@@ -92,6 +97,7 @@ class Done:
                     "version": told.judged.run.version,
                     "as_expected": told.as_expected,
                     "not_done": told.judged.not_done,
+                    "folder": str(told.folder),
                     "problems": told.judged.problems,
                     "found": told.judged.found,
                     "evidence": told.judged.evidence,
@@ -130,28 +136,37 @@ class Done:
 
 
 def run_incident(incident: Incident, folder: Path, stages: Stages) -> Done:
-    """Run every run of the incident, analyse them together, and judge each by the findings of its clients."""
-    return tell(incident, record(incident, folder, stages), folder, stages)
+    """Run every run of the incident on a Kafka of its own, analyse them together, and judge each by its clients."""
+    recorded = record_alone(incident, folder, stages)
+    return Done(incident, folder, _held(recorded, analyse_each(recorded, folder, stages, report=True)))
 
 
-def tell(incident: Incident, recording: Recording, folder: Path, stages: Stages) -> Done:
-    """Let Spark read what was recorded, and judge and tell each run."""
-    findings: list[dict[str, Any]] = []
-    if any(not ran.failed for ran in recording.runs):
-        with stages.stage("Spark"):
-            words, _ = analyse(recording.capture, recording.outcomes, folder, find_java().environment(), as_json=True)
-        findings = json.loads(words)["findings"]
-    return Done(incident, folder, [_tell(recording.capture, ran, incident, findings) for ran in recording.runs])
+def hold(incidents: Iterable[Incident], folder: Path, stages: Stages) -> list[Held]:
+    """Run every run of every incident as `run_incident` does; brokers are shared by those that need alike ones."""
+    recorded: list[Recorded] = []
+    alike: dict[str, list[Incident]] = {}
+    for incident in incidents:
+        alike.setdefault(incident.kafka.model_dump_json(), []).append(incident)
+    for group in alike.values():
+        with started(group[0].kafka, stages) as kafka:
+            for incident in group:
+                recorded += record_incident(kafka, incident, folder / incident.name, stages, alone=False)
+    return _held(recorded, analyse_each(recorded, folder, stages, report=False))
 
 
-def _tell(capture: Path, ran: Ran, incident: Incident, findings: list[dict[str, Any]]) -> Told:
+def _held(recorded: list[Recorded], findings: list[dict[str, Any]]) -> list[Held]:
+    return [_hold(one, findings) for one in recorded]
+
+
+def _hold(one: Recorded, findings: list[dict[str, Any]]) -> Held:
     stories = {
-        client.program.name: story(capture, client.outcomes, client.program.name, client.ended_at_us)
-        for client in ran.clients
+        client.program.name: story(one.capture, client.outcomes, client.program.name, client.ended_at_us)
+        for client in one.clients
+        if one.was_seen
     }
-    said = read_outcomes(client.outcomes for client in ran.clients)
-    judged = not_done(ran.run, ran.failed) if ran.failed else judge(incident, ran.run, findings)
-    return Told(judged, ran.hits, said, stories)
+    said = read_outcomes(client.outcomes for client in one.clients)
+    judged = not_done(one.run, one.failed) if one.failed else judge(one.incident, one.run, findings)
+    return Held(one.incident.name, judged, one.hits, said, stories, one.folder)
 
 
 def _timeline(lines: list[Line]) -> list[str]:

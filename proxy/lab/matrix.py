@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from notleader.proxy.lab.clients import versions
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.incident import Incident, Program, Run, incident_names, load_incident
-from notleader.proxy.lab.incident_batch import apart
+from notleader.proxy.lab.recorded import apart
 
 Settings = Mapping[str, str | int | bool]
 Arguments = dict[str, str | int | bool]

@@ -50,7 +50,7 @@ def matrix(
     notleader matrix --incidents lost-acknowledgement --out out/lost --json
     """
     from notleader.proxy.lab import matrix as model
-    from notleader.proxy.lab.demo import AnalysisError
+    from notleader.proxy.lab.analysis import AnalysisError
     from notleader.proxy.lab.matrix_page import Page, html, markdown
     from notleader.proxy.lab.matrix_run import analyse, fill
 

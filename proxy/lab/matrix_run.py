@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 import threading
@@ -13,13 +12,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from notleader.proxy.lab.analysis import analyse_each
 from notleader.proxy.lab.clients import command
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.incident import CLIENTS, Cluster
-from notleader.proxy.lab.incident_batch import analyse_each, read_back, run_ids, stamp
 from notleader.proxy.lab.kafka import KafkaCluster
 from notleader.proxy.lab.matrix import Cell
-from notleader.proxy.lab.run import record_on, started
+from notleader.proxy.lab.recorded import Recorded, record_run
+from notleader.proxy.lab.run import started
 from notleader.proxy.lab.stages import Stages
 from notleader.proxy.lab.story import Line, story
 
@@ -58,9 +58,9 @@ class Filled:
 
 
 def fill(cells: list[Cell], out: Path, stages: Stages, *, again: bool = False) -> list[Filled]:
-    """Run every cell that `out` has not yet as it is now, read its log back, and analyse; in the cells' order.
+    """Run every cell that `out` has not yet as it is now, with its log, and analyse; in the cells' order.
 
-    `again` runs them all. An interruption keeps the cells that were read back; the next call goes on from there.
+    `again` runs them all. An interruption keeps the cells that are done; the next call goes on from there.
     """
     todo = [cell for cell in cells if again or not _up_to_date(cell, out)]
     stages.console.print(f"{len(cells)} cells, {len(cells) - len(todo)} of them done before")
@@ -80,10 +80,8 @@ def analyse(cells: list[Cell], out: Path, stages: Stages) -> list[Filled]:
     recorded = [cell for cell, done in filled.items() if done is not None and _captured(cell, out)]
     fresh = [cell for cell in recorded if not _found(cell, out).exists()]
     if fresh:
-        outcomes = {cell: sorted((_folder(cell, out) / "outcomes").glob("*.jsonl")) for cell in fresh}
-        found = analyse_each(
-            [(_folder(cell, out) / "capture", outcomes[cell]) for cell in fresh], out / "spark", stages
-        )
+        again = [Recorded(cell.incident, cell.incident.runs[0], _folder(cell, out), [], {}) for cell in fresh]
+        found = analyse_each(again, out / "spark", stages, report=False)
         for cell in fresh:
             own = [finding for finding in found if finding["client"] == cell.tested and finding["count"]]
             _found(cell, out).write_text(json.dumps(own))
@@ -109,54 +107,34 @@ def _built(cells: list[Cell], out: Path, stages: Stages) -> list[Cell]:
 
 
 def _record_row(kafka: KafkaCluster, incident: str, row: list[Cell], out: Path, stages: Stages) -> None:
-    """Run a row's cells side by side, then read their topics back at once."""
-    folders = {cell: _emptied(cell, out) for cell in row}
-    done: dict[Cell, Filled] = {}
+    """Run a row's cells side by side."""
+    done: list[Cell] = []
     lock = threading.Lock()
     with stages.stage(incident) as say:
 
         def one(cell: Cell) -> None:
-            try:
-                filled = _record(kafka, cell, folders[cell])
-            except LabError as error:  # ours, not the client's: the cell stays to be done
-                stages.console.print(f"{incident}, {cell.client.name}: {error}", markup=False)
+            folder = _emptied(cell, out)
+            filled = _filled(cell, "")
+            began = time.monotonic()
+            recorded = record_run(kafka, cell.incident, cell.incident.runs[0], folder, Stages(quiet=True))
+            if recorded.failed and not recorded.clients:  # ours, not the client's: the cell stays to be done
+                stages.console.print(f"{incident}, {cell.client.name}: {recorded.failed}", markup=False)
                 return
+            filled.hits = recorded.hits
+            filled.failed = recorded.failed.partition(" (log: ")[0]
+            filled.seconds = round(time.monotonic() - began, 1)
+            _finish(cell, folder, filled)
             with lock:
-                done[cell] = filled
+                done.append(cell)
                 say(f"{len(done)}/{len(row)} cells, last {cell.client.name}")
 
         with ThreadPoolExecutor(LANES) as lanes:
             list(lanes.map(one, row))
-        logs = out / "logs"
-        logs.mkdir(exist_ok=True)
-        topics = {cell: [topic.name for topic in cell.incident.topics] for cell in done}
-        if not done:
-            return
-        lines = read_back(kafka, [name for names in topics.values() for name in names], logs).read_text().splitlines()
-        for cell in done:
-            own = [line for line in lines if json.loads(line)["topic"] in topics[cell]]
-            _finish(cell, folders[cell], own, done[cell])
         say(f"{len(done)} of {len(row)} cells")
 
 
-def _record(kafka: KafkaCluster, cell: Cell, folder: Path) -> Filled:
-    """One cell: its faults, its client, until that is done, breaks off, or reaches the limit."""
-    filled = _filled(cell, "")
-    began = time.monotonic()
-    recording = record_on(kafka, cell.incident, folder, Stages(quiet=True))
-    filled.hits = recording.runs[0].hits
-    filled.failed = recording.runs[0].failed.partition(" (log: ")[0]
-    filled.seconds = round(time.monotonic() - began, 1)
-    return filled
-
-
-def _finish(cell: Cell, folder: Path, log: list[str], filled: Filled) -> None:
-    """Put what was read back beside what was said, all under the proxy's run; only now the cell is done."""
-    (folder / "outcomes" / "log.jsonl").write_text("".join(f"{line}\n" for line in log))
-    with contextlib.suppress(OSError, ValueError):
-        run = run_ids(folder / "capture")[-1:] or [""]
-        for outcomes in (folder / "outcomes").glob("*.jsonl"):
-            stamp(outcomes, run[0])
+def _finish(cell: Cell, folder: Path, filled: Filled) -> None:
+    """Count what the client said, and tell its story; only now the cell is done."""
     said = folder / "outcomes" / f"{cell.tested}.jsonl"
     if said.exists():
         last = {}

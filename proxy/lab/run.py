@@ -83,29 +83,6 @@ class Ran:
         return {rule["name"]: rule["hits"] for rule in self.rules}
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """What an incident left behind: the capture folder of all its runs, and the runs."""
-
-    capture: Path
-    runs: list[Ran]
-
-    @property
-    def outcomes(self) -> list[Path]:
-        """The outcome files of all clients."""
-        return [client.outcomes for ran in self.runs for client in ran.clients]
-
-
-def record(incident: Incident, folder: Path, stages: Stages) -> Recording:
-    """Run `incident` on a Kafka of its own, leave everything below `folder`, and end all processes.
-
-    Raises LabError when none of its runs can be done; one that can't doesn't stop the others.
-    """
-    builds = build(incident, stages)  # first: a missing toolchain needs no Kafka to be told
-    with started(incident.kafka, stages) as kafka:
-        return record_on(kafka, incident, folder, stages, builds)
-
-
 Commands = dict[str, list[str] | str]
 """How to start each client program by its name, or why it can't be had."""
 
@@ -148,8 +125,9 @@ def started(needs: Cluster, stages: Stages) -> Iterator[KafkaCluster]:
 
 def record_on(
     kafka: KafkaCluster, incident: Incident, folder: Path, stages: Stages, commands: Commands | None = None
-) -> Recording:
-    """Run `incident` on a Kafka that runs, each run with a proxy of its own; leave everything below `folder`."""
+) -> Ran:
+    """Run an incident that has one run on a Kafka that runs, behind a proxy of its own; all is left below `folder`."""
+    (run,) = incident.runs
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("capture", "outcomes", "logs"):
         (folder / name).mkdir()
@@ -161,9 +139,7 @@ def record_on(
             config=topic.config,
         )
     commands = build(incident, stages) if commands is None else commands
-    # A proxy for each run: what struck in one says nothing of the next, though its rules have the same names.
-    ran = [_behind_a_proxy(kafka, incident, run, commands, folder, stages) for run in incident.runs]
-    return Recording(folder / "capture", ran)
+    return _behind_a_proxy(kafka, incident, run, commands, folder, stages)
 
 
 def _behind_a_proxy(
@@ -189,7 +165,7 @@ def _run_once(incident: Incident, run: Run, proxy: _Proxy, commands: Commands, f
     clients: list[Client] = []
     failed = ""
     try:
-        with stages.stage(f"clients, {run.label}" if len(incident.runs) > 1 else "clients") as say:
+        with stages.stage("clients" if run.name == "demo" else f"clients, {run.label}") as say:
             for program in incident.programs(run):
                 argv = commands[program.name]
                 assert isinstance(argv, list)

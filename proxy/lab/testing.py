@@ -8,7 +8,7 @@ import itertools
 import json
 import threading
 from collections import Counter
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -16,11 +16,14 @@ from typing import Any, Self, TypeVar
 import uvloop
 
 from notleader.faults.rule import Rule
-from notleader.proxy.lab.demo import analyse, new_folder
+from notleader.proxy.brokerlog.before_analysis import topics_of
+from notleader.proxy.brokerlog.reading import LogError, read_log
+from notleader.proxy.config import load
+from notleader.proxy.lab.analysis import Inputs, analyse
+from notleader.proxy.lab.demo import new_folder
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.incident import load_incident
 from notleader.proxy.lab.incident_run import Done, run_incident
-from notleader.proxy.lab.java import find_java
 from notleader.proxy.lab.outcome import Outcome, read_outcomes
 from notleader.proxy.lab.stages import Stages
 from notleader.proxy.server import Proxy
@@ -175,20 +178,33 @@ class NotLeader:
         incident = load_incident(name).only(client).in_form(form)
         return run_incident(incident, new_folder(self.folder / incident.name), Stages(quiet=True))
 
-    def verdict(self, *outcomes: Path) -> Verdict:
+    def verdict(self, *outcomes: Path, topics: Iterable[str] | None = None, log: bool = True) -> Verdict:
         """Let Spark say what the faults did to the clients, whose outcome lines are in these files.
 
-        Ends the recording; what comes later is not in it. Needs the extra `[spark]`; LabError when it isn't there.
+        Ends the recording; what comes later is not in it. Reads the brokers' log of `topics` (default: those that were
+        produced to), which settles what was lost or doubled; `log=False` leaves that out. Needs the extra `[spark]`;
+        LabError when it isn't there, or the log can't be read.
         """
         self.run(self._finish_capture(), timeout_s=_START_S)
         folder = new_folder(self.folder / "verdict")
-        (folder / "logs").mkdir()
-        words, negative = analyse(
-            self.folder / "capture", list(outcomes), folder, find_java().environment(), as_json=True
-        )
+        inputs = Inputs([self.folder / "capture"], list(outcomes))
+        if log and self._read_log(topics, outcomes, folder / "log"):
+            inputs.logs.append(folder / "log")
+        words, negative = analyse(inputs, folder, as_json=True)
         names = Finding.__dataclass_fields__
         findings = [Finding(**{name: each[name] for name in names}) for each in json.loads(words)["findings"]]
         return Verdict(negative, findings, read_outcomes(outcomes), folder / "analysis" / "report.html")
+
+    def _read_log(self, topics: Iterable[str] | None, outcomes: Iterable[Path], out: Path) -> bool:
+        """Whether there was a log to read."""
+        reach = ("tls_kafka", "relay_sasl_", "connect_timeout_ms")
+        settings = {name: value for name, value in self._settings.items() if name.startswith(reach)}
+        wanted = topics_of([self.folder / "capture"], outcomes) if topics is None else list(topics)
+        try:
+            given = load({"kafka": self.kafka, **settings})
+            return bool(read_log(self.kafka, wanted, out, settings=given, missing_ok=topics is None))
+        except LogError as error:
+            raise LabError(f"the log can't be read (log=False does without): {error}") from error
 
     # ---- between the threads ---------------------------------------------------------------------
 

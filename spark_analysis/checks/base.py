@@ -14,6 +14,7 @@ from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile
 from notleader.spark_analysis.schemas import CASE
 from notleader.spark_analysis.transforms.causes import Struck
 from notleader.spark_analysis.transforms.fault_windows import FaultWindow
+from notleader.spark_analysis.transforms.log import Log
 
 REGISTRY: dict[str, Check] = {}
 
@@ -61,6 +62,9 @@ class Tables:
     history: DataFrame
     capture: CaptureProfile
     outcomes: OutcomeProfile
+    log: Log | None = None
+    unjudged: int | None = None
+    """How many sends the log says nothing of; None without a log."""
     windows: tuple[FaultWindow, ...] = ()
     struck: tuple[Struck, ...] = ()
 
@@ -83,9 +87,9 @@ class Tables:
 class Check:
     """One question about what happened to the clients.
 
-    `needs` names what must be there for an answer: `sends`, `consumer`, `commits`, `capture`, `faults`; without it
-    the answer is `unknown`. With it and without cases the answer is `valid`; `unknown` where the capture has gaps and
-    the check looks at the wire, or where nobody read the log and only a reader could tell (`reading`).
+    `needs` names what must be there for an answer: `sends`, `consumer`, `commits`, `capture`, `faults`, `reader` (a
+    consumer or the log); without it the answer is `unknown`. With it and without cases the answer is `valid`;
+    `unknown` where the capture has gaps and the check looks at the wire, or for what `unsettled` says.
     """
 
     name: ClassVar[str]
@@ -121,6 +125,14 @@ class Check:
     def possible(self, tables: Tables, options: Options) -> bool:
         """False when the first counts already show that there are no cases; saves a pass over the data."""
         return True
+
+    def unsettled(self, tables: Tables) -> str | None:
+        """Why there may be cases although none was noticed, in words that follow `not judged:`; None when not."""
+        if not self.reading or tables.outcomes.polled or tables.unjudged == 0:
+            return None
+        if tables.unjudged is None:
+            return "no consumer said what it read, and no log was given"
+        return f"of {tables.unjudged:,} sends the log says nothing"
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         """CASE rows: everything this check noticed."""
@@ -201,3 +213,8 @@ def _heaviest(by: str) -> Column:
 
 def is_send() -> Column:
     return F.col("operation") == "send"
+
+
+def settled_by_log() -> Column:
+    """The log says of a history row whether and where its message is."""
+    return F.coalesce(F.col("in_log") != "unread", F.lit(False))

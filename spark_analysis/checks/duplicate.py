@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send, settled_by_log
 from notleader.spark_analysis.checks.phrases import because, by_client, count, place
 from notleader.spark_analysis.options import Options
 
@@ -16,7 +16,7 @@ _APPENDED_AT = (
 
 
 class Duplicate(Check):
-    """Messages at more than one offset of a topic, by what consumers got or else by the broker's own answers."""
+    """Messages at more than one offset of a topic: by the log, else by what consumers got or the broker answered."""
 
     name = "duplicate"
     title = "Duplicated"
@@ -26,11 +26,14 @@ class Duplicate(Check):
     reading = True
     order = 12
     means = Meaning(
-        invalid="one message is at two offsets of a topic: by what readers got, or by the broker's own answers",
-        valid="readers got each message at one place",
-        unknown="nobody read, and the broker's answers show no case",
+        invalid=(
+            "one message is at two offsets of a topic, aborted transactions aside: by the log; without it, by what "
+            "consumers got or by the broker's own answers"
+        ),
+        valid="the log has each message at one place; without it: consumers got each at one place",
+        unknown="sends have no message ids, or nobody read and no log was given, and the broker's answers show no case",
         evidence=(
-            "what consumers got at which offset, or the offsets in the broker's answers, those that a rule "
+            "the log, what consumers got at which offset, or the offsets in the broker's answers, those that a rule "
             "swallowed included"
         ),
         cause=(
@@ -45,7 +48,7 @@ class Duplicate(Check):
         found = tables.history.filter(
             is_send()
             & F.col("message_id").isNotNull()
-            & ((copies > 1) | ((F.col("landed_count") == 0) & (appended > 1)))
+            & ((copies > 1) | ((F.col("landed_count") == 0) & ~settled_by_log() & (appended > 1)))
         ).withColumns({"copies": F.greatest(copies, appended)})
         # A message that the application itself sent twice is one message here.
         of_all = {
@@ -74,6 +77,11 @@ class Duplicate(Check):
             ).otherwise(F.lit("")),
         )
         return as_cases(rows, self.name, "invalid", "copied_by", note=note)
+
+    def unsettled(self, tables: Tables) -> str | None:
+        if tables.outcomes.unnamed_sends:
+            return f"{tables.outcomes.unnamed_sends:,} sends have no message id"
+        return super().unsettled(tables)
 
     def sentence(self, group: Group) -> str:
         verb = "is" if group.cases == 1 else "are"

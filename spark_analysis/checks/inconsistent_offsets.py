@@ -5,37 +5,48 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, is_send
-from notleader.spark_analysis.checks.phrases import count, place
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send, settled_by_log
+from notleader.spark_analysis.checks.phrases import because, count, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges
 from notleader.spark_analysis.options import Options
 
+_PAIRS = (("one", "other"), ("other", "one"), ("one_client", "other_client"), ("other_client", "one_client"))
+
 
 class InconsistentOffsets(Check):
-    """Offsets for which two clients name different messages."""
+    """Offsets for which two clients, or a client and the log, name different messages."""
 
     name = "inconsistent_offsets"
     title = "Inconsistent offsets"
     jepsen = "inconsistent offsets"
     needs = ("operations",)
+    reading = True
     order = 16
     means = Meaning(
-        invalid="one offset holds different messages for two clients",
+        invalid="one offset holds different messages for two clients, or for a client and the log",
         valid="no such offset",
-        unknown="no operation was told of",
-        evidence="acknowledgements and reads with a message id and an offset",
-        cause="none is named",
+        unknown="no operation was told of, or nobody read, no log was given, and what clients said shows no case",
+        evidence="acknowledgements and reads with a message id and an offset, and the log",
+        cause="a rule that made up or changed the acknowledgement that told a wrong offset",
     )
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         place_ = ("scope", "topic", "partition", "offset")
-        acked = tables.history.filter(is_send() & (F.col("outcome") == "ok")).select(
+        sends = tables.history.filter(is_send() & (F.col("outcome") == "ok"))
+        acked = sends.filter(~settled_by_log()).select(
             *place_, "message_id", F.coalesce("completed_at_us", "called_at_us").alias("at_us"), "client"
         )
         read = tables.delivered.filter(F.col("first_offset") == F.col("last_offset")).select(
             "scope", "topic", "partition", F.col("first_offset").alias("offset"), "message_id", "at_us", "client"
         )
-        named = acked.unionByName(read).filter(
+        named = acked.unionByName(read)
+        if tables.log is not None:
+            named = named.unionByName(
+                tables.log.rows.filter(F.col("event") == "record").select(
+                    *place_, "message_id", F.lit(None).cast("long").alias("at_us"), F.lit("the log").alias("client")
+                )
+            )
+        named = named.filter(
             F.col("offset").isNotNull() & F.col("message_id").isNotNull() & F.col("partition").isNotNull()
         )
         rows = (
@@ -48,11 +59,21 @@ class InconsistentOffsets(Check):
                 F.max_by("client", "message_id").alias("other_client"),
             )
             .filter(F.col("one") != F.col("other"))
+            # A finding is a client's: the log is what it differs from.
+            .withColumn("swapped", F.col("one_client") == "the log")
+            .select(
+                *place_,
+                "at_us",
+                *[
+                    F.when(F.col("swapped"), F.col(second)).otherwise(F.col(first)).alias(first)
+                    for first, second in _PAIRS
+                ],
+            )
         )
         note = F.format_string(
             "offset %d is %s for %s and %s for %s", "offset", "one", "one_client", "other", "other_client"
         )
-        return from_exchanges(
+        between_readers = from_exchanges(
             rows,
             self.name,
             "invalid",
@@ -60,10 +81,28 @@ class InconsistentOffsets(Check):
             message_id=F.col("one"),
             note=note,
         )
+        if tables.log is None:
+            return between_readers
+        return between_readers.unionByName(self._told_wrong(sends))
+
+    def _told_wrong(self, sends: DataFrame) -> DataFrame:
+        """Acknowledged at an offset where the log has something else, or nothing while the message is elsewhere."""
+        is_here = F.exists(
+            "landed", lambda p: (p["partition"] == F.col("partition")) & (p["offset"] == F.col("offset"))
+        )
+        other = F.col("log_here").isNotNull() & (F.col("log_here") != F.col("message_id"))
+        wrong = ((F.col("in_log") == "there") & ~is_here) | ((F.col("in_log") == "absent") & other)
+        what = F.when(other, F.concat(F.lit("message "), F.col("log_here"))).otherwise(F.lit("no message"))
+        rows = sends.filter(F.col("offset").isNotNull() & F.col("message_id").isNotNull() & wrong).withColumn(
+            "told_by", F.filter("touched_by", lambda c: c["did"].isin("altered_answer", "answered"))
+        )
+        note = F.concat(F.lit("it was told offset "), F.col("offset"), F.lit(", which is "), what, F.lit(" in the log"))
+        return as_cases(rows, self.name, "invalid", "told_by", note=note, duration_us=F.lit(None))
 
     def sentence(self, group: Group) -> str:
         verb = "holds" if group.cases == 1 else "hold"
-        return f"{count(group.cases, 'offset')} of {place(group)} {verb} different messages for different clients"
+        what = f"{count(group.cases, 'offset')} of {place(group)} {verb} different messages for different clients"
+        return f"{what}{because(group) if group.rule else ''}"
 
     def all_clear(self, tables: Tables) -> str:
         return "every offset holds the same message for everybody"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
@@ -14,29 +14,38 @@ _LOSES = ("answered", "altered_request", "altered_answer", "swallowed_request", 
 
 
 class Lost(Check):
-    """Acknowledged sends that no consumer got although one read past their offset.
+    """Acknowledged sends that are not in the log; without it, those that a consumer read past without getting them.
 
-    A send beyond what any consumer read, without an offset, or in a transaction is not judged: unknown.
+    Not lost: what is in a transaction that was aborted, and what compaction or retention deleted. Without a log a send
+    beyond what any consumer read, without an offset, or in a transaction is not judged: unknown.
     """
 
     name = "lost"
     title = "Lost though acknowledged"
     jepsen = "lost write"
-    needs = ("sends", "consumer")
+    needs = ("sends", "reader")
     order = 11
     means = Meaning(
-        invalid="acknowledged with an offset, and a reader went past that offset without getting the record",
-        valid="every acknowledged record was read, or nothing was acknowledged",
-        unknown=(
-            "acknowledged, but nobody read that far, it has no offset, it was sent in a transaction, or nobody "
-            "read at all"
+        invalid=(
+            "acknowledged, and the log was read and does not have it; without the log: acknowledged with an offset, "
+            "outside of a transaction, and a consumer went past that offset without getting the record"
         ),
-        evidence="acknowledgements with their offsets, and what consumers got",
+        valid=(
+            "every acknowledged record is in the log, in a transaction that was aborted, or behind a later record of "
+            "its key in a compacted topic; without the log: a consumer got every one; or nothing was acknowledged"
+        ),
+        unknown=(
+            "the log could not be read there, was read before the send, begins behind its offset by now, or holds the "
+            "send in a transaction that had not ended; without the log: no consumer read that far, it has no offset, "
+            "it was sent in a transaction, or nobody read at all"
+        ),
+        evidence="acknowledgements with their offsets, the log, and what consumers got",
         cause="a rule that answered, changed or swallowed the request of that record, without an error in the answer",
     )
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        unseen = tables.history.filter(is_send() & (F.col("outcome") == "ok") & (F.col("landed_count") == 0))
+        missing = (F.col("landed_count") == 0) & ~_accounted_for()
+        unseen = tables.history.filter(is_send() & (F.col("outcome") == "ok") & missing)
         read = tables.delivered.groupBy(
             F.col("scope").alias("r_scope"),
             F.col("topic").alias("r_topic"),
@@ -72,17 +81,21 @@ class Lost(Check):
             .agg(F.min("i_message_id").alias("other"))
         )
         rows = judged.join(others, "operation_id", "left")
+        said = F.col("in_log")
+        by_log = F.coalesce(said.isin("absent", "open", "deleted"), F.lit(False))
         note = (
-            F.when(F.col("offset").isNull(), F.lit("acknowledged without an offset"))
+            F.when(said == "open", F.lit("in a transaction that had not ended when the log was read"))
+            .when(said == "deleted", F.lit("it may have been deleted by retention or compaction"))
+            .when((said == "absent") & F.col("log_here").isNotNull(), _holds("log_here"))
+            .when(said == "absent", F.lit("the log does not have it"))
+            .when(F.col("offset").isNull(), F.lit("acknowledged without an offset"))
             .when(F.col("transactional"), F.lit("sent in a transaction, which may have been aborted"))
             .when(~F.col("passed"), F.lit("no consumer read past its offset"))
-            .when(
-                F.col("other").isNotNull(),
-                F.concat(F.lit("offset "), F.col("offset"), F.lit(" holds message "), F.col("other")),
-            )
+            .when(F.col("other").isNotNull(), _holds("other"))
             .otherwise(F.concat(F.lit("no consumer got offset "), F.col("offset")))
         )
-        verdict = F.when(F.col("passed") & ~F.col("transactional"), "invalid").otherwise("unknown")
+        read_past = ~by_log & F.col("passed") & ~F.col("transactional")
+        verdict = F.when((said == "absent") | read_past, "invalid").otherwise("unknown")
         # What only held it, or told of an error, lost nothing: it was acknowledged after that.
         rows = rows.withColumn(
             "lost_by",
@@ -94,10 +107,21 @@ class Lost(Check):
         verb = "was" if group.cases == 1 else "were"
         them, they, their = ("it", "it", "its") if group.cases == 1 else ("them", "they", "their")
         if group.verdict == "unknown":
-            why = f"no consumer read past {them}, or {they} had no offset of {their} own"
+            why = f"nobody read the log past {them}, or {they} had no offset of {their} own or may be deleted by now"
             return f"{sends(group)} {verb} acknowledged but cannot be judged: {why}"
-        what = f"a consumer read past {them} and never got {them}"
+        what = f"the log was read past {them} and does not have {them}"
         return f"{sends(group)} {verb} acknowledged and lost: {what}{because(group)}"
 
     def all_clear(self, tables: Tables) -> str:
+        if tables.log is not None:
+            return f"all {tables.outcomes.ok:,} acknowledged sends are in the log, but for what Kafka itself took out"
         return f"all {tables.outcomes.ok:,} acknowledged sends were read by a consumer"
+
+
+def _accounted_for() -> Column:
+    """In the log, or not for a reason: the log says so."""
+    return F.coalesce(F.col("in_log").isin("there", "aborted", "superseded"), F.lit(False))
+
+
+def _holds(message: str) -> Column:
+    return F.concat(F.lit("offset "), F.col("offset"), F.lit(" holds message "), F.col(message))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case, is_send
+from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case, is_send, settled_by_log
 from notleader.spark_analysis.checks.phrases import because, count, sends
 from notleader.spark_analysis.options import Options
 
@@ -15,7 +15,10 @@ _APPENDED = (
 
 
 class Phantom(HistoryCheck):
-    """Sends reported as failed that a consumer got, or that the broker said it appended; a resend would double them."""
+    """Sends reported as failed that are in the log: a resend would double them.
+
+    By the log, else by what consumers got or the broker said it appended. What is only in an aborted transaction isn't.
+    """
 
     name = "phantom"
     title = "In the log though failed"
@@ -25,17 +28,22 @@ class Phantom(HistoryCheck):
     reading = True
     order = 14
     means = Meaning(
-        invalid="reported as failed, and a reader got it or the broker said that it was appended",
-        valid="no failed send was read",
-        unknown="nobody read, and the broker's answers show no case",
-        evidence="the client's word, what consumers got, and the broker's answers",
+        invalid=(
+            "reported as failed, and it is in the log, aborted transactions aside; without the log: a consumer got it, "
+            "or the broker said that it was appended"
+        ),
+        valid="no failed send is in the log; without it: none was read by a consumer",
+        unknown="nobody read and no log was given, or the log can't tell, and the broker's answers show no case",
+        evidence="the client's word, the log, what consumers got, and the broker's answers",
         cause="what ended the last attempt of that send",
     )
 
     def case_of_row(self, options: Options, end_us: Column) -> Column:
-        appended = F.coalesce(F.expr(_APPENDED), F.lit(False))
+        appended = F.coalesce(F.expr(_APPENDED), F.lit(False)) & ~settled_by_log()
         seen = F.col("landed_count") > 0
-        note = F.when(seen, F.concat(F.lit("a consumer got it at offset "), F.get("landed", F.lit(0))["offset"]))
+        first = F.get("landed", F.lit(0))
+        by = F.when(first["seen_by"] == "log", "it is in the log at offset ").otherwise("a consumer got it at offset ")
+        note = F.when(seen, F.concat(by, first["offset"]))
         return F.when(
             is_send() & (F.col("outcome") == "fail") & (seen | appended),
             case(self.name, "invalid", "ended_by", note=F.coalesce(note, F.lit("the broker said it was appended"))),

@@ -11,20 +11,24 @@ from notleader.spark_analysis.options import Options
 
 
 class Reordered(Check):
-    """Sends of one thread to one partition whose offset is smaller than that of an earlier call."""
+    """Sends of one thread to one partition whose offset is smaller than that of an earlier call.
+
+    Their offsets are those in the log, of several copies the first; without a log those that the client was told.
+    """
 
     name = "reordered"
     title = "Reordered"
     jepsen = "nonmonotonic send"
     needs = ("sends",)
+    reading = True
     order = 13
     means = Meaning(
         invalid=(
             "a later call of a thread has the smaller offset in a partition, and the two calls are not of one moment"
         ),
         valid="no such pair",
-        unknown="no send was told of",
-        evidence="acknowledgements with their offsets, by client, thread and partition",
+        unknown="no send was told of, or nobody read, no log was given, and the offsets that were told show no case",
+        evidence="the offsets in the log, of several copies the first; without it those that clients were told",
         cause="why the overtaken one was sent again; without a retry, a rule that changed what was said",
     )
 
@@ -32,8 +36,14 @@ class Reordered(Check):
         return tables.outcomes.ok > 1
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        placed = tables.history.filter(
-            is_send() & (F.col("outcome") == "ok") & F.col("offset").isNotNull() & F.col("called_at_us").isNotNull()
+        first_copy = F.get("landed", F.lit(0))
+        is_there = F.coalesce(first_copy["seen_by"] == "log", F.lit(False))
+        placed = (
+            tables.history.filter(is_send() & (F.col("outcome") == "ok") & F.col("called_at_us").isNotNull())
+            .withColumns(
+                {name: F.when(is_there, first_copy[name]).otherwise(F.col(name)) for name in ("partition", "offset")}
+            )
+            .filter(F.col("offset").isNotNull())
         )
         # Calls in the same microsecond have no order between them: the frame ends one before.
         earlier = (

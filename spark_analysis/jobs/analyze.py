@@ -26,6 +26,7 @@ from notleader.spark_analysis.transforms.causes import with_causes, without_caus
 from notleader.spark_analysis.transforms.fault_windows import fault_windows
 from notleader.spark_analysis.transforms.history import build_history, run_of
 from notleader.spark_analysis.transforms.landed import deliveries, fetched
+from notleader.spark_analysis.transforms.log import Log, LogProfile, as_log, unjudged
 
 Progress = Callable[[str], None]
 
@@ -54,6 +55,7 @@ class Analysis:
     findings: list[Finding]
     capture: CaptureProfile
     outcomes: OutcomeProfile
+    log: LogProfile | None
     bad_lines: list[BadLine]
     drawn: Drawn
     out: Path | str
@@ -84,6 +86,7 @@ class Analysis:
                 "polled": said.polled,
                 "matched": {kind: rows for kind, rows in self.drawn.matched.items() if kind != "attempts"},
             },
+            "log": self.log.as_dict() if self.log is not None else None,
             "set_aside": [line._asdict() for line in self.bad_lines],
             "out": str(self.out),
             "seconds": round(self.seconds, 1),
@@ -99,6 +102,7 @@ def analyze(
     *,
     runs: Sequence[str] = (),
     dates: Sequence[str] = (),
+    logs: Sequence[str] = (),
     progress: Progress = lambda _: None,
 ) -> Analysis:
     """Read, join, check and write `history`, `operations` and `findings` as Parquet below `out`.
@@ -119,7 +123,11 @@ def analyze(
     if not capture.rows:
         raise io.InputError("the capture holds no rows" + (" for that run or date" if runs or dates else ""))
     set_aside = bad_lines(spark, outcome_files) if said.bad_lines else []
-    return judge(spark, raw, told, capture, said, set_aside, out, options, started=started, progress=progress)
+    log = None
+    if logs:
+        progress("reading the log")
+        log = as_log(io.read_logs(spark, logs), tuple(run for run, _, _ in capture.runs), by_run=options.by_run)
+    return judge(spark, raw, told, capture, said, set_aside, out, options, log, started=started, progress=progress)
 
 
 def judge(
@@ -131,6 +139,7 @@ def judge(
     set_aside: list[BadLine],
     out: str,
     options: Options,
+    log: Log | None = None,
     *,
     started: float,
     progress: Progress = lambda _: None,
@@ -140,13 +149,14 @@ def judge(
     `started` is when the reading began, on the monotonic clock.
     """
     progress(f"matching {said.sends:,} sends with {capture.exchanges:,} exchanges")
-    tables = build_tables(raw, good(told), capture, said, options)
+    tables = build_tables(raw, good(told), capture, said, options, log)
     with ThreadPoolExecutor(1) as pool:
         striking = pool.submit(fault_windows, tables.exchanges) if capture.faulted else None
         tables.history.write.mode("overwrite").parquet(f"{out}/history")
         windows = tuple(striking.result()) if striking else ()
     history = spark.read.schema(tables.history.schema).parquet(f"{out}/history")
-    tables = explained(replace(tables, history=history, windows=windows), options, f"{out}/causes")
+    tables = replace(tables, history=history, windows=windows, unjudged=unjudged(history) if log else None)
+    tables = explained(tables, options, f"{out}/causes")
 
     progress("checking")
     with ThreadPoolExecutor(2) as pool:
@@ -155,12 +165,25 @@ def judge(
         drawn = drawing.result()
     write_findings(spark, findings, out)
     return Analysis(
-        verdict(findings, capture.gaps), findings, capture, said, set_aside, drawn, out, time.monotonic() - started
+        verdict(findings, capture.gaps),
+        findings,
+        capture,
+        said,
+        log.profile if log is not None else None,
+        set_aside,
+        drawn,
+        out,
+        time.monotonic() - started,
     )
 
 
 def build_tables(
-    raw: DataFrame, operations: DataFrame, capture: CaptureProfile, said: OutcomeProfile, options: Options
+    raw: DataFrame,
+    operations: DataFrame,
+    capture: CaptureProfile,
+    said: OutcomeProfile,
+    options: Options,
+    log: Log | None = None,
 ) -> Tables:
     """All tables of one analysis, lazily; `history` is to be written and read back before checks use it."""
     named = with_topics(raw) if capture.unnamed_topics else raw
@@ -177,8 +200,8 @@ def build_tables(
         attempts = attempts.withColumn("scope", F.lit(""))
     delivered = deliveries(scoped, F.col("scope"))
     fetch = fetched(exchanges, F.col("scope")) if capture.fetches_with_ids else None
-    history = build_history(scoped, attempts, delivered, fetch, capture, said, options)
-    return Tables(exchanges, scoped, delivered, attempts, history, capture, said)
+    history = build_history(scoped, attempts, delivered, fetch, capture, said, options, log)
+    return Tables(exchanges, scoped, delivered, attempts, history, capture, said, log)
 
 
 def explained(tables: Tables, options: Options, out: str | None = None) -> Tables:

@@ -13,6 +13,7 @@ from notleader.spark_analysis.schemas import HISTORY, WIRE, conform
 from notleader.spark_analysis.transforms.attempts import trouble, wire
 from notleader.spark_analysis.transforms.intervals import join_offsets, overlaps_buckets
 from notleader.spark_analysis.transforms.landed import landed_of, message_key, places, places_by_offset
+from notleader.spark_analysis.transforms.log import Log, judged_by_log, seen_in, without_log
 
 # From sure to guessed. The first three name one batch; a key may repeat; a time only says "then".
 MATCH_KINDS = ("message_id", "sequence", "offset", "key_hash", "time")
@@ -38,6 +39,7 @@ def build_history(
     capture: CaptureProfile,
     outcomes: OutcomeProfile,
     options: Options,
+    log: Log | None = None,
 ) -> DataFrame:
     """The HISTORY of `operations` (one row each, `scope` filled); an operation without attempts keeps its row."""
     # One shuffle by the message's key serves all: its calls, its attempts and its places meet in one partition.
@@ -46,7 +48,8 @@ def build_history(
         rows = rows.join(_carried(attempts), "_key", "left").withColumn("entries", _of_call())
     else:
         rows = rows.withColumn("entries", F.lit(None))
-    rows = rows.join(places(delivered, fetch), "_key", "left").withColumn("landed", landed_of(F.col("message_id")))
+    there = places(delivered, fetch, seen_in(log.rows) if log is not None else None)
+    rows = rows.join(there, "_key", "left").withColumn("landed", landed_of(F.col("message_id")))
     sends = operations.filter(F.col("operation") == "send").select(*_SEND)
     guessed = _links(sends, attempts, capture, outcomes, options)
     if guessed is not None:
@@ -56,6 +59,7 @@ def build_history(
     if outcomes.polled and (outcomes.polls_without_ids or outcomes.unnamed_sends):
         rows = rows.join(places_by_offset(sends, delivered), "operation_id", "left")
         rows = rows.withColumn("landed", F.coalesce("landed", "landed_here"))
+    rows = judged_by_log(rows, log) if log is not None else without_log(rows)
     sure = 0 < capture.produce_batches == capture.batches_all_ids
     return _shape(rows, sure)
 

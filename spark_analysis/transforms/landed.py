@@ -1,4 +1,4 @@
-"""Where records really landed, as far as consumers and captured Fetch answers show it."""
+"""Where records really landed, as far as the log, consumers and captured Fetch answers show it."""
 
 from __future__ import annotations
 
@@ -51,8 +51,11 @@ def message_key() -> Column:
     return F.xxhash64("scope", "message_id")
 
 
-def places(delivered: DataFrame, fetch: DataFrame | None) -> DataFrame:
-    """One row per message key: `seen`, every distinct place that a message of this key was seen at."""
+def places(delivered: DataFrame, fetch: DataFrame | None, log: DataFrame | None = None) -> DataFrame:
+    """One row per message key: `seen`, every distinct place that a message of this key was seen at.
+
+    `log` has the records of the log, with `seen_by`.
+    """
     rows = delivered.filter((F.col("message_id") != "") & (F.col("first_offset") == F.col("last_offset"))).select(
         message_key().alias("_key"), "message_id", _place(F.col("first_offset"), "consumer").alias("place")
     )
@@ -62,12 +65,19 @@ def places(delivered: DataFrame, fetch: DataFrame | None) -> DataFrame:
                 message_key().alias("_key"), "message_id", _place(F.col("offset"), "fetch").alias("place")
             )
         )
+    if log is not None:
+        rows = rows.unionByName(
+            log.filter(F.col("message_id") != "").select(
+                message_key().alias("_key"), "message_id", _place(F.col("offset"), F.col("seen_by")).alias("place")
+            )
+        )
     return rows.repartition("_key").groupBy("_key").agg(_distinct(F.struct("message_id", "place")).alias("seen"))
 
 
 def landed_of(message_id: Column) -> Column:
-    """`landed` of a message, from `seen`: at most 100 places, null when there is none."""
-    its_own = F.transform(F.filter("seen", lambda s: s["message_id"] == message_id), lambda s: s["place"])
+    """`landed` of a message by its readers, from `seen`: at most 100 places, null when there is none."""
+    read = F.filter("seen", lambda s: (s["message_id"] == message_id) & s["place"]["seen_by"].isin("consumer", "fetch"))
+    its_own = F.transform(read, lambda s: s["place"])
     # A place counted from a batch's first offset is off by the holes in it: what a consumer said comes first.
     said = F.filter(its_own, lambda p: p["seen_by"] == "consumer")
     best = F.when(F.size(said) > 0, said).otherwise(its_own)
@@ -83,12 +93,12 @@ def _distinct(struct: Column) -> Column:
     return F.array_distinct(F.collect_set(struct))
 
 
-def _place(offset: Column, seen_by: str) -> Column:
+def _place(offset: Column, seen_by: str | Column) -> Column:
     columns = {
         "topic": F.col("topic"),
         "partition": F.col("partition"),
         "offset": offset,
-        "seen_by": F.lit(seen_by),
+        "seen_by": F.lit(seen_by) if isinstance(seen_by, str) else seen_by,
     }
     return F.struct(*[columns[f.name].cast(f.dataType).alias(f.name) for f in LANDED.fields])
 

@@ -12,13 +12,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from notleader.spark_analysis.checks import Tables
 from notleader.spark_analysis.findings import Finding, find
-from notleader.spark_analysis.io import read_captures
+from notleader.spark_analysis.io import read_captures, read_logs
 from notleader.spark_analysis.jobs.analyze import build_tables, explained
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.outcomes import good, read_outcomes
 from notleader.spark_analysis.profile import profile_capture, profile_outcomes
 from notleader.spark_analysis.session import build_session
 from notleader.spark_analysis.transforms.fault_windows import fault_windows
+from notleader.spark_analysis.transforms.log import as_log, unjudged
 
 from .synthetic import Story
 
@@ -44,11 +45,17 @@ def build(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Call
         read_outcomes(spark, [str(outcomes_file)]).write.parquet(str(folder / "operations"))
         told = spark.read.parquet(str(folder / "operations"))
         capture = profile_capture(raw)
-        tables = build_tables(raw, good(told), capture, profile_outcomes(told), options)
+        log = None
+        if story.log:
+            runs = tuple(run for run, _, _ in capture.runs)
+            log = as_log(read_logs(spark, [str(folder / "log")]), runs, by_run=options.by_run)
+        tables = build_tables(raw, good(told), capture, profile_outcomes(told), options, log)
         tables.history.write.parquet(str(folder / "history"))
         windows = tuple(fault_windows(tables.exchanges)) if capture.faulted else ()
         history = spark.read.parquet(str(folder / "history"))
-        return explained(replace(tables, history=history, windows=windows), options, str(folder / "causes"))
+        left = unjudged(history) if log is not None else None
+        tables = replace(tables, history=history, windows=windows, unjudged=left)
+        return explained(tables, options, str(folder / "causes"))
 
     return built
 

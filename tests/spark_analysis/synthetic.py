@@ -81,6 +81,24 @@ EXCHANGE = pa.schema(
         ("response_frame", pa.binary()),
     ]
 )
+LOG = pa.schema(
+    [
+        ("run_id", pa.string()),
+        ("event", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("message_id", pa.string()),
+        ("key_hash", pa.int64()),
+        ("transaction", pa.string()),
+        ("log_start_offset", pa.int64()),
+        ("log_end_offset", pa.int64()),
+        ("cleanup_policy", pa.string()),
+        ("delete_retention_ms", pa.int64()),
+        ("read_at_us", pa.int64()),
+        ("problem", pa.string()),
+    ]
+)
 API_KEYS = {"Produce": 0, "Fetch": 1, "Metadata": 3, "OffsetCommit": 8, "FindCoordinator": 10, "ApiVersions": 18}
 
 
@@ -92,6 +110,7 @@ class Story:
     client: str = "app"
     exchanges: list[dict[str, Any]] = field(default_factory=list)
     outcomes: list[dict[str, Any]] = field(default_factory=list)
+    log: list[dict[str, Any]] = field(default_factory=list)
 
     def exchange(self, at_ms: float, api_name: str, **given: Any) -> dict[str, Any]:
         """One exchange row; `took_ms` None means no response. Returns the row for further changes."""
@@ -191,10 +210,34 @@ class Story:
         self.outcomes.append(row)
         return row
 
+    def holds(self, *messages: str | None, start: int = 0, **given: Any) -> None:
+        """The log as it was read at the end, a partition with these messages from `start` on.
+
+        A message is `id`, `id:aborted`, `id@key_hash`, "" for a record without id, or None where there is none.
+        """
+        place = {"run_id": self.run_id, "topic": "orders", "partition": given.pop("partition", 0)}
+        for offset, message in enumerate(messages, start):
+            if message is not None:
+                name, _, transaction = message.partition(":")
+                name, _, key = name.partition("@")
+                record = {"message_id": name or None, "transaction": transaction or None, "event": "record"}
+                record["event"] = "control" if name == "marker" else "record"
+                self.log.append({**place, **record, "offset": offset, "key_hash": int(key) if key else None})
+        about = {
+            "event": "partition",
+            "log_start_offset": start,
+            "log_end_offset": start + len(messages),
+            "cleanup_policy": "delete",
+            "delete_retention_ms": 86_400_000,
+            "read_at_us": START_US + 3_600_000_000,
+        }
+        self.log.append({**place, **about, **given})
+
     def add(self, other: Story) -> None:
         """Take in another story's rows."""
         self.exchanges += other.exchanges
         self.outcomes += other.outcomes
+        self.log += other.log
 
     def write(self, folder: Path) -> tuple[Path, Path]:
         """(capture folder, outcomes file)."""
@@ -202,6 +245,9 @@ class Story:
         segment = capture / "date=2025-06-15" / f"run={self.run_id}" / "proxy-1-000001.parquet"
         segment.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.Table.from_pylist(self.exchanges, schema=EXCHANGE), segment, compression="zstd")
+        if self.log:
+            (folder / "log").mkdir(exist_ok=True)
+            pq.write_table(pa.Table.from_pylist(self.log, schema=LOG), folder / "log" / "log-orders-0.parquet")
         said = folder / "outcomes.jsonl"
         said.write_text("".join(json.dumps(row) + "\n" for row in self.outcomes))
         return capture, said

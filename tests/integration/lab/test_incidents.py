@@ -7,8 +7,8 @@ import re
 import pytest
 
 from notleader.proxy.lab.incident import load_incident
-from notleader.proxy.lab.incident_batch import Held, hold
-from notleader.proxy.lab.outcome import Outcome, read_outcomes
+from notleader.proxy.lab.incident_run import Held, hold
+from notleader.proxy.lab.outcome import Outcome
 from notleader.proxy.lab.stages import Stages
 from tests.tools.programs import need
 
@@ -40,14 +40,13 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Held]]
 
 
 def said(held: Held) -> list[Outcome]:
-    """What the application was told, but for what is read back from the log."""
-    files = [path for path in (held.folder / "outcomes").glob("*.jsonl") if path.name != "log.jsonl"]
-    return read_outcomes(files)
+    """What the application was told."""
+    return held.outcomes
 
 
 def stacks(held: Held) -> str:
     """What the client's program wrote at its end: the stacks of its threads."""
-    (log,) = (path for path in (held.folder / "logs").glob("*.log") if path.stem not in ("log", "proxy"))
+    (log,) = (path for path in (held.folder / "logs").glob("*.log") if path.stem != "proxy")
     return log.read_text()
 
 
@@ -55,7 +54,7 @@ def stacks(held: Held) -> str:
 def test_every_run_is_as_its_file_says(held: dict[str, dict[str, Held]], name: str) -> None:
     assert set(held[name]) == set(RUNS[name])
     for run in held[name].values():
-        assert run.as_expected, (run.failed, run.judged)
+        assert run.as_expected, run.judged
 
 
 def test_sarama_hangs_after_four_refusals_and_no_fewer(held: dict[str, dict[str, Held]]) -> None:

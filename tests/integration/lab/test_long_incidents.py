@@ -41,7 +41,7 @@ def last_send_s(document: dict[str, Any], name: str) -> float:
     """How long the last send of a run took, from what its client said."""
     (found,) = (one for one in document["runs"] if one["name"] == name)
     (client,) = found["story"]
-    lines = (Path(document["folder"]) / "outcomes" / f"{client}.jsonl").read_text().splitlines()
+    lines = (Path(found["folder"]) / "outcomes" / f"{client}.jsonl").read_text().splitlines()
     said = json.loads(lines[-1])
     return float(said["completed_at_us"] - said["called_at_us"]) / 1e6
 

@@ -9,7 +9,7 @@ import pytest
 from notleader.faults.schema import parse_faults
 from notleader.faults.timeline import parse_timeline
 from notleader.proxy.lab.incident import CLIENTS, IncidentError, Run, incident_names, load_incident
-from notleader.proxy.lab.incident_run import Done, Told
+from notleader.proxy.lab.incident_run import Done, Held
 from notleader.proxy.lab.verdict import Judged, judge, not_done
 
 
@@ -97,10 +97,10 @@ def test_a_form_changes_arguments_and_limit() -> None:
         incident.in_form("long")
 
 
-def told(name: str, *, good: bool, done: bool = True, round_number: int = 0) -> Told:
+def told(name: str, *, good: bool, done: bool = True, round_number: int = 0) -> Held:
     run = Run(name=name, round=round_number)
     judged = Judged(run, {}, [], []) if good else Judged(run, {}, [], ["problem"]) if done else not_done(run, "no go")
-    return Told(judged, {}, [], {})
+    return Held("sarama-hang", judged, {}, [], {}, Path())
 
 
 def test_the_exit_code_tells_a_bad_run_from_one_that_was_not_done(tmp_path: Path) -> None:

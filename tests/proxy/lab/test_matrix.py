@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from notleader.proxy.lab.incident import CLIENTS, Incident, incident_names, load_incident
-from notleader.proxy.lab.incident_batch import apart
 from notleader.proxy.lab.incident_docs import page as incident_page
 from notleader.proxy.lab.matrix import FAMILIES, Client, MatrixError, cell, clients, incidents
 from notleader.proxy.lab.matrix_page import Page, html, markdown
 from notleader.proxy.lab.matrix_run import Filled, digest
 from notleader.proxy.lab.matrix_words import WORDS, lasting, said
+from notleader.proxy.lab.recorded import apart
 
 FRANZ = Client("franz_go", "1.22.2")
 SCALA = Client("scala", "0.8.2.2")

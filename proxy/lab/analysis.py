@@ -1,0 +1,115 @@
+"""Have Spark read recordings, in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.java import find_java
+from notleader.proxy.lab.process import Child
+from notleader.proxy.lab.recorded import Recorded
+from notleader.proxy.lab.stages import Stages
+
+# Each job has its overhead, and the runs of one become constants of its plan.
+_PER_JOB = 40
+
+
+class AnalysisError(LabError):
+    """Spark could not say anything about the run."""
+
+
+@dataclass(slots=True)
+class Inputs:
+    """What an analysis reads: capture folders, outcome files, folders of logs that were read."""
+
+    captures: list[Path] = field(default_factory=list)
+    outcomes: list[Path] = field(default_factory=list)
+    logs: list[Path] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, recorded: Iterable[Recorded]) -> Inputs:
+        """Those of runs that were seen."""
+        found = cls()
+        for one in recorded:
+            if one.was_seen:
+                found.captures.append(one.capture)
+                found.outcomes += one.outcomes
+                found.logs += [one.log] if any(one.log.glob("*.parquet")) else []
+        return found
+
+    def texts(self) -> dict[str, list[str]]:
+        return {
+            "capture": list(map(str, self.captures)),
+            "outcomes": list(map(str, self.outcomes)),
+            "logs": list(map(str, self.logs)),
+        }
+
+
+def need_spark() -> None:
+    """Raises AnalysisError where there is no Spark."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise AnalysisError("the verdict needs Spark: pip install 'notleader[spark]'")
+
+
+def analyse(inputs: Inputs, folder: Path, *, as_json: bool) -> tuple[str, bool]:
+    """Run `notleader analyze` over recordings; what it printed, and whether the verdict is negative."""
+    need_spark()
+    words, log = folder / "verdict.txt", folder / "logs" / "spark.log"
+    log.parent.mkdir(exist_ok=True)
+    argv = [sys.executable, "-m", "notleader.spark_analysis", "analyze", "--by-run", "--out", str(folder / "analysis")]
+    for name, paths in inputs.texts().items():
+        flag = "--log" if name == "logs" else f"--{name}"
+        argv += [flag, *paths] if paths else []
+    child = Child([*argv, *(["--json"] if as_json else [])], log=log, stdout=words, env=find_java().environment())
+    code = _ended(child)
+    if code not in (0, 1):
+        raise AnalysisError(f"Spark ended with code {code}: {_last_line(log)} (log: {log})")
+    return words.read_text(), code == 1
+
+
+def analyse_each(recorded: Sequence[Recorded], folder: Path, stages: Stages, *, report: bool) -> list[dict[str, Any]]:
+    """The findings of all these runs, by one Spark session; raises AnalysisError when it can't be done.
+
+    With `report` they are few enough for one analysis, whose report is below `folder`/analysis.
+    """
+    need_spark()
+    folder.mkdir(parents=True, exist_ok=True)
+    seen = [one for one in recorded if one.was_seen]
+    if not seen:
+        return []
+    wanted, words, log = folder / "jobs.jsonl", folder / "analyses.jsonl", folder / "spark.log"
+    size = len(seen) if report else _PER_JOB
+    chunks = [seen[start : start + size] for start in range(0, len(seen), size)]
+    with wanted.open("w") as lines:
+        for number, chunk in enumerate(chunks):
+            out = folder / "analysis" if report else folder / "analysis" / str(number)
+            lines.write(json.dumps({**Inputs.of(chunk).texts(), "out": str(out), "report": report}) + "\n")
+    words.unlink(missing_ok=True)
+    argv = [sys.executable, "-m", "notleader.spark_analysis.each", str(wanted)]
+    with stages.stage(f"Spark, {len(seen)} recording{'s' if len(seen) > 1 else ''}"):
+        code = _ended(Child(argv, log=log, stdout=words, env=find_java().environment()))
+    documents = [json.loads(line) for line in words.read_text().splitlines()] if words.exists() else []
+    if code != 0 or len(documents) != len(chunks):
+        raise AnalysisError(f"Spark ended with code {code}: {_last_line(log)} (log: {log})")
+    if reasons := [document["failed"] for document in documents if "failed" in document]:
+        raise AnalysisError(f"{reasons[0]} (log: {log})")
+    return [finding for document in documents for finding in document["findings"]]
+
+
+def _ended(child: Child) -> int:
+    try:
+        return child.wait()
+    finally:
+        if child.running():
+            child.kill()
+
+
+def _last_line(log: Path) -> str:
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return lines[-1] if lines else ""

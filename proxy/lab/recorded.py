@@ -1,0 +1,143 @@
+"""One run of an incident from its clients to all that is known of it: capture, outcome lines, and the brokers' log.
+
+Whoever runs an incident (the command, a test, the matrix, the demo) does it by `record_run`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset
+
+from notleader.proxy.brokerlog.reading import LogError, read_log
+from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.incident import Incident, Run
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.run import Client, Commands, build, record_on, started
+from notleader.proxy.lab.stages import Stages
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A run that is over. `incident` has this one run, with the names that were really used.
+
+    `failed` says why it could not be done; what there is of it is below `folder` all the same.
+    """
+
+    incident: Incident
+    run: Run
+    folder: Path
+    clients: list[Client]
+    hits: dict[str, int]
+    failed: str = ""
+
+    @property
+    def capture(self) -> Path:
+        return self.folder / "capture"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "log"
+
+    @property
+    def outcomes(self) -> list[Path]:
+        """The clients' outcome files, each line with the proxy's run."""
+        return sorted((self.folder / "outcomes").glob("*.jsonl"))
+
+    @property
+    def was_seen(self) -> bool:
+        """Whether anything was captured at all: without, there is nothing to analyse."""
+        return any(self.capture.rglob("*.parquet"))
+
+
+def apart(incident: Incident, word: str) -> Incident:
+    """The incident with `word` in the names of its topics, groups and clients: it may share brokers and an analysis."""
+    groups = {str(p.arguments["group_id"]) for p in incident.clients if "group_id" in p.arguments}
+    names = {program.name for program in incident.clients}
+    renamed = {name: f"{name}.{word}" for name in {topic.name for topic in incident.topics} | groups | names}
+
+    def rename(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: rename(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [rename(each) for each in value]
+        return renamed.get(value, value) if isinstance(value, str) else value
+
+    document = incident.model_dump(mode="json", exclude_unset=True)
+    return Incident.model_validate({**rename(document), "name": incident.name})
+
+
+def record_incident(
+    kafka: KafkaCluster, incident: Incident, folder: Path, stages: Stages, *, alone: bool
+) -> list[Recorded]:
+    """Run every run of an incident, each with topics, groups and clients of its own; see `record_run`.
+
+    `alone`: nobody else uses these brokers and the analysis, so an only run keeps the names that its file has. Raises
+    LabError when no run can be had here; one that can't, or breaks off, stops no other.
+    """
+    commands = build(incident, stages)
+    if alone and len(incident.runs) == 1:
+        return [record_run(kafka, incident, incident.runs[0], folder, stages, commands)]
+    recorded = []
+    for run in incident.runs:
+        own = apart(incident.model_copy(update={"runs": [run]}), run.word if alone else f"{incident.name}.{run.word}")
+        own = own.model_copy(update={"runs": [run]})  # a round is not in the file
+        recorded.append(record_run(kafka, own, run, folder / run.word, stages))
+    return recorded
+
+
+def record_alone(incident: Incident, folder: Path, stages: Stages) -> list[Recorded]:
+    """`record_incident` on a Kafka of its own; a missing toolchain is told before one is started."""
+    build(incident, stages)
+    with started(incident.kafka, stages) as kafka:
+        return record_incident(kafka, incident, folder, stages, alone=True)
+
+
+def record_run(
+    kafka: KafkaCluster, incident: Incident, run: Run, folder: Path, stages: Stages, commands: Commands | None = None
+) -> Recorded:
+    """Run an incident that has one run, then read its topics' log past the proxy; everything is below `folder`.
+
+    What breaks off is in the result and raises nothing.
+    """
+    try:
+        ran = record_on(kafka, incident, folder, stages, commands)
+    except LabError as error:
+        return Recorded(incident, run, folder, [], {}, str(error))
+    failed = ran.failed
+    run_id = next(iter(run_ids(folder / "capture")[-1:]), "")
+    for outcomes in (folder / "outcomes").glob("*.jsonl"):
+        stamp(outcomes, run_id)
+    with stages.stage("log") as say:
+        try:
+            topics = [topic.name for topic in incident.topics]
+            # The programs of old clients know no headers: their records are their own ids.
+            found = read_log(kafka.bootstrap, topics, folder / "log", run_id=run_id or None, value_is_id=True)
+        except LogError as error:
+            failed = failed or f"the log can't be read: {error}"
+            say(failed)
+        else:
+            say(f"{sum(one.records for one in found):,} records")
+    return Recorded(incident, run, folder, ran.clients, ran.hits, failed)
+
+
+def run_ids(capture: Path) -> list[str]:
+    """The proxy's runs in a capture folder, each once."""
+    if not any(capture.rglob("*.parquet")):
+        return []
+    table = pyarrow.dataset.dataset(capture, format="parquet").to_table(columns=["run_id"])
+    return sorted(set(table["run_id"].to_pylist()) - {None})
+
+
+def stamp(outcomes: Path, run_id: str) -> None:
+    """Write the proxy's run into every outcome line: runs that overlap in time can't be told apart by it."""
+    lines = [json.loads(line) for line in _whole(outcomes.read_text().splitlines())]
+    outcomes.write_text("".join(json.dumps({**line, "run_id": run_id}) + "\n" for line in lines))
+
+
+def _whole(lines: Iterable[str]) -> Iterable[str]:
+    return (line for line in lines if line.endswith("}"))

@@ -1,0 +1,303 @@
+"""What the brokers' log settles: every story is a run of its own with its log, all judged in one analysis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from notleader.spark_analysis.checks import Tables
+from notleader.spark_analysis.findings import Finding
+from notleader.spark_analysis.io import InputError, read_logs
+from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.transforms.log import as_log
+
+from .conftest import rows
+from .synthetic import START_US, Story
+
+pytestmark = pytest.mark.spark
+
+Built = tuple[Tables, list[Finding]]
+STORIES: dict[str, Callable[[Story], None]] = {}
+
+
+def story(tell: Callable[[Story], None]) -> Callable[[Story], None]:
+    """Register a story under its function's name, which is also its run and its client."""
+    STORIES[tell.__name__] = tell
+    return tell
+
+
+def acked(s: Story, at_ms: float, message: str | None, offset: int | None, **given: Any) -> None:
+    """An acknowledged send; nobody reads in these stories unless they say so."""
+    s.produce(at_ms + 0.2, message_ids=[message], base_offset=-1 if offset is None else offset)
+    s.send(at_ms, message, offset=offset, **given)
+
+
+def failed(s: Story, at_ms: float, message: str | None, outcome: str = "fail", **given: Any) -> None:
+    s.produce(at_ms + 0.2, message_ids=[message], outcome="dropped", took_ms=None, fault=("eat", "drop_response"))
+    s.send(at_ms, message, outcome=outcome, error="timed out", **given)
+
+
+@story
+def all_there(s: Story) -> None:
+    for number in range(4):
+        acked(s, number, f"m{number}", number)
+    s.holds("m0", "m1", "m2", "m3")
+
+
+@story
+def lost_at_the_end(s: Story) -> None:
+    # No reader would ever go past the last offset.
+    acked(s, 0, "m0", 0)
+    acked(s, 1, "m1", 1)
+    s.holds("m0")
+
+
+@story
+def lost_for_another(s: Story) -> None:
+    acked(s, 0, "m0", 0)
+    s.holds("m9")
+
+
+@story
+def lost_without_an_offset(s: Story) -> None:
+    acked(s, 0, "m0", None)
+    acked(s, 1, "m1", 0)
+    s.holds("m1")
+
+
+@story
+def lost_in_a_compacted_topic(s: Story) -> None:
+    acked(s, 0, "m0", 0, key_hash=1)
+    acked(s, 1, "m1", 1, key_hash=2)
+    s.holds(None, "m1@2", cleanup_policy="compact,delete")
+
+
+@story
+def superseded(s: Story) -> None:
+    for number in range(3):
+        acked(s, number, f"m{number}", number, key_hash=7)
+    s.holds(None, None, "m2@7", cleanup_policy="compact")
+
+
+@story
+def superseded_by_a_tombstone_that_is_gone(s: Story) -> None:
+    acked(s, 0, "m0", 0, key_hash=7)
+    acked(s, 1, "tombstone", 1, key_hash=7)
+    acked(s, 2, "m2", 2, key_hash=8)
+    s.holds(None, None, "m2@8", cleanup_policy="compact", delete_retention_ms=100)
+
+
+@story
+def compacted_and_no_key_known(s: Story) -> None:
+    acked(s, 0, "m0", 0)
+    acked(s, 1, "m1", 1)
+    s.holds(None, "m1@2", cleanup_policy="compact")
+
+
+@story
+def deleted_by_retention(s: Story) -> None:
+    acked(s, 0, "m0", 0)
+    acked(s, 1, "m1", 1)
+    s.holds("m1", start=1)
+
+
+@story
+def doubled(s: Story) -> None:
+    failed(s, 0, "m0", outcome="ok", offset=1)
+    s.holds("m0", "m0")
+
+
+@story
+def doubled_though_aborted_once(s: Story) -> None:
+    acked(s, 0, "m0", 1)
+    s.holds("m0:aborted", "m0:committed")
+
+
+@story
+def aborted_though_acknowledged(s: Story) -> None:
+    acked(s, 0, "m0", 0)
+    s.holds("m0:aborted", "marker")
+
+
+@story
+def in_an_open_transaction(s: Story) -> None:
+    acked(s, 0, "m0", 0)
+    s.holds("m0:open")
+
+
+@story
+def there_though_failed(s: Story) -> None:
+    failed(s, 0, "m0")
+    s.holds("m0")
+
+
+@story
+def aborted_and_failed(s: Story) -> None:
+    failed(s, 0, "m0")
+    s.holds("m0:aborted")
+
+
+@story
+def failed_and_absent(s: Story) -> None:
+    # The broker said that it appended, and lost it after that: the log is the last word.
+    s.produce(0.2, message_ids=["m0"], outcome="dropped", took_ms=None, base_offset=4, fault=("eat", "drop_response"))
+    s.send(0, "m0", outcome="fail", error="timed out")
+    s.holds()
+
+
+@story
+def out_of_order(s: Story) -> None:
+    # Neither was told its offset.
+    acked(s, 0, "m0", None)
+    acked(s, 10, "m1", None)
+    s.holds("m1", "m0")
+
+
+@story
+def resent_behind_a_later_one(s: Story) -> None:
+    failed(s, 0, "m0", outcome="ok", offset=2)
+    acked(s, 10, "m1", 1)
+    s.holds("m0", "m1", "m0")
+
+
+@story
+def told_a_wrong_offset(s: Story) -> None:
+    acked(s, 0, "m0", 5)
+    s.holds("m0")
+
+
+@story
+def a_reader_was_given_another(s: Story) -> None:
+    acked(s, 0, "m0", 0)
+    s.poll(50, "m7", 0)
+    s.holds("m0")
+
+
+@story
+def written_after_the_reading(s: Story) -> None:
+    acked(s, 0, "m0", 0)
+    acked(s, 5000, "m1", 1)
+    failed(s, 6000, "m2")
+    s.holds("m0", read_at_us=START_US + 1_000_000)
+
+
+@story
+def not_read(s: Story) -> None:
+    acked(s, 0, "m0", 0)
+    failed(s, 10, "m1")
+    s.holds(log_start_offset=None, log_end_offset=None, problem="the broker answers NOT_LEADER_OR_FOLLOWER")
+
+
+@story
+def without_ids(s: Story) -> None:
+    acked(s, 0, None, 0)
+    acked(s, 1, None, 1)
+    failed(s, 2, "m2", partition=None)
+    s.holds("")
+
+
+@story
+def one_id_in_two_topics(s: Story) -> None:
+    acked(s, 0, "m0", 0)
+    acked(s, 5, "m0", 0, topic="copies")
+    s.holds("m0")
+    s.log.append({**s.log[-1], "topic": "copies"})
+
+
+EXPECTED: dict[str, dict[str, set[str]]] = {
+    "lost": {
+        "invalid": {
+            "lost_at_the_end",
+            "lost_for_another",
+            "lost_without_an_offset",
+            "lost_in_a_compacted_topic",
+            "without_ids",
+            "one_id_in_two_topics",
+        },
+        "unknown": {
+            "in_an_open_transaction",
+            "deleted_by_retention",
+            "superseded_by_a_tombstone_that_is_gone",
+            "compacted_and_no_key_known",
+            "written_after_the_reading",
+            "not_read",
+        },
+    },
+    "duplicate": {"invalid": {"doubled", "resent_behind_a_later_one"}},
+    "phantom": {"invalid": {"there_though_failed"}},
+    "reordered": {"invalid": {"out_of_order"}},
+    "inconsistent_offsets": {"invalid": {"told_a_wrong_offset", "a_reader_was_given_another", "lost_for_another"}},
+}
+
+
+@pytest.fixture(scope="module")
+def judged(analyse: Callable[..., Built]) -> Built:
+    together = Story()
+    for name, tell in STORIES.items():
+        told = Story(run_id=name, client=name)
+        tell(told)
+        together.add(told)
+    return analyse(together, Options(by_run=True))
+
+
+@pytest.mark.parametrize("check", sorted(EXPECTED))
+def test_the_log_settles_it(judged: Built, check: str) -> None:
+    found: dict[str, set[str]] = {}
+    for finding in judged[1]:
+        if finding.check == check and finding.group and finding.group.client:
+            found.setdefault(finding.verdict, set()).add(finding.group.client.removesuffix("-reader"))
+    assert found == EXPECTED[check]
+
+
+def test_each_send_is_told_where_it_is(judged: Built) -> None:
+    said: dict[str, list[str | None]] = {}
+    for row in sorted(rows(judged[0].history), key=lambda row: row["called_at_us"]):
+        said.setdefault(row["scope"], []).append(row["in_log"])
+    assert said["superseded"] == ["superseded", "superseded", "there"]
+    assert said["superseded_by_a_tombstone_that_is_gone"] == ["superseded", "deleted", "there"]
+    assert said["doubled_though_aborted_once"] == ["there"]
+    assert said["aborted_though_acknowledged"] == ["aborted"]
+    assert said["written_after_the_reading"] == ["there", "unread", "unread"]
+    assert said["without_ids"] == ["there", "absent", "unread"]
+    assert said["not_read"] == ["unread", "unread"]
+
+
+def test_what_the_log_has_at_the_place_is_said(judged: Built) -> None:
+    notes = {f.group.client: f.evidence[0]["note"] for f in judged[1] if f.check == "lost" and f.group}
+    assert notes["lost_for_another"] == "offset 0 holds message m9"
+    assert notes["lost_at_the_end"] == "the log does not have it"
+
+
+def verdicts(findings: list[Finding]) -> dict[str, str]:
+    return {f.check: f.verdict for f in findings if f.check in EXPECTED}
+
+
+def test_without_a_reader_and_a_log_nothing_is_valid_and_with_the_log_all_is(analyse: Callable[..., Built]) -> None:
+    s = Story()
+    all_there(s)
+    assert set(verdicts(analyse(s, Options())[1]).values()) == {"valid"}
+    s.log.clear()
+    assert set(verdicts(analyse(s, Options())[1]).values()) == {"unknown"}
+
+
+def test_a_log_that_was_not_read_whole_makes_nothing_valid(analyse: Callable[..., Built]) -> None:
+    s = Story()
+    not_read(s)
+    assert set(verdicts(analyse(s, Options())[1]).values()) == {"unknown"}
+
+
+def test_a_log_that_nobody_can_place_is_refused(spark: SparkSession, tmp_path: Any) -> None:
+    s = Story(run_id="one")
+    all_there(s)
+    s.write(tmp_path)
+    log = read_logs(spark, [str(tmp_path / "log")])
+    assert as_log(log, ("one", "two"), by_run=True).profile.records == 4
+    with pytest.raises(InputError, match="orders-0 is given 2 times"):
+        as_log(log.unionByName(log), ("one",), by_run=False)
+    nameless = read_logs(spark, [str(tmp_path / "log")]).drop("run_id").selectExpr("cast(null as string) run_id", "*")
+    assert as_log(nameless, ("one",), by_run=True).rows.first().scope == "one"
+    with pytest.raises(InputError, match="--run"):
+        as_log(nameless, ("one", "two"), by_run=True)
