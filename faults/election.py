@@ -11,10 +11,11 @@ by it again, for ever. Which fields carry such epochs, and which don't:
   broker, which would take -1 for "don't check": the proxy fences it itself (FENCED_LEADER_EPOCH).
 * `leader_epoch` of Metadata and DescribeTopicPartitions answers, and `current_leader` of Produce, Fetch,
   ShareFetch and ShareAcknowledge answers (KIP-951): raised.
-* Epochs of the log stay: `last_fetched_epoch` and `diverging_epoch` of Fetch, `leader_epoch` of an
-  OffsetForLeaderEpoch request and answer and of a ListOffsets answer, `committed_leader_epoch` of OffsetCommit
-  and OffsetFetch. They come from and go to record batches, which the proxy doesn't rewrite. Clients keep the
-  newest epoch they saw; being lower than the shown one, these never win.
+* Epochs of the log stay: `last_fetched_epoch` and `diverging_epoch` of Fetch, `leader_epoch` of a ListOffsets
+  answer, `committed_leader_epoch` of OffsetCommit and OffsetFetch. They come from and go to record batches, which
+  the proxy doesn't rewrite. Clients keep the newest epoch they saw; being lower than the shown one, these never win.
+* `leader_epoch` of an OffsetForLeaderEpoch request and answer is one of the log, too, but who asks for one that only
+  the proxy has shown gets what there is of it: the end of the log in the broker's own last epoch.
 
 A partition may also be shown under another leader than its true one, from an election's end on (`new_leader`) or
 at once (`move`). Then everybody but the shown leader refuses, the true leader included, and what the shown leader
@@ -62,9 +63,10 @@ _LEADER_APIS = frozenset(
 _NEVER_RELAYED = frozenset((ApiKey.ShareFetch, ApiKey.ShareAcknowledge))
 _FOLLOWERS_SERVE = 11  # the version of Fetch from which on followers serve consumers (KIP-392)
 _NAMES_LEADERS = frozenset((ApiKey.Metadata, ApiKey.DescribeTopicPartitions))
-# From which version on the request carries `current_leader_epoch`, and the answer epochs to raise.
-EPOCH_IN_REQUEST: dict[int, int] = {ApiKey.Fetch: 9, ApiKey.ListOffsets: 4, ApiKey.OffsetForLeaderEpoch: 2}
+# From which version on the request carries `current_leader_epoch`, or asks for an epoch, and the answer ones to raise.
+EPOCH_IN_REQUEST: dict[int, int] = {ApiKey.Fetch: 9, ApiKey.ListOffsets: 4, ApiKey.OffsetForLeaderEpoch: 0}
 EPOCH_IN_RESPONSE: dict[int, int] = {
+    ApiKey.OffsetForLeaderEpoch: 1,
     ApiKey.Produce: 10,
     ApiKey.Fetch: 12,
     ApiKey.Metadata: 7,
@@ -290,7 +292,9 @@ class Elections:
         """The plan's interest flags for an API; 0 while no election was ever started, and for unknown versions."""
         if not self.any_ever or not is_known(api_key, api_version):
             return 0
-        flags = REQUEST | REQUEST_BODY if self.absent and api_key == ApiKey.Fetch else 0
+        flags = 0
+        if self.absent and api_key == ApiKey.Fetch:
+            flags = REQUEST | REQUEST_BODY | (RESPONSE_BODY if api_version >= _FOLLOWERS_SERVE else 0)
         shown = self._active or self._moved
         if (shown and api_key in _LEADER_APIS) or api_version >= EPOCH_IN_REQUEST.get(api_key, 1 << 16):
             flags |= REQUEST | REQUEST_BODY
@@ -368,7 +372,11 @@ class Elections:
             for partition in topic["partitions"]:
                 index = partition["partition"] if "partition" in partition else partition["partition_index"]
                 bump = self.bump(name, index)
-                epoch = partition["current_leader_epoch"]
+                epoch = partition.get("current_leader_epoch", -1)
+                if bump and api_key == ApiKey.OffsetForLeaderEpoch:
+                    asked = self._asked_epoch(name, index, partition["leader_epoch"])
+                    changed |= asked != partition["leader_epoch"]
+                    partition = {**partition, "leader_epoch": asked}
                 if bump and epoch >= bump:
                     partition = {**partition, "current_leader_epoch": epoch - bump}
                     changed = True
@@ -381,25 +389,51 @@ class Elections:
 
     # ---- responses
 
-    def told(
-        self, header: RequestHeader, answer: Body, refused: frozenset[PartitionKey]
-    ) -> tuple[Body, tuple[Touch, ...]]:
+    def told(self, request: Request, answer: Body, refused: frozenset[PartitionKey]) -> tuple[Body, tuple[Touch, ...]]:
         """An answer that agrees with the elections, and the rules that the client notices in it.
 
         `refused` are the partitions that the proxy answered for, in the shown epochs already.
         """
-        api_key, api_version, *_ = header
-        if not self._states:
-            return answer, ()
+        api_key, api_version, *_ = request.header
         if api_key in _NAMES_LEADERS:
-            return told_leaders(answer, self._state_of)
+            return told_leaders(answer, self._state_of) if self._states else (answer, ())
+        if api_key == ApiKey.OffsetForLeaderEpoch:
+            return self._with_asked_epochs(request, answer), ()
         if api_key in EPOCH_IN_RESPONSE:
-            return raised(api_key, api_version, answer, self._state_of, refused, self._cluster), ()
+            away = frozenset(self.absent.values())
+            return raised(api_key, api_version, answer, self._state_of, refused, self._cluster, away), ()
         return answer, ()
+
+    def _asked_epoch(self, topic: str, partition_index: int, epoch: int) -> int:
+        """The epoch to ask brokers for where a client asks for this one: their last for one that was only shown."""
+        known = self._cluster.leaders.get((topic, partition_index))
+        if known is None or known.leader_epoch < 0:
+            return epoch
+        shown = known.leader_epoch + self.bump(topic, partition_index)
+        return known.leader_epoch if known.leader_epoch < epoch <= shown else epoch
+
+    def _with_asked_epochs(self, request: Request, answer: Body) -> Body:
+        """An OffsetForLeaderEpoch answer that names, of those that were only shown, the epochs that were asked for."""
+        asked = {}
+        for entry in request.partitions:
+            epoch = entry.fields["leader_epoch"]
+            lowered = self._asked_epoch(entry.topic or "", entry.partition_index, epoch)
+            if lowered != epoch:
+                asked[entry.topic, entry.partition_index, lowered] = epoch
+        if not asked:
+            return answer
+        topics = []
+        for topic in answer["topics"]:
+            partitions = []
+            for partition in topic["partitions"]:
+                key = (topic["topic"], partition["partition"], partition["leader_epoch"])
+                partitions.append({**partition, "leader_epoch": asked.get(key, partition["leader_epoch"])})
+            topics.append({**topic, "partitions": partitions})
+        return {**answer, "topics": topics}
 
     def told_now(self, answer: Body, only: frozenset[tuple[str | None, int]]) -> Body:
         """A Metadata answer that was told before these partitions changed hands, and so lacks them alone."""
-        return told_leaders(answer, self._state_of, only)[0] if only else answer
+        return told_leaders(answer, self._state_of, only)[0] if only and "topics" in answer else answer
 
     def _state_of(self, topic: Body, partition_index: int) -> State | None:
         return self._states.get((self._name(topic), partition_index))

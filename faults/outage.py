@@ -1,14 +1,18 @@
-"""What one broker's absence does to the others' answers: who leads in its place, and what Metadata tells of it."""
+"""What one broker's absence does to the others' answers: who leads in its place, and who is said to be there."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from notleader.faults.actions import Body
 from notleader.faults.cluster import Cluster
 from notleader.faults.election import Elections
-from notleader.proxy.wire.names import ErrorCode
+from notleader.proxy.wire.errors import WireError
+from notleader.proxy.wire.names import ApiKey, ErrorCode
+
+if TYPE_CHECKING:
+    from notleader.proxy.wire.view import Request
 
 FOR_EVER_MS = 1e12
 _NO_COORDINATOR = {"node_id": -1, "host": "", "port": -1, "error_code": int(ErrorCode.COORDINATOR_NOT_AVAILABLE)}
@@ -48,16 +52,60 @@ def restore(elections: Elections, started_by: str, now_us: int) -> None:
     elections.move_all_back(started_by)
 
 
-def metadata_without(answer: Body, node_id: int) -> Body:
-    """A Metadata answer that doesn't list this broker, neither as alive nor as a replica in sync."""
+NAMES_BROKERS: Final = frozenset(
+    (ApiKey.Metadata, ApiKey.DescribeTopicPartitions, ApiKey.DescribeCluster, ApiKey.FindCoordinator)
+)
+"""The APIs whose answers list brokers, replicas or coordinators; who leads is the elections' to tell."""
+_CONTROLLERS: Final = 2  # endpoint type: the quorum of controllers speaks on other listeners, and lives on
+
+
+def answer_without(request: Request, answer: Body, node_id: int) -> Body:
+    """An answer of one of `NAMES_BROKERS` as the other brokers give it while this one is away."""
+    match request.header.api_key:
+        case ApiKey.FindCoordinator:
+            return _coordinators_without(answer, node_id)
+        case ApiKey.DescribeCluster:
+            return _cluster_without(request, answer, node_id)
+        case _:
+            return _topics_without(answer, node_id)
+
+
+def _topics_without(answer: Body, node_id: int) -> Body:
+    """A Metadata or DescribeTopicPartitions answer: this broker is neither alive nor a replica in sync."""
     topics = [
         {**topic, "partitions": [_partition_without(partition, node_id) for partition in topic["partitions"]]}
         for topic in answer["topics"] or ()
     ]
-    brokers = [broker for broker in answer["brokers"] if broker["node_id"] != node_id]
-    told = {**answer, "brokers": brokers, "topics": topics}
+    return _brokers_without({**answer, "topics": topics}, node_id, "node_id")
+
+
+def _cluster_without(request: Request, answer: Body, node_id: int) -> Body:
+    """A DescribeCluster answer: not listed, or as fenced where fenced brokers are asked for (KIP-1073)."""
+    if answer.get("endpoint_type") == _CONTROLLERS:
+        return answer
+    told = _brokers_without(answer, node_id, "broker_id")
+    if _asks_for_fenced(request):
+        told["brokers"] = [
+            {**broker, "is_fenced": True} if broker["broker_id"] == node_id else broker for broker in answer["brokers"]
+        ]
+    return told
+
+
+def _asks_for_fenced(request: Request) -> bool:
+    try:
+        return bool(request.body.get("include_fenced_brokers"))
+    except WireError:
+        return False
+
+
+def _brokers_without(answer: Body, node_id: int, id_key: str) -> Body:
+    """The list of brokers without this one; another one is the controller."""
+    if "brokers" not in answer:
+        return answer
+    brokers = [broker for broker in answer["brokers"] if broker[id_key] != node_id]
+    told = {**answer, "brokers": brokers}
     if answer.get("controller_id") == node_id:
-        told["controller_id"] = brokers[0]["node_id"] if brokers else -1
+        told["controller_id"] = min((broker[id_key] for broker in brokers), default=-1)
     return told
 
 
@@ -67,10 +115,12 @@ def _partition_without(partition: Body, node_id: int) -> Body:
     changed = {**partition, "isr_nodes": [node for node in partition["isr_nodes"] if node != node_id]}
     if "offline_replicas" in partition:
         changed["offline_replicas"] = sorted({*partition["offline_replicas"], node_id})
+    if eligible := partition.get("eligible_leader_replicas"):
+        changed["eligible_leader_replicas"] = [node for node in eligible if node != node_id]
     return changed
 
 
-def coordinators_without(answer: Body, node_id: int) -> Body:
+def _coordinators_without(answer: Body, node_id: int) -> Body:
     """A FindCoordinator answer in which this broker coordinates nothing (COORDINATOR_NOT_AVAILABLE)."""
 
     def told(entry: dict[str, Any]) -> dict[str, Any]:

@@ -320,8 +320,10 @@ class Plan:
         actions: list[Action] = []
         hits: tuple[Hit, ...] = ()
         rewritten: Body | None = None
+        if request.header.api_key == ApiKey.DescribeTopicPartitions:
+            self.cluster.observe_metadata(response.body)  # some clients ask for no other Metadata of a topic
         if self.elections.interest(request.header.api_key, request.header.api_version) & RESPONSE_BODY:
-            told, touched = self.elections.told(request.header, response.body, decision.refused)
+            told, touched = self.elections.told(request, response.body, decision.refused)
             known = {hit.rule_name for hit in decision.hits}
             effects: tuple[Effect, ...] = (altered(response.body, told),) if touched else ()
             for name, kind in touched:

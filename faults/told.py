@@ -67,8 +67,12 @@ def raised(
     state_of: StateOf,
     refused: frozenset[PartitionKey],
     cluster: Cluster,
+    away: frozenset[int],
 ) -> Body:
-    """An answer whose `current_leader` fields (KIP-951) name the shown leaders in the shown epochs."""
+    """An answer whose `current_leader` fields (KIP-951) name the shown leaders in the shown epochs.
+
+    It sends nobody to brokers that are `away`, nor tells where these are.
+    """
     changed = False
     topics = []
     for topic in answer["responses"]:
@@ -77,18 +81,36 @@ def raised(
         partitions = []
         for partition in topic[array]:
             index = partition["index"] if "index" in partition else partition["partition_index"]
-            state = state_of(topic, index)
-            leader: dict[str, Any] = partition.get("current_leader") or {}
-            if state is not None and leader.get("leader_epoch", -1) >= 0 and (above, index) not in refused:
-                shown = {**leader, "leader_epoch": leader["leader_epoch"] + state.bump}
-                if state.leader_id is not None and shown["leader_id"] >= 0:
-                    shown["leader_id"] = state.leader_id
-                partition = {**partition, "current_leader": shown}
-                changed = True
-            partitions.append(partition)
+            told = partition
+            if (above, index) not in refused:
+                told = _with_shown_leader(partition, state_of(topic, index), away)
+            if told.get("preferred_read_replica") in away:
+                told = {**told, "preferred_read_replica": -1}
+            changed |= told is not partition
+            partitions.append(told)
         topics.append({**topic, array: partitions})
-    told = {**answer, "responses": topics} if changed else answer
-    return with_endpoints(api_key, api_version, told, cluster)
+    told_answer = {**answer, "responses": topics} if changed else answer
+    endpoints = told_answer.get("node_endpoints") or ()
+    if any(endpoint["node_id"] in away for endpoint in endpoints):
+        kept = [endpoint for endpoint in endpoints if endpoint["node_id"] not in away]
+        told_answer = {**told_answer, "node_endpoints": kept}
+    return with_endpoints(api_key, api_version, told_answer, cluster)
+
+
+def _with_shown_leader(partition: Body, state: State | None, away: frozenset[int]) -> Body:
+    leader: dict[str, Any] = partition.get("current_leader") or {}
+    if leader.get("leader_epoch", -1) < 0:
+        return partition
+    shown = dict(leader)
+    if state is not None:
+        shown["leader_epoch"] += state.bump
+        if state.election is not None:
+            shown["leader_id"] = -1
+        elif state.leader_id is not None and shown["leader_id"] >= 0:
+            shown["leader_id"] = state.leader_id
+    if shown["leader_id"] in away:
+        shown["leader_id"] = -1  # the election that its absence began is not over, or not begun
+    return partition if shown == leader else {**partition, "current_leader": shown}
 
 
 def with_endpoints(api_key: int, api_version: int, answer: Body, cluster: Cluster) -> Body:

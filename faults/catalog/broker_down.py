@@ -11,22 +11,22 @@ from notleader.faults.actions import Action, Refuse, Reset, RewriteResponse, Sil
 from notleader.faults.base import BeginContext, Connection, Context, StandingFault
 from notleader.faults.document import NodeId
 from notleader.faults.durations import Duration, drawn_ms
-from notleader.faults.outage import coordinators_without, depose, metadata_without, restore
-from notleader.proxy.wire.names import ApiKey
+from notleader.faults.outage import NAMES_BROKERS, answer_without, depose, restore
 
 
 class BrokerDown(StandingFault):
     """The broker `node_id` is dead for its clients: its port and its connections, and in what the others tell.
 
-    `killed`: connections are reset, new ones refused. `powered_off`: everything falls silent. Metadata, asked of the
-    others, doesn't list it any more, not as a replica in sync either, nor does FindCoordinator name it, and the
-    partitions that it leads have no leader. With `election_ms` the next replica in sync leads each of them after
-    that time (the broker itself lives on: the proxy relays to it what the new leader is asked, see `leader_move`).
-    When the rule goes the broker leads them again, one leader epoch higher.
+    `killed`: connections are reset, new ones refused. `powered_off`: everything falls silent. Metadata, DescribeCluster
+    and DescribeTopicPartitions, asked of the others, don't list it any more, not as a replica in sync either, nor does
+    FindCoordinator name it, and the partitions that it leads have no leader. With `election_ms` the next replica in
+    sync leads each of them after that time (the broker itself lives on: the proxy relays to it what the new leader is
+    asked, see `leader_move`). When the rule goes the broker leads them again, one leader epoch higher. Only brokers go:
+    what is told of the quorum of controllers (DescribeQuorum) stays.
     """
 
     kind: Literal["broker_down"] = "broker_down"
-    watches = frozenset((ApiKey.Metadata, ApiKey.FindCoordinator))
+    watches = frozenset(map(int, NAMES_BROKERS))
 
     node_id: NodeId = Field(description="The broker that is gone.")
     how: Literal["killed", "powered_off"] = Field("killed", description="Whether its host answers for it.")
@@ -52,12 +52,9 @@ class BrokerDown(StandingFault):
         restore(context.elections, context.rule_name, context.now_us)
 
     def on_response(self, context: Context) -> Iterable[Action]:
-        if context.request.header.api_key == ApiKey.FindCoordinator:
-            yield RewriteResponse(coordinators_without(context.answer, self.node_id))
-            return
         # What the elections had to say of this answer is in it already, but for those that begin with it.
         told = context.elections.told_now(context.answer, self._depose(context))
-        yield RewriteResponse(metadata_without(told, self.node_id))
+        yield RewriteResponse(answer_without(context.request, told, self.node_id))
 
     def _depose(self, context: BeginContext | Context) -> frozenset[tuple[str | None, int]]:
         wanted = self.election_ms

@@ -30,7 +30,7 @@ class LeaderMove(StandingFault):
     """
 
     kind: Literal["leader_move"] = "leader_move"
-    watches = frozenset((ApiKey.Metadata,))
+    watches = frozenset((ApiKey.Metadata, ApiKey.DescribeTopicPartitions))
     selects_partitions = True
 
     leader_id: NodeId | Literal["other"] = Field(

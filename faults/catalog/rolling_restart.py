@@ -11,8 +11,7 @@ from notleader.faults.actions import Action, Refuse, Reset, RewriteResponse, Sil
 from notleader.faults.base import BeginContext, Connection, Context, StandingFault
 from notleader.faults.document import Milliseconds, SomeMilliseconds
 from notleader.faults.durations import Duration, drawn_ms
-from notleader.faults.outage import coordinators_without, depose, metadata_without, restore
-from notleader.proxy.wire.names import ApiKey
+from notleader.faults.outage import NAMES_BROKERS, answer_without, depose, restore
 
 _NEXT_US = "next_us"
 _DOWN = "down"
@@ -23,13 +22,13 @@ _LOOK_AGAIN_US = 200_000  # while no broker is known yet
 class RollingRestart(StandingFault):
     """Each broker is down for `down_ms`, in the order of the node ids, with `pause_ms` between two of them.
 
-    While it is down it is so as with `broker_down`: its connections end, Metadata doesn't list it, and each of its
+    While it is down it is so as with `broker_down`: its connections end, no answer lists it, and each of its
     partitions has no leader for `election_ms`, drawn for each on its own, and then another one. `match: {node_id: …}`
     restarts only these brokers. It begins once the cluster is known.
     """
 
     kind: Literal["rolling_restart"] = "rolling_restart"
-    watches = frozenset((ApiKey.Metadata, ApiKey.FindCoordinator))
+    watches = frozenset(map(int, NAMES_BROKERS))
 
     down_ms: SomeMilliseconds = Field(5000, description="How long each broker is down.")
     pause_ms: Milliseconds = Field(5000, description="How long all of them are up between two restarts.")
@@ -83,11 +82,8 @@ class RollingRestart(StandingFault):
         node_id: int | None = context.state.get(_DOWN)
         if node_id is None:
             return
-        if context.request.header.api_key == ApiKey.FindCoordinator:
-            yield RewriteResponse(coordinators_without(context.answer, node_id))
-            return
         told = context.elections.told_now(context.answer, self._depose(context))
-        yield RewriteResponse(metadata_without(told, node_id))
+        yield RewriteResponse(answer_without(context.request, told, node_id))
 
     def _depose(self, context: BeginContext | Context) -> frozenset[tuple[str | None, int]]:
         return depose(
