@@ -4,6 +4,7 @@
 #   make test-outages                 real outages against their replays (wants a quiet machine)
 #   make test-live                    a live analysis, killed and started again
 #   make test-compose                 compose.yaml played through, in its images
+#   make test-toxiproxy                Toxiproxy's own test suite against ours, and its server beside it (Go)
 #   make test-workers                  every fault once more, with two worker processes
 #   make test-cuts                     every frame of the corpus cut at every place (a quarter of an hour)
 #   make test-incidents               the five incidents at full length and ten times each, and real outages beside
@@ -21,7 +22,8 @@ INSTALLED := $(VENV)/.installed
 # Tests that nobody's timing decides: they run beside the others, with what these leave of the machine.
 BESIDE := tests/benchmarks tests/docker tests/docs tests/release tests/spark_analysis
 
-.PHONY: demo test test-beside test-timed test-clients test-outages test-incidents test-live test-compose test-workers test-cuts lint format clean
+.PHONY: demo test test-beside test-timed test-clients test-outages test-incidents test-live test-compose test-toxiproxy \
+	test-workers test-cuts lint format clean
 .DELETE_ON_ERROR:
 
 demo: $(INSTALLED)
@@ -56,6 +58,11 @@ test-live: $(INSTALLED)
 test-compose: $(INSTALLED)
 	@sh scripts/test-tools.sh
 	@$(BIN)/python -m pytest -q -o faulthandler_timeout=0 -m rehearsal
+
+# Toxiproxy is built, and its tests go by time.
+test-toxiproxy: $(INSTALLED)
+	@sh scripts/test-tools.sh
+	@$(BIN)/python -m pytest -q -m toxiproxy tests/toxiproxy
 
 # Every script of a fault, and every fault before a real broker, with two processes that carry the traffic.
 test-workers: $(INSTALLED)

@@ -11,6 +11,8 @@ from typing import ClassVar, Final, NamedTuple, Protocol
 
 NEVER_US: Final = 1 << 62
 _SLICE_MS: Final = 100
+_LATE_US: Final = 20_000
+"""Timers fire late, and a source pauses while much waits: what comes that much later has lost no time of a rate."""
 
 
 class Piece(NamedTuple):
@@ -95,10 +97,11 @@ class Bandwidth(Toxic):
     defaults: ClassVar[dict[str, int]] = {"rate": 0}
 
     def feed(self, piece: Piece) -> Iterator[Piece]:
-        start_us = self.after_earlier(piece.at_us)
         if piece.data is None:
-            yield piece._replace(at_us=start_us)
+            yield piece._replace(at_us=self.after_earlier(piece.at_us))
             return
+        if piece.at_us > self._free_us + _LATE_US:
+            self._free_us = piece.at_us
         rate = self.attributes["rate"]  # KB/s is bytes per ms
         if rate <= 0:
             self._free_us = NEVER_US
@@ -108,7 +111,7 @@ class Bandwidth(Toxic):
         for offset in range(0, len(piece.data), step_bytes):
             data = piece.data[offset : offset + step_bytes]
             self._free_us += len(data) * 1000 // rate
-            yield piece._replace(at_us=self._free_us, data=data)
+            yield piece._replace(at_us=max(self._free_us, piece.at_us), data=data)
 
 
 class SlowClose(Toxic):

@@ -71,6 +71,17 @@ def test_bandwidth_takes_the_time_the_bytes_need_in_steps() -> None:
     ]
 
 
+def test_a_rate_makes_up_for_timers_that_are_late() -> None:
+    link = Link([make("bandwidth", rate=10)])
+    for number in range(10):
+        link.receive(b"x" * 1000, (number * 100 + 3) * MS)  # each comes when the one before it was let go, 3 ms late
+        drain(link)
+    link.receive(b"y" * 1000, 1003 * MS)
+    assert drain(link)[-1][0] == 1100 * MS
+    link.receive(b"z" * 1000, 2000 * MS)  # a pause is none
+    assert drain(link)[-1][0] == 2100 * MS
+
+
 def test_bandwidth_zero_lets_nothing_pass_until_it_is_changed() -> None:
     toxic = make("bandwidth", rate=0)
     link = Link([toxic])
