@@ -85,6 +85,17 @@ async def test_the_node_client(controlled: Controlled, echo_server: str) -> None
     await run(node, "client.mjs", controlled.url, echo_server, cwd=project)
 
 
+async def test_the_java_client(controlled: Controlled, echo_server: str) -> None:
+    java, mvn = need("java"), need("mvn")
+    jars = CACHE / "java"
+    if not jars.exists():
+        where = f"-DoutputDirectory={jars}"
+        fetch("toxiproxy-java", mvn, "-q", "-B", "dependency:copy-dependencies", where, cwd=CLIENTS / "java")
+    program = str(CLIENTS / "java" / "Client.java")
+    admin = controlled.admin
+    await run(java, "-cp", f"{jars}/*", program, admin.host, str(admin.port), echo_server)
+
+
 async def test_the_command_line(controlled: Controlled, echo_server: str, toxiproxy_cli: str) -> None:
     async def cli(*arguments: str) -> str:
         child = await asyncio.create_subprocess_exec(
