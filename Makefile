@@ -9,6 +9,7 @@
 #   make test-cuts                     every frame of the corpus cut at every place (a quarter of an hour)
 #   make test-incidents               the five incidents at full length and ten times each, and real outages beside
 #                                      them (root, for network namespaces; some 40 minutes)
+#   make test-truth                    every scenario of which the truth is known, and what the analysis says of it
 #   make test-clients                  every pinned client, directly and through the proxy (needs the toolchains that
 #                                      docs/clients.md names, and most of an hour)
 #   make lint | make format | make clean
@@ -20,10 +21,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 # Tests that nobody's timing decides: they run beside the others, with what these leave of the machine.
-BESIDE := tests/benchmarks tests/docker tests/docs tests/release tests/spark_analysis
+BESIDE := tests/benchmarks tests/docker tests/docs tests/release tests/spark_analysis tests/truth
 
 .PHONY: demo test test-beside test-timed test-clients test-outages test-incidents test-live test-compose test-toxiproxy \
-	test-workers test-cuts lint format clean
+	test-workers test-cuts test-truth lint format clean
 .DELETE_ON_ERROR:
 
 demo: $(INSTALLED)
@@ -79,6 +80,11 @@ test-cuts: $(INSTALLED)
 test-incidents: $(INSTALLED)
 	@sh scripts/test-tools.sh
 	@$(BIN)/python -m pytest -q -o faulthandler_timeout=0 -m incidents
+
+# The matrix goes into docs/held-to-the-truth.md.
+test-truth: $(INSTALLED)
+	@sh scripts/test-tools.sh
+	@$(BIN)/python -m pytest -q -o faulthandler_timeout=0 -m truth tests/truth
 
 lint: $(INSTALLED)
 	@$(BIN)/ruff check -q .

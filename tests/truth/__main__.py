@@ -1,0 +1,49 @@
+"""python -m tests.truth [NAME …]: run these scenarios (all without a name) and print each mark that isn't good."""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import uvloop
+
+from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.spark_analysis.session import build_session
+from tests.truth.catalogue import EVERY
+from tests.truth.suite import BROKER, analysed, play
+
+
+def main(names: list[str]) -> int:
+    if names == ["--fast"]:
+        chosen = [scenario for scenario in EVERY if scenario.fast]
+    else:
+        chosen = [s for s in EVERY if not names or any(fnmatch.fnmatch(s.name, name) for name in names)]
+    folder = Path(tempfile.mkdtemp(prefix="truth-"))
+    started = time.monotonic()
+    with KafkaCluster("4", auto_create_topics=False, properties=BROKER) as kafka:
+        print(f"broker after {time.monotonic() - started:.0f} s")
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            told = runner.run(play(kafka.bootstrap, chosen, folder))
+    print(f"played after {time.monotonic() - started:.0f} s, in {folder}")
+    spark = build_session(log_file=folder / "spark.log")
+    try:
+        judged = analysed(spark, told)
+    finally:
+        spark.stop()
+    print(f"judged after {time.monotonic() - started:.0f} s")
+    for one in told:
+        print("   ", one.run.scenario.name, dict(one.true), dict(one.run.hits))
+    for problem in judged.void:
+        print("void:", problem)
+    for mark in judged.wrong:
+        print(mark)
+    print(f"{len(judged.marks)} marks, {len(judged.wrong)} not good")
+    return 1 if judged.wrong or judged.void else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,273 @@
+"""What is true of a run, by the broker's log, by what the clients said, and by a plain count of the capture's rows.
+
+docs/verdicts.md says what each question means; this says it a second time, in Python that knows no Spark, one run at
+a time and in memory. A truth is keyed by the check and the client (or group) that it is about.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from statistics import median
+from typing import Any
+
+import pyarrow.dataset as ds
+
+from tests.truth.scenario import Consumer, Producer
+from tests.truth.world import Run
+
+Truth = Counter[tuple[str, str | None]]
+Line = dict[str, Any]
+Row = dict[str, Any]
+
+SETTLED = frozenset(
+    (
+        "hang", "failed", "late", "blocked_call", "duplicate", "lost", "phantom", "reordered", "retried", "throttled",
+        "offset_reset", "wrong_broker", "metadata_storm", "retry_storm", "reconnect_storm", "skipped", "commit_lost",
+        "read_again", "inconsistent_offsets", "unfair_acks", "stuck", "recovery",
+    )
+)  # fmt: skip
+"""The checks of which this says whether they have something to tell; of a signature only a scenario can."""
+
+_SLOW_US = 1_000_000
+_STORM = 100
+_NOT_LEADER, _OUT_OF_RANGE = 6, 1
+
+
+def lines(run: Run) -> list[Line]:
+    """The last word on each operation."""
+    last: dict[tuple[Any, ...], Line] = {}
+    for file in sorted(run.outcomes.glob("*.jsonl")):
+        for number, text in enumerate(file.read_text().splitlines()):
+            line = json.loads(text)
+            line["client"] = run.own(line["client"])
+            line["group_id"] = run.own(line.get("group_id"))
+            called = line.get("called_at_us")
+            place = (line.get("message_id"), line.get("topic"), line["operation"], called)
+            if line["operation"] != "send":
+                place += (line.get("partition"), line.get("offset"))
+            key = (line["client"], *place) if called is not None else (file, number)
+            last[key] = line
+    return list(last.values())
+
+
+def rows(run: Run) -> list[Row]:
+    """The capture's rows in time order; one that two segments hold counts once."""
+    found = ds.dataset(run.capture, format="parquet").to_table().to_pylist()
+    for row in found:
+        row["client_id"] = run.own(row["client_id"])
+    unique = {(row["proxy_id"], row["connection_id"], row["exchange_seq"], row["event"]): row for row in found}
+    return sorted(unique.values(), key=lambda row: row["request_at_us"] or 0)
+
+
+def truth(run: Run) -> Truth:
+    """How many cases there are of each check's kind, by client."""
+    told, seen = lines(run), rows(run)
+    found: Truth = Counter()
+    for part in (_said, _in_the_log, _order, _readers, _wire, _afterwards):
+        for check, client in part(run, told, seen):
+            found[check, client] += 1
+    return found
+
+
+Cases = Iterator[tuple[str, str | None]]
+
+
+def _latency(line: Line) -> int | None:
+    if line.get("called_at_us") is None or line.get("completed_at_us") is None:
+        return None
+    return int(line["completed_at_us"] - line["called_at_us"])
+
+
+def _said(run: Run, told: list[Line], seen: list[Row]) -> Cases:
+    for line in told:
+        client = line["client"]
+        if line["outcome"] == "pending":
+            yield "hang", client
+        if line["outcome"] in ("fail", "info"):
+            yield "failed", client
+        took = _latency(line)
+        if line["operation"] == "send" and line["outcome"] == "ok" and took is not None and took >= _SLOW_US:
+            yield "late", client
+        returned = line.get("returned_at_us")
+        blocked = line["operation"] != "poll" and returned and returned - line["called_at_us"] >= _SLOW_US
+        if blocked and not (line["outcome"] == "ok" and returned >= line["completed_at_us"]):
+            yield "blocked_call", client
+
+
+def _in_the_log(run: Run, told: list[Line], seen: list[Row]) -> Cases:
+    places: dict[str, set[tuple[str, int, int]]] = defaultdict(set)
+    newest = {(record.topic, record.partition, record.key): record.offset for record in run.log}
+    for record in run.log:
+        places[record.message_id].add((record.topic, record.partition, record.offset))
+    compacted = run.scenario.topic_configs.get("cleanup.policy") == "compact"
+    aborted = {client.name for client in run.scenario.clients if isinstance(client, Producer) and client.transaction}
+    recreated = any(phase.recreate for phase in run.scenario.phases)
+    last_send = {line["message_id"]: line for line in told if line["operation"] == "send"}
+    said_ok = {line["message_id"] for line in told if line["operation"] == "send" and line["outcome"] == "ok"}
+    for message_id, line in last_send.items():
+        client, copies = line["client"], len(places.get(message_id, ()))
+        if copies > 1:
+            yield "duplicate", client
+        if message_id in said_ok and not copies and not recreated and client not in aborted:
+            key = newest.get((line["topic"], line["partition"], message_id.encode())) if compacted else None
+            if not compacted or key is not None:
+                yield "lost", client
+    for line in told:
+        copies = len(places.get(line.get("message_id"), ())) if line["operation"] == "send" else 0
+        # Sent again by the application and acknowledged then: one copy is that one's.
+        if line["outcome"] == "fail" and copies > (line["message_id"] in said_ok):
+            yield "phantom", line["client"]
+
+
+def _order(run: Run, told: list[Line], seen: list[Row]) -> Cases:
+    queues: dict[tuple[Any, ...], list[Line]] = defaultdict(list)
+    for line in told:
+        if line["operation"] == "send" and line["outcome"] == "ok" and (line.get("offset") or -1) >= 0:
+            queues[line["client"], line.get("thread"), line["topic"], line["partition"]].append(line)
+    for (client, *_), sends in queues.items():
+        sends.sort(key=lambda line: line["called_at_us"])
+        for place, later in enumerate(sends):
+            before = (line for line in sends[:place] if line["completed_at_us"] <= later["called_at_us"])
+            if any(line["offset"] > later["offset"] for line in before):
+                yield "reordered", client
+    medians: dict[str, list[float]] = defaultdict(list)
+    by_place: dict[tuple[str, Any, Any], list[int]] = defaultdict(list)
+    for line in told:
+        took = _latency(line)
+        if line["operation"] == "send" and line["outcome"] == "ok" and took is not None:
+            by_place[line["client"], line["topic"], line["partition"]].append(took)
+    for (client, *_), times in by_place.items():
+        if len(times) >= 20:
+            medians[client].append(median(times))
+    for client, known in medians.items():
+        for value in known:
+            if value >= 10 * min(known) and value - min(known) >= 50_000:
+                yield "unfair_acks", client
+
+
+def _readers(run: Run, told: list[Line], seen: list[Row]) -> Cases:
+    wandering = {
+        client.name
+        for client in run.scenario.clients
+        if isinstance(client, Consumer) and (client.rewind_after or client.skip_to_end_after)
+    }
+    there: dict[tuple[str, int], set[int]] = defaultdict(set)
+    for record in run.log:
+        there[record.topic, record.partition].add(record.offset)
+    by_offset: dict[tuple[str, int, int], set[str]] = defaultdict(set)
+    recreated = any(phase.recreate for phase in run.scenario.phases)
+    events: dict[str, list[Line]] = defaultdict(list)
+    reached: dict[tuple[str, str, int], int] = {}
+    again: Counter[str] = Counter()
+    for line in sorted(told, key=lambda line: line.get("completed_at_us") or 0):
+        if line["operation"] == "poll" and line["outcome"] == "ok":
+            place = (line["client"], line["topic"], line["partition"])
+            again[line["client"]] += line["offset"] <= reached.get(place, -1)
+            reached[place] = max(line["offset"], reached.get(place, -1))
+        group = line.get("group_id")
+        if line["operation"] in ("poll", "commit") and line["outcome"] == "ok" and group:
+            events[group].append(line)
+        if line["operation"] in ("poll", "send") and line["outcome"] == "ok" and (line.get("offset") or -1) >= 0:
+            by_offset[line["topic"], line["partition"], line["offset"]].add(line["message_id"])
+    for client, times in again.items():
+        if times:
+            yield "read_again", client
+    for ids in by_offset.values():
+        if len(ids) > 1 and not recreated:
+            yield "inconsistent_offsets", None
+    for group, acts in events.items():
+        if wandering & {line["client"] for line in acts}:
+            continue
+        committed: dict[tuple[str, int], tuple[int, int]] = {}
+        read: dict[tuple[str, int], set[int]] = defaultdict(set)
+        for line in acts:
+            where = (line["topic"], line["partition"])
+            if line["operation"] == "commit":
+                if line["offset"] >= 0:
+                    committed[where] = (line["offset"], line["completed_at_us"])
+            else:
+                read[where].add(line["offset"])
+                mark, at = committed.get(where, (-1, 0))
+                if line["offset"] < mark and line["completed_at_us"] > at:
+                    yield "commit_lost", group
+        for where, offsets in read.items():
+            for _ in {o for o in there[where] if min(offsets) < o < max(offsets)} - offsets:
+                yield "skipped", group
+
+
+def _codes(row: Row) -> set[int]:
+    codes = {part["error_code"] for part in row["partitions"] or () if part["error_code"]}
+    return codes | ({row["error_code"]} if row["error_code"] else set())
+
+
+def _wire(run: Run, told: list[Line], seen: list[Row]) -> Cases:
+    attempts: dict[str, set[tuple[int, Any, Any]]] = defaultdict(set)
+    clocks = {client.name: client.clock_us for client in run.scenario.clients}
+    asked: Counter[tuple[Any, ...]] = Counter()
+    refused: Counter[tuple[Any, ...]] = Counter()
+    lives: dict[Any, list[Row]] = defaultdict(list)
+    for row in seen:
+        lives[row["connection_id"]].append(row)
+        client, second = row["client_id"], (row["request_at_us"] or 0) // 1_000_000
+        if row["event"] != "exchange":
+            continue
+        codes = _codes(row)
+        if row["api_name"] == "Produce":
+            for part in row["partitions"] or ():
+                for message_id in part["message_ids"] or ():
+                    attempts[message_id].add((row["request_at_us"], row["connection_id"], row["exchange_seq"]))
+        if row["throttle_time_ms"]:
+            yield "throttled", client
+        if row["api_name"] == "Fetch" and _OUT_OF_RANGE in codes:
+            yield "offset_reset", client
+        if row["api_name"] in ("Produce", "Fetch") and _NOT_LEADER in codes:
+            yield "wrong_broker", client
+        if row["api_name"] in ("Metadata", "FindCoordinator"):
+            asked[client, row["connection_id"], second] += 1
+        if row["api_name"] in ("Produce", "Fetch") and codes:
+            refused[client, row["connection_id"], second] += 1
+    for line in told:
+        if line["operation"] == "send" and line["outcome"] == "ok":
+            called = line["called_at_us"] - clocks[line["client"]]
+            if sum(at >= called for at, *_ in attempts.get(line["message_id"], ())) > 1:
+                yield "retried", line["client"]
+    for check, counted in (("metadata_storm", asked), ("retry_storm", refused)):
+        for (client, *_), times in counted.items():
+            if times >= _STORM:
+                yield check, client
+    in_vain: Counter[int] = Counter()
+    for life in lives.values():
+        answers = [row for row in life if row["event"] == "exchange" and row["response_at_us"]]
+        ends = [row["request_at_us"] for row in life if row["event"] == "disconnect"]
+        start = life[0]["request_at_us"]
+        short = life[0]["event"] == "connect" and ends and max(ends) - start < 1_000_000
+        if short and all(row["api_name"] == "ApiVersions" for row in answers):
+            in_vain[start // 1_000_000] += 1
+    for times in in_vain.values():
+        if times >= _STORM // 5:
+            yield "reconnect_storm", None
+
+
+def _afterwards(run: Run, told: list[Line], seen: list[Row]) -> Cases:
+    """What became of a client once the last hit on it was over."""
+    hits: dict[str | None, int] = {}
+    produced: dict[str | None, int] = {}
+    for row in seen:
+        if row["fault_names"]:
+            at = max(row["request_at_us"], row["response_at_us"] or 0)
+            hits[row["client_id"]] = max(at, hits.get(row["client_id"], 0))
+            if row["api_name"] == "Produce":
+                produced[row["client_id"]] = at
+    for client in run.scenario.clients:
+        wire_id = client.client_id or client.name
+        sends = [line for line in told if line["client"] == client.name and line["operation"] == "send"]
+        last = max(hits.get(wire_id, 0), hits.get(None, 0))
+        if last:
+            after = [line for line in sends if line["called_at_us"] > last + 1_000_000]
+            if after and all(line["outcome"] != "ok" for line in after):
+                yield "stuck", client.name
+        ended = produced.get(wire_id)
+        if ended and any(line["outcome"] == "ok" and line["completed_at_us"] > ended for line in sends):
+            yield "recovery", client.name

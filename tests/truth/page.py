@@ -1,0 +1,55 @@
+"""The part of docs/held-to-the-truth.md that `make test-truth` writes."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.truth.judge import Judged
+from tests.truth.suite import Told
+
+_PAGE = Path(__file__).parents[2] / "docs" / "held-to-the-truth.md"
+_BEGIN, _END = "<!-- truth suite -->", "<!-- end of truth suite -->"
+
+
+def write(told: Sequence[Told], judged: Judged) -> None:
+    """Put the matrix of these runs in the place of the last one."""
+    before, _, rest = _PAGE.read_text().partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    _PAGE.write_text(f"{before}{_BEGIN}\n{matrix(told, judged)}{_END}{after}")
+
+
+def matrix(told: Sequence[Told], judged: Judged) -> str:
+    """The confusion matrix per check, and every mark that is not good, as Markdown."""
+    planted = [one for one in told if not one.run.scenario.healthy]
+    healthy = [one for one in told if one.run.scenario.healthy]
+    clients = sorted({client.lib for one in told for client in one.run.scenario.clients})
+    kinds = {rule["kind"] for one in planted for rule in one.run.scenario.rules}
+    today = datetime.datetime.now(tz=datetime.UTC)
+    bad = {mark.scenario for mark in judged.wrong} | {problem.split(":")[0] for problem in judged.void}
+    text = [
+        f"Run on {today.day} {today:%B %Y}, {os.cpu_count()} cores: {len(planted)} planted scenarios with "
+        f"{len(kinds)} kinds of fault, {sum(one.run.scenario.name not in bad for one in planted)} without a complaint; "
+        f"{len(healthy)} healthy ones, {sum(one.run.scenario.name not in bad for one in healthy)} without. "
+        f"Clients: {', '.join(clients)}.",
+        "",
+        "| check | true | false | missed | blame right | partly | wrong |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    results = Counter((mark.check, mark.result) for mark in judged.marks)
+    blames = Counter((mark.check, mark.blame) for mark in judged.marks)
+    for check in sorted({mark.check for mark in judged.marks}):
+        cells = [results[check, word] for word in ("true", "false", "missed")]
+        cells += [blames[check, word] for word in ("right", "partly", "wrong")]
+        text.append(f"| `{check}` | " + " | ".join(map(str, cells)) + " |")
+    if judged.wrong or judged.void:
+        text += ["", "What is not as it should be:", ""]
+        for mark in judged.wrong:
+            whose = f" of {mark.client}" if mark.client else ""
+            said = f"blame {mark.blame}" if mark.blame not in ("", "right") else mark.result
+            text.append(f"- `{mark.scenario}`: `{mark.check}`{whose}: {said}. {mark.note}".rstrip())
+        text += [f"- {problem} (the scenario proves nothing)" for problem in judged.void]
+    return "\n".join(text) + "\n"
