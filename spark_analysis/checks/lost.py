@@ -28,7 +28,8 @@ class Lost(Check):
     means = Meaning(
         invalid=(
             "acknowledged, and the log was read and does not have it; without the log: acknowledged with an offset, "
-            "outside of a transaction, and a consumer went past that offset without getting the record"
+            "outside of a transaction, and a consumer went past that offset without getting the record, or acknowledged "
+            "though no request that carried it reached the broker"
         ),
         valid=(
             "every acknowledged record is in the log, in a transaction that was aborted, or behind a later record of "
@@ -88,13 +89,14 @@ class Lost(Check):
             .when(said == "deleted", F.lit("it may have been deleted by retention or compaction"))
             .when((said == "absent") & F.col("log_here").isNotNull(), _holds("log_here"))
             .when(said == "absent", F.lit("the log does not have it"))
+            .when(_never_arrived(), F.lit("no request that carried it reached the broker"))
             .when(F.col("offset").isNull(), F.lit("acknowledged without an offset"))
             .when(F.col("transactional"), F.lit("sent in a transaction, which may have been aborted"))
             .when(~F.col("passed"), F.lit("no consumer read past its offset"))
             .when(F.col("other").isNotNull(), _holds("other"))
             .otherwise(F.concat(F.lit("no consumer got offset "), F.col("offset")))
         )
-        read_past = ~by_log & F.col("passed") & ~F.col("transactional")
+        read_past = ~by_log & (_never_arrived() | (F.col("passed") & ~F.col("transactional")))
         verdict = F.when((said == "absent") | read_past, "invalid").otherwise("unknown")
         # What only held it, or told of an error, lost nothing: it was acknowledged after that.
         rows = rows.withColumn(
@@ -109,7 +111,10 @@ class Lost(Check):
         if group.verdict == "unknown":
             why = f"nobody read the log past {them}, or {they} had no offset of {their} own or may be deleted by now"
             return f"{sends(group)} {verb} acknowledged but cannot be judged: {why}"
-        what = f"the log was read past {them} and does not have {them}"
+        if (group.trouble or "").split(":")[:2] in (["own", "answered"], ["own", "swallowed_request"]):
+            what = f"no request with {them} reached the broker"
+        else:
+            what = f"the log was read past {them} and does not have {them}"
         return f"{sends(group)} {verb} acknowledged and lost: {what}{because(group)}"
 
     def all_clear(self, tables: Tables) -> str:
@@ -125,3 +130,14 @@ def _accounted_for() -> Column:
 
 def _holds(message: str) -> Column:
     return F.concat(F.lit("offset "), F.col("offset"), F.lit(" holds message "), F.col(message))
+
+
+def _never_arrived() -> Column:
+    """Of each request that is known to have carried the record a rule took the broker's place, or swallowed it."""
+
+    def kept_away(attempt: Column) -> Column:
+        by_rule = F.exists(attempt["touches"], lambda t: t["did"].isin("answered", "swallowed_request"))
+        return by_rule & (F.coalesce(attempt["base_offset"], F.lit(-1)) < 0)
+
+    known = (F.col("match_kind") == "message_id") & (F.size("attempts") > 0)
+    return known & F.forall("attempts", kept_away)

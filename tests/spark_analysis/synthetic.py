@@ -163,7 +163,7 @@ class Story:
             "error_code": code,
             **batch,
         }
-        return self.exchange(at_ms, "Produce", partitions=[batch], acks=-1, **given)
+        return self.exchange(at_ms, "Produce", partitions=[batch], **{"acks": -1, **given})
 
     def send(self, at_ms: float, message_id: str | None, **given: Any) -> dict[str, Any]:
         """One send as a recorder tells it; `took_ms` None with outcome pending."""

@@ -10,7 +10,7 @@ from notleader.spark_analysis.checks import Check, all_checks
 from notleader.spark_analysis.findings import Finding
 from notleader.spark_analysis.options import Options
 
-from .synthetic import Story
+from .synthetic import PARTITION, Story
 
 pytestmark = pytest.mark.spark
 
@@ -85,6 +85,30 @@ def lost_in_transaction(s: Story) -> None:
     s.produce(10, message_ids=["m1"], base_offset=1, transactional_id="tx")
     s.send(10, "m1", offset=1)
     acked(s, 20, "m2", 3)
+
+
+@story
+def acknowledged_in_the_brokers_place(s: Story) -> None:
+    s.produce(0, message_ids=["m0"], outcome="injected", forwarded_at_us=None, fault=("lie", "error"))
+    s.send(0, "m0")
+    acked(s, 20, "m1", 0)
+
+
+@story
+def acks_0_swallowed(s: Story) -> None:
+    s.produce(0, message_ids=["m0"], outcome="dropped", took_ms=None, acks=0, fault=("eat", "drop_request"))
+    s.send(0, "m0")
+    acked(s, 20, "m1", 0)
+
+
+@story
+def aborted_and_passed_over(s: Story) -> None:
+    place = {**dict.fromkeys(f.name for f in PARTITION), "topic": "orders", "partition_index": 0, "error_code": 0}
+    s.exchange(35, "Fetch", partitions=[{**place, "base_offset": 0, "message_ids": ["m0", "m1", "m2"]}])
+    acked(s, 0, "m0", 0)
+    s.produce(10, message_ids=["m1"], base_offset=1, transactional_id="tx")
+    s.send(10, "m1", offset=1)
+    acked(s, 20, "m2", 2)
 
 
 @story
@@ -374,7 +398,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
     "looks_like_scala_refresh_stall": {"invalid": {"refreshing"}},
     "hang": {"invalid": {"hanging", "half_answered_batch"}},
     "lost": {
-        "invalid": {"lost_for_another", "lost_without_trace"},
+        "invalid": {"lost_for_another", "lost_without_trace", "acknowledged_in_the_brokers_place", "acks_0_swallowed"},
         "unknown": {
             "not_read_yet",
             "middle_read_by_nobody_told",
@@ -433,7 +457,15 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
     "offset_reset": {"valid": {"out_of_range"}},
     "unfair_acks": {"valid": {"one_slow_partition"}},
     "recovery": {
-        "valid": {"recovering", "retrying", "doubled", "doubled_by_two_calls", "hanging"},
+        "valid": {
+            "recovering",
+            "retrying",
+            "doubled",
+            "doubled_by_two_calls",
+            "hanging",
+            "acknowledged_in_the_brokers_place",
+            "acks_0_swallowed",
+        },
         "unknown": {"stuck", "honest_failure", "half_answered_batch", "many_timeouts", "waiting_for_itself"},
     },
 }

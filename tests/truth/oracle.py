@@ -117,7 +117,7 @@ def _in_the_log(run: Run, told: list[Line], seen: list[Row]) -> Cases:
     for line in told:
         copies = len(places.get(line.get("message_id"), ())) if line["operation"] == "send" else 0
         # Sent again by the application and acknowledged then: one copy is that one's.
-        if line["outcome"] == "fail" and copies > (line["message_id"] in said_ok):
+        if line["outcome"] == "fail" and copies > (line.get("message_id") in said_ok):
             yield "phantom", line["client"]
 
 

@@ -39,9 +39,16 @@ async def play(bootstrap: str, scenarios: Sequence[Scenario], folder: Path, at_o
 
         async def one(scenario: Scenario) -> Told:
             async with turn:
-                return await _with_controls(made, scenario)
+                try:
+                    return await _with_controls(made, scenario)
+                except Exception as error:
+                    raise RuntimeError(f"{scenario.name} can't be played") from error
 
-        return list(await asyncio.gather(*map(one, scenarios)))
+        played = await asyncio.gather(*map(one, scenarios), return_exceptions=True)
+    failed = [error for error in played if isinstance(error, Exception)]
+    if failed:
+        raise ExceptionGroup("scenarios that can't be played", failed)
+    return [told for told in played if isinstance(told, Told)]
 
 
 async def _with_controls(made: World, scenario: Scenario) -> Told:
