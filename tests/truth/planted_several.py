@@ -26,7 +26,7 @@ def _beside(scenario: Scenario) -> Phase:
 def with_trifle(scenario: Scenario) -> Scenario:
     """Every Produce besides held for a moment, before and after."""
     after = {**TRIFLE, "name": "trifle-after", "phase": "after_broker"}
-    return replace(scenario, name=f"{scenario.name}+trifles", faults=(*scenario.faults, TRIFLE, after), fast=False)
+    return replace(scenario, name=f"{scenario.name}-trifles", faults=(*scenario.faults, TRIFLE, after), fast=False)
 
 
 def with_stranger(scenario: Scenario) -> Scenario:
@@ -36,7 +36,7 @@ def with_stranger(scenario: Scenario) -> Scenario:
     effects = (*scenario.effects, Effect("late", "q", ("theirs",)))
     return replace(
         scenario,
-        name=f"{scenario.name}+stranger",
+        name=f"{scenario.name}-stranger",
         faults=(*own, _STRANGERS),
         phases=phases,
         effects=effects,
@@ -50,7 +50,7 @@ def with_loud_stranger(scenario: Scenario) -> Scenario:
     phases = (_beside(scenario), *scenario.phases[1:])
     effects = (*scenario.effects, Effect("failed", "q", ("loud",)))
     return replace(
-        scenario, name=f"{scenario.name}+loud", faults=(TRIFLE, *own, _LOUD), phases=phases, effects=effects, fast=False
+        scenario, name=f"{scenario.name}-loud", faults=(TRIFLE, *own, _LOUD), phases=phases, effects=effects, fast=False
     )
 
 
