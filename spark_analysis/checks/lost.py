@@ -101,7 +101,7 @@ class Lost(Check):
         # What only held it, or told of an error, lost nothing: it was acknowledged after that.
         rows = rows.withColumn(
             "lost_by",
-            F.filter("touched_by", lambda c: c["error_code"].isNull() & c["did"].isin(*_LOSES)),
+            F.filter("touched_by", lambda c: (F.coalesce(c["error_code"], F.lit(0)) == 0) & c["did"].isin(*_LOSES)),
         )
         return as_cases(rows, self.name, verdict, "lost_by", note=note)
 

@@ -104,8 +104,11 @@ def met(group: Group) -> str:
 
 def _link(how: str, did: str, code: str = "") -> str:
     """How a rule's doing reached an operation: `waited behind an exchange held`."""
-    error = f" {error_name(int(code))}" if code else ""
+    # Code 0 is no error: an acknowledgement.
+    error = f" {error_name(int(code))}" if code not in ("", "0") else ""
     if how == "own":
+        if did == "answered" and code == "0":
+            return "were acknowledged in the broker's place"
         return (_DID.get(did, did) if error or did != "altered_answer" else "had an answer changed") + error
     doing = ("answered" if error else _TO_ANOTHER.get(did, did)) + error
     if how == "behind":

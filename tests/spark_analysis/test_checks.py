@@ -89,7 +89,8 @@ def lost_in_transaction(s: Story) -> None:
 
 @story
 def acknowledged_in_the_brokers_place(s: Story) -> None:
-    s.produce(0, message_ids=["m0"], outcome="injected", forwarded_at_us=None, fault=("lie", "error"))
+    said = {"rule": "lie", "kind": "error", "did": "answered", "error_code": 0, "partitions": None}
+    s.produce(0, message_ids=["m0"], outcome="injected", forwarded_at_us=None, fault=("lie", "error"), effects=[said])
     s.send(0, "m0")
     acked(s, 20, "m1", 0)
 
@@ -539,6 +540,13 @@ def test_evidence_unfolds_to_the_exchanges(findings: list[Finding]) -> None:
     assert [row["exchange_seq"] for row in exchanges] == [1, 4, 2, 3]
     assert [row["error_code"] for row in exchanges] == [6, 0, 6, 6]
     assert finding.evidence[0]["message_id"] == "m0"
+
+
+def test_who_acknowledged_what_never_arrived_is_named(findings: list[Finding]) -> None:
+    told = {f.group.client: f.sentence for f in findings if f.check == "lost" and f.group and f.verdict == "invalid"}
+    assert "no request with it reached the broker" in told["acknowledged_in_the_brokers_place"]
+    assert "acknowledged in the broker's place by rule lie (error)" in told["acknowledged_in_the_brokers_place"]
+    assert "had a request swallowed by rule eat (drop_request)" in told["acks_0_swallowed"]
 
 
 def test_the_note_says_what_lies_at_a_lost_offset(findings: list[Finding]) -> None:

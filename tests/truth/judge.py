@@ -105,7 +105,8 @@ def _told(findings: Iterable[Finding]) -> dict[tuple[str, str | None], list[Find
     """The findings that say something happened, by check and client."""
     told: dict[tuple[str, str | None], list[Finding]] = defaultdict(list)
     for finding in findings:
-        if finding["count"] and (finding["verdict"] == "invalid" or finding["check"] in TOLD):
+        spoken = ("invalid", "valid") if finding["check"] in TOLD else ("invalid",)
+        if finding["count"] and finding["verdict"] in spoken:
             told[finding["check"], finding["client"]].append(finding)
     return told
 

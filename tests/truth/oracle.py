@@ -250,6 +250,15 @@ def _wire(run: Run, told: list[Line], seen: list[Row]) -> Cases:
             yield "reconnect_storm", None
 
 
+def _stands(run: Run) -> bool:
+    """Whether a rule was in force at the end that would have struck again."""
+    removed = {name for phase in run.scenario.phases for name in phase.remove}
+    return any(
+        rule["name"] in run.rules and rule["name"] not in removed and rule.get("trigger", {}).get("times") == "forever"
+        for rule in run.scenario.rules
+    )
+
+
 def _afterwards(run: Run, told: list[Line], seen: list[Row]) -> Cases:
     """What became of a client once the last hit on it was over."""
     hits: dict[str | None, int] = {}
@@ -264,7 +273,7 @@ def _afterwards(run: Run, told: list[Line], seen: list[Row]) -> Cases:
         wire_id = client.client_id or client.name
         sends = [line for line in told if line["client"] == client.name and line["operation"] == "send"]
         last = max(hits.get(wire_id, 0), hits.get(None, 0))
-        if last:
+        if last and not _stands(run):
             after = [line for line in sends if line["called_at_us"] > last + 1_000_000]
             if after and all(line["outcome"] != "ok" for line in after):
                 yield "stuck", client.name

@@ -32,7 +32,6 @@ def _swallowed() -> list[Scenario]:
                 f"swallowed-answer-no-retry-{lib}",
                 rule("swallow", "drop_response", later="pass"),
                 Effect("failed", "p", ("swallow",)),
-                Effect("phantom", "p", ("swallow",)),
                 lib=lib,
                 sync=True,
                 messages=8,
@@ -136,6 +135,18 @@ def _refused() -> list[Scenario]:
                 lib=lib,
                 messages=12,
                 sync=True,
+            )
+        )
+        made.append(
+            one(
+                f"appended-then-refused-{lib}",
+                rule("refusal", "error", error_code="TOPIC_AUTHORIZATION_FAILED", phase="after_broker"),
+                Effect("failed", "p", ("refusal",)),
+                Effect("phantom", "p", ("refusal",)),
+                lib=lib,
+                messages=12,
+                sync=True,
+                fast=lib == "kafka-python",
             )
         )
         made.append(

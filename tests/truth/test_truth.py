@@ -37,7 +37,9 @@ def played(scenarios: list[Scenario], folder: Path) -> list[Told]:
         KafkaCluster("4", auto_create_topics=False, properties=BROKER) as kafka,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        return runner.run(play(kafka.bootstrap, scenarios, folder))
+        told, failed = runner.run(play(kafka.bootstrap, scenarios, folder))
+    assert not failed, "\n".join(failed)
+    return told
 
 
 def complaints(judged: Judged) -> str:

@@ -66,6 +66,7 @@ class World:
     bootstrap: str
     folder: Path
     _workers: dict[str, _Worker] = field(default_factory=dict)
+    _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
     _numbers: Iterable[int] = field(default_factory=itertools.count)
 
     async def run(self, scenario: Scenario, without: Iterable[str] = (), tag: str = "") -> Run:
@@ -167,8 +168,9 @@ class World:
                 return await worker.work(job, client.kill_ms / 1000 if client.kill_ms else _LONGEST_S)
             finally:
                 await worker.stop()
-        if client.lib not in self._workers:
-            self._workers[client.lib] = await _Worker.start(client.lib)
+        async with self._starting:
+            if client.lib not in self._workers:
+                self._workers[client.lib] = await _Worker.start(client.lib)
         return await self._workers[client.lib].work(job, _LONGEST_S)
 
     def _job(self, client: Client, listen: str, folder: Path, name: str, scenario: Scenario) -> dict[str, Any]:
