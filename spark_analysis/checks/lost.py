@@ -28,8 +28,8 @@ class Lost(Check):
     means = Meaning(
         invalid=(
             "acknowledged, and the log was read and does not have it; without the log: acknowledged with an offset, "
-            "outside of a transaction, and a consumer went past that offset without getting the record, or acknowledged "
-            "though no request that carried it reached the broker"
+            "outside of a transaction, and a consumer went past that offset without getting the record, or "
+            "acknowledged though no request that carried it reached the broker"
         ),
         valid=(
             "every acknowledged record is in the log, in a transaction that was aborted, or behind a later record of "
