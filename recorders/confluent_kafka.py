@@ -127,7 +127,16 @@ class RecordedConsumer(_Recorded):
     def commit(self, *args: Any, **kwargs: Any) -> Any:
         """As Consumer.commit; what was committed is what it returns, with the error of each partition."""
         called_at_us = now_us()
-        places = self._client.commit(*args, **kwargs)
+        try:
+            places = self._client.commit(*args, **kwargs)
+        except confluent_kafka.KafkaException as error:
+            # Which places were meant only the offsets that were given say.
+            for place in kwargs.get("offsets") or (None,):
+                where = {} if place is None else {"topic": place.topic, "partition": place.partition}
+                line = self._lines.line("commit", called_at_us, **where)
+                returned(line)
+                self._lines.failed(line, error.args[0] if error.args else error)
+            raise
         for place in places or ():
             line = self._lines.line(
                 "commit", called_at_us, topic=place.topic, partition=place.partition, offset=place.offset

@@ -367,6 +367,7 @@ class Rows:
         if not is_known(exchange.api_key, exchange.api_version):
             facts.detail = "version not known to this build: bodies not read"
             return
+        entries: dict[Any, PartitionRow] = {}
         try:
             assert exchange.request is not None
             request = Request(_frame(exchange.request))
@@ -379,7 +380,6 @@ class Rows:
             facts.group_id = body.get("group_id")
             facts.acks = body.get("acks")
             facts.detail = body.get("reason") or None  # why a member joins or leaves (KIP-800)
-            entries: dict[Any, PartitionRow] = {}
             if leading is None:
                 for entry in request.partitions:
                     row = entries[_key(entry)] = self._partition(entry)
@@ -395,9 +395,10 @@ class Rows:
                     facts.error_code = body["error_code"]
                 else:
                     self._read_response(exchange, response, entries, facts)
-            facts.partitions = list(entries.values()) or None
         except WireError as error:
             facts.detail = f"body not read: {error.reason}"
+        # What was asked stays known where the answer can't be read: a fault may have made it nonsense.
+        facts.partitions = list(entries.values()) or None
 
     def _read_response(
         self,

@@ -192,7 +192,7 @@ def _recordings() -> list[Scenario]:
     ]
     harmless = (
         rule("turn-round", "reorder", "Fetch", trigger={"times": "forever"}),
-        rule("older", "cap_versions", "ApiVersions", trigger={"times": "forever"}),
+        rule("older", "cap_versions", None, versions={"Produce": 8, "Fetch": 11}, trigger={"times": "forever"}),
         standing("later", "slow_close", delay_ms=300),
         rule("quick", "delay", "Fetch", delay_ms=5, trigger={"times": "forever"}),
         standing("pieces", "slice", average_bytes=40, delay_us=200),

@@ -31,7 +31,6 @@ SETTLED = frozenset(
 """The checks of which this says whether they have something to tell; of a signature only a scenario can."""
 
 _SLOW_US = 1_000_000
-_STORM = 100
 _NOT_LEADER, _OUT_OF_RANGE = 6, 1
 
 
@@ -208,6 +207,7 @@ def _wire(run: Run, told: list[Line], seen: list[Row]) -> Cases:
     asked: Counter[tuple[Any, ...]] = Counter()
     refused: Counter[tuple[Any, ...]] = Counter()
     lives: dict[Any, list[Row]] = defaultdict(list)
+    storm = run.scenario.options.get("storm_per_s", 100)
     for row in seen:
         lives[row["connection_id"]].append(row)
         client, second = row["client_id"], (row["request_at_us"] or 0) // 1_000_000
@@ -235,7 +235,7 @@ def _wire(run: Run, told: list[Line], seen: list[Row]) -> Cases:
                 yield "retried", line["client"]
     for check, counted in (("metadata_storm", asked), ("retry_storm", refused)):
         for (client, *_), times in counted.items():
-            if times >= _STORM:
+            if times >= storm:
                 yield check, client
     in_vain: Counter[int] = Counter()
     for life in lives.values():
@@ -246,7 +246,7 @@ def _wire(run: Run, told: list[Line], seen: list[Row]) -> Cases:
         if short and all(row["api_name"] == "ApiVersions" for row in answers):
             in_vain[start // 1_000_000] += 1
     for times in in_vain.values():
-        if times >= _STORM // 5:
+        if times >= storm // 5:
             yield "reconnect_storm", None
 
 

@@ -90,18 +90,19 @@ def _transactions() -> list[Scenario]:
                 lib=lib,
             ),
             transactional(
-                f"fenced-{lib}",
-                rule("fence", "error", error_code="INVALID_PRODUCER_EPOCH", trigger={"skip": 2, "times": 1}),
-                Effect("failed", "p", ("fence",)),
-                lib=lib,
-            ),
-            transactional(
                 f"transaction-held-{lib}",
                 rule("hold", "delay", phase="after_broker", delay_ms=1500, trigger={"skip": 2, "times": 1}),
                 Effect("late", "p", ("hold",)),
                 lib=lib,
             ),
         ]
+    made.append(
+        transactional(
+            "fenced",
+            rule("fence", "error", error_code="INVALID_PRODUCER_EPOCH", trigger={"skip": 2, "times": 1}),
+            Effect("failed", "p", ("fence",)),
+        )
+    )
     return made
 
 
@@ -118,7 +119,7 @@ def _books() -> list[Scenario]:
     return [
         Scenario(
             name="bad-books",
-            phases=(Phase(clients=(Producer(name="p", sync=True, messages=15),)), reader()),
+            phases=(Phase(clients=(Producer(name="p", lib="kafka-python", sync=True, messages=15),)), reader()),
             twist=_swapped,
             effects=(Effect("reordered", "p"), Effect("inconsistent_offsets", None)),
         )

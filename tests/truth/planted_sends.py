@@ -47,6 +47,7 @@ def _swallowed() -> list[Scenario]:
                 Effect("duplicate", "p", ("swallow",)),
                 lib=lib,
                 resend=1,
+                sync=lib == "kafka-python",
                 messages=12,
                 delivery_ms=1700,
                 options=_NO_RETRIES[lib],

@@ -11,20 +11,19 @@ _FIRST = {"topic": "orders", "partition_index": 0}
 
 
 def during(
-    name: str, fault: Rule, *effects: Effect, after_ms: int = 400, lift_ms: int = 0, fast: bool = False, **producer: Any
+    name: str, fault: Rule, *effects: Effect, lift_ms: int = 0, fast: bool = False, alone: bool = False, **producer: Any
 ) -> Scenario:
-    """A producer at work; the rule comes while it works, and with `lift_ms` goes again."""
+    """A producer at work; the rule comes when it had its first success, and with `lift_ms` it goes again."""
     topics = {"orders": producer.get("partitions", 1)}
+    bounds = producer.pop("bounds", {})
     given = {"messages": 60, "interval_ms": 50, "delivery_ms": 8000, **producer}
     phases = (
         Phase(clients=(Producer(name="p", **given),), background=True),
-        Phase(pause_ms=after_ms),
-        Phase(add=(fault,), pause_ms=lift_ms or 1),
-        *((Phase(remove=(fault["name"],)),) if lift_ms else ()),
-        Phase(pause_ms=max(0, given["messages"] * given["interval_ms"] + 1500 - after_ms - lift_ms)),
+        Phase(after_first_of="p", add=(fault,), pause_ms=lift_ms),
+        Phase(remove=(fault["name"],) if lift_ms else (), until_done=True),
         reader(),
     )
-    return Scenario(name=name, phases=phases, effects=effects, topics=topics, fast=fast)
+    return Scenario(name=name, phases=phases, effects=effects, topics=topics, fast=fast, alone=alone, options=bounds)
 
 
 def _leaders() -> list[Scenario]:
@@ -65,8 +64,9 @@ def _leaders() -> list[Scenario]:
             "metadata-storm",
             rule("no-leader", "leader_election", None, for_ms=2500, match={"topic": "orders"}, trigger={}),
             Effect("metadata_storm", "p", ("no-leader",)),
-            options={"retry_backoff_ms": 1},
             timeout_ms=6000,
+            alone=True,
+            bounds={"storm_per_s": 25},
         )
     )
     made.append(
@@ -78,6 +78,8 @@ def _leaders() -> list[Scenario]:
             options={"retry_backoff_ms": 1},
             timeout_ms=6000,
             lift_ms=2200,
+            alone=True,
+            bounds={"storm_per_s": 25},
         )
     )
     made.append(
@@ -150,8 +152,8 @@ def _silent() -> list[Scenario]:
 def _lines() -> list[Scenario]:
     made = []
     for lib in IN_WORKERS:
-        # librdkafka asks for everything first, and for the topic when the first message is there.
-        narrower = {"trigger": {"skip": 1, "times": 1}} if lib == "confluent-kafka" else {"match": {"topic": "orders"}}
+        # librdkafka asks for its brokers first, and for the topic when the first message is there.
+        narrower = {"trigger": {"times": 2}} if lib == "confluent-kafka" else {"match": {"topic": "orders"}}
         hold = rule("hold", "stall", "Metadata", **{"for_ms": 1600, "phase": "after_broker", "trigger": {}, **narrower})
         made.append(
             Scenario(
@@ -203,12 +205,11 @@ def _lines() -> list[Scenario]:
     made.append(
         during(
             "one-slow-partition",
-            rule("slow", "delay", delay_ms=120, match={"partition_index": 1}, trigger={"times": "forever"}),
+            rule("slow", "delay", delay_ms=250, match={"partition_index": 1}, trigger={"times": "forever"}),
             Effect("unfair_acks", "p", ("slow",)),
-            after_ms=0,
             partitions=2,
-            messages=60,
-            interval_ms=150,
+            messages=46,
+            interval_ms=1,
             sync=True,
         )
     )

@@ -6,8 +6,8 @@ from typing import Any
 
 
 def rule(name: str, kind: str, api: str | None = "Produce", **more: Any) -> dict[str, Any]:
-    """A rule on an API, which hits its fourth request unless a trigger is given; other fields as a user writes them."""
-    given = {"trigger": {"skip": 3, "times": 1}, **more}
+    """A rule on an API, which hits its second request unless a trigger is given; other fields as a user writes them."""
+    given = {"trigger": {"skip": 1, "times": 1}, **more}
     match = ({"api_key": api} if api else {}) | more.get("match", {})
     return given | {"name": name, "kind": kind} | ({"match": match} if match else {})
 

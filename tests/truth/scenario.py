@@ -96,8 +96,12 @@ class Phase:
     clients: tuple[Client, ...] = ()
     remove: tuple[str, ...] = ()
     add: tuple[Rule, ...] = ()
+    after_first_of: str = ""
+    """All of this waits until that client was told a first success."""
     pause_ms: int = 0
     """Waited before the clients start."""
+    until_done: bool = False
+    """Those in the background are waited for, before the next phase begins."""
     background: bool = False
     """The next phase does not wait for these clients."""
     recreate: tuple[str, ...] = ()

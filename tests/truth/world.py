@@ -94,6 +94,8 @@ class World:
         try:
             background: list[asyncio.Task[list[str]]] = []
             for phase in scenario.phases:
+                if phase.after_first_of:
+                    await _first_success(folder / "outcomes" / f"{phase.after_first_of}.jsonl")
                 for rule_name in set(phase.remove) - left_out:
                     hits |= {rule.name: rule.hits for rule in proxy.plan.rules() if rule.name == rule_name}
                     proxy.plan.remove(rule_name)
@@ -110,8 +112,9 @@ class World:
                     background.append(working)
                 else:
                     problems += await working
-            for task in background:
-                problems += await task
+                if phase.until_done or phase is scenario.phases[-1]:
+                    problems += [problem for task in background for problem in await task]
+                    background.clear()
             hits |= {rule.name: rule.hits for rule in proxy.plan.rules()}
         finally:
             await proxy.stop()
@@ -238,6 +241,14 @@ class _Worker:
             self._process.kill()
         await self._process.wait()
         await self._listening
+
+
+async def _first_success(file: Path) -> None:
+    for _ in range(int(_LONGEST_S / 0.05)):
+        if file.exists() and '"ok"' in file.read_text():
+            return
+        await asyncio.sleep(0.05)
+    raise TimeoutError(f"{file.stem} had no success")
 
 
 def _of_run(rule: Rule, run: str) -> Rule:

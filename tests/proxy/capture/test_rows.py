@@ -61,6 +61,20 @@ def test_a_body_that_cannot_be_read_is_said_and_kept_as_a_row() -> None:
     assert row["outcome"] == "no_response"
 
 
+def test_what_was_asked_is_kept_where_the_answer_cannot_be_read() -> None:
+    talk = Conversation(level=Level.PARTITION)
+    partition = {"partition_index": 3, "committed_offset": 42}
+    body = {"group_id": "g", "topics": [{"name": "orders", "partitions": [partition]}]}
+    talk.client(request(ApiKey.OffsetCommit, 7, 1, body))
+    answer = {"topics": [{"name": "orders", "partitions": [{"partition_index": 3, "error_code": 27}]}]}
+    whole = response(ApiKey.OffsetCommit, 7, 1, answer)
+    talk.broker(whole[:3] + bytes([whole[3] - 2]) + whole[4:-2])
+    row = row_of(talk.exchanges[0], Level.PARTITION)
+    assert row["detail"].startswith("body not read: response")
+    (part,) = row["partitions"]
+    assert (part["topic"], part["partition_index"]) == ("orders", 3)
+
+
 def test_sasl_tokens_are_kept_at_no_level() -> None:
     talk = Conversation(level=Level.PAYLOAD)
     talk.client(request(ApiKey.SaslAuthenticate, 1, 1, {"auth_bytes": b"\0alice\0secret"}))

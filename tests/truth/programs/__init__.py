@@ -50,7 +50,7 @@ def _arguments(client: Client, job: dict[str, Any]) -> list[str]:
             "wait_ms": client.wait_ms,
             "enable.idempotence": str(client.idempotent).lower(),
             "request.timeout.ms": client.timeout_ms,
-            "delivery.timeout.ms": max(client.delivery_ms, client.timeout_ms),
+            "delivery.timeout.ms": max(client.delivery_ms, client.timeout_ms + 100),
             "max.block.ms": client.delivery_ms,
         }
     elif client.lib == "sarama":
