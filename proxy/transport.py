@@ -296,7 +296,7 @@ class Link(Ends, asyncio.Protocol):
                 self._write(direction, piece)
             shaper = None
         if shaper is None and shapes:
-            self._shapers = {**self._shapers, direction: Shaper(shapes, self.hub.uniform)}
+            self._shapers = {**self._shapers, direction: Shaper(shapes, self.hub.uniform, self.now_us())}
 
     def _shape(self, direction: Direction, data: bytes | memoryview) -> None:
         shaper = self._shapers.get(direction)

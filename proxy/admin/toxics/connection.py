@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Final, Literal, cast
 
-from notleader.proxy.admin.toxics.link import Link
 from notleader.proxy.admin.toxics.volumes import Volume
+from notleader.proxy.shaping.link import Link
 
 Stream = Literal["upstream", "downstream"]
 STREAMS: Final[tuple[Stream, Stream]] = ("upstream", "downstream")

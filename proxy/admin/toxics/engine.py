@@ -20,9 +20,9 @@ from notleader.proxy.admin.toxics.kafka import (
     change,
     proxy_document,
 )
-from notleader.proxy.admin.toxics.kinds import KINDS, Toxic
-from notleader.proxy.admin.toxics.link import Link
 from notleader.proxy.admin.toxics.volumes import Volumes
+from notleader.proxy.shaping.kinds import KINDS, Toxic
+from notleader.proxy.shaping.link import Link
 
 
 class ToxicProxy:

@@ -1,6 +1,7 @@
 """One direction of one connection: a chain of toxics, and what is planned to leave it.
 
-PURE: the caller brings the bytes and the time, and sends what `due` hands out.
+PURE: the caller brings the bytes and the time, and sends what `due` hands out. A chain is a fold over the pieces, so it
+makes no difference when a piece goes through it: only some of what waits is cut up and planned beforehand.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-from notleader.proxy.admin.toxics.kinds import NEVER_US, Piece, Toxic
+from notleader.proxy.shaping.kinds import NEVER_US, Piece, Toxic
 
 BUFFER_BYTES: Final = 64 << 10
+_BITE_BYTES: Final = 4 << 10
+_AHEAD_PIECES: Final = 64  # a chain may make a piece of every byte
 
 
 class Link:
@@ -20,27 +23,37 @@ class Link:
     A None in the chain is a toxic whose toxicity spared this connection.
     """
 
-    __slots__ = ("_chain", "_ended", "_planned", "_planned_bytes")
+    __slots__ = ("_chain", "_ended", "_incoming", "_incoming_bytes", "_planned", "_planned_bytes")
 
     def __init__(self, chain: Iterable[Toxic | None] = ()) -> None:
         self._chain: list[Toxic | None] = list(chain)
         self._planned: deque[Piece] = deque()
         self._planned_bytes = 0
+        self._incoming: deque[Piece] = deque()
+        self._incoming_bytes = 0
         self._ended = False
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much is on its way."""
+        return self._planned_bytes + self._incoming_bytes
 
     @property
     def is_full(self) -> bool:
         """Whether the source should pause: this much is waiting already."""
         extra = sum(toxic.buffer_bytes for toxic in self._chain if toxic is not None)
-        return self._planned_bytes >= BUFFER_BYTES + extra
+        return self.waiting_bytes >= BUFFER_BYTES + extra
 
     def receive(self, data: bytes, now_us: int) -> None:
         """Bytes came from the source."""
-        self._feed([Piece(now_us, data)], 0)
+        self._incoming.append(Piece(now_us, data))
+        self._incoming_bytes += len(data)
+        self._admit()
 
     def end(self, now_us: int) -> None:
         """The source said that no more will come."""
-        self._feed([Piece(now_us, None)], 0)
+        self._incoming.append(Piece(now_us, None))
+        self._admit()
 
     def due(self, now_us: int) -> list[Piece]:
         """The pieces whose time has come, in order; after one that ends the stream there is nothing more."""
@@ -50,7 +63,16 @@ class Link:
             piece = self._planned.popleft()
             self._planned_bytes -= len(piece.data or b"")
             leaving.append(piece)
+            self._admit()
         return leaving
+
+    def drain(self) -> list[bytes]:
+        """All that is on its way, in order, whatever the chain would make of it: the link is given up."""
+        rest = [piece.data for piece in (*self._planned, *self._incoming) if piece.data is not None]
+        self._planned.clear()
+        self._incoming.clear()
+        self._planned_bytes = self._incoming_bytes = 0
+        return rest
 
     def next_due_us(self) -> int | None:
         """When `due` has something again if nothing else happens; None when only new bytes can change that."""
@@ -68,6 +90,7 @@ class Link:
         self._planned_bytes = 0
         self._ended = self._ended and all(piece.data is not None for piece in planned)
         self._plan(planned if toxic is None else _through(toxic, planned))
+        self._admit()
 
     def replace(self, index: int, toxic: Toxic | None, now_us: int) -> None:
         """Put another toxic (or the same with other attributes) at `index`; what was on its way leaves now."""
@@ -87,6 +110,17 @@ class Link:
 
     def _hurry(self, now_us: int) -> None:
         self._planned = deque(piece._replace(at_us=min(piece.at_us, now_us)) for piece in self._planned)
+        self._admit()
+
+    def _admit(self) -> None:
+        """Let what came in through the chain, as far as it is soon its turn."""
+        while self._incoming and (len(self._planned) < _AHEAD_PIECES or self._ended):
+            piece = self._incoming.popleft()
+            if piece.data is not None and len(piece.data) > _BITE_BYTES and not self._ended:
+                self._incoming.appendleft(piece._replace(data=piece.data[_BITE_BYTES:]))
+                piece = piece._replace(data=piece.data[:_BITE_BYTES])
+            self._incoming_bytes -= len(piece.data or b"")
+            self._feed([piece], 0)
 
     def _pass_deadlines(self, now_us: int) -> None:
         for index, toxic in enumerate(self._chain):

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from notleader.proxy.admin.toxics.kinds import KINDS, NEVER_US, Toxic
-from notleader.proxy.admin.toxics.link import BUFFER_BYTES, Link
+from notleader.proxy.shaping.kinds import KINDS, NEVER_US, Toxic
+from notleader.proxy.shaping.link import BUFFER_BYTES, Link
 
 MS = 1000
 

@@ -1,4 +1,4 @@
-"""The toxics, as Toxiproxy 2 defines them, over virtual time.
+"""The toxics, as Toxiproxy 2 defines them, over virtual time; the shapes of notleader's own faults are some of them.
 
 PURE. A toxic does not sleep: it says when a piece of data would have left it. `at_us` never runs backwards
 within one link, so a chain of toxics is a fold over the pieces.
@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import ClassVar, Final, NamedTuple, Protocol
 
 NEVER_US: Final = 1 << 62
-_SLICE_MS: Final = 100
 _LATE_US: Final = 20_000
 """Timers fire late, and a source pauses while much waits: what comes that much later has lost no time of a rate."""
 
@@ -90,11 +89,12 @@ class Latency(Toxic):
         yield piece._replace(at_us=self.after_earlier(piece.at_us + delay_us))
 
 
-class Bandwidth(Toxic):
-    """Lets `rate` KB (1000 bytes) a second pass, in steps of a tenth of a second; rate 0 lets nothing pass."""
+class Rate(Toxic):
+    """Lets `bytes_per_s` bytes a second pass, in steps of a hundredth of a second."""
 
-    type = "bandwidth"
-    defaults: ClassVar[dict[str, int]] = {"rate": 0}
+    type = "rate"
+    defaults: ClassVar[dict[str, int]] = {"bytes_per_s": 1}
+    steps_per_s: ClassVar[int] = 100
 
     def feed(self, piece: Piece) -> Iterator[Piece]:
         if piece.data is None:
@@ -102,16 +102,31 @@ class Bandwidth(Toxic):
             return
         if piece.at_us > self._free_us + _LATE_US:
             self._free_us = piece.at_us
-        rate = self.attributes["rate"]  # KB/s is bytes per ms
-        if rate <= 0:
+        bytes_per_s = self.bytes_per_s()
+        if bytes_per_s <= 0:
             self._free_us = NEVER_US
             yield piece._replace(at_us=NEVER_US)
             return
-        step_bytes = rate * _SLICE_MS
+        step_bytes = max(bytes_per_s // self.steps_per_s, 1)
         for offset in range(0, len(piece.data), step_bytes):
             data = piece.data[offset : offset + step_bytes]
-            self._free_us += len(data) * 1000 // rate
+            self._free_us += round(len(data) * 1_000_000 / bytes_per_s)
             yield piece._replace(at_us=max(self._free_us, piece.at_us), data=data)
+
+    def bytes_per_s(self) -> int:
+        """How fast it lets pass; nothing passes at 0."""
+        return self.attributes["bytes_per_s"]
+
+
+class Bandwidth(Rate):
+    """Lets `rate` KB (1000 bytes) a second pass, in steps of a tenth of a second; rate 0 lets nothing pass."""
+
+    type = "bandwidth"
+    defaults: ClassVar[dict[str, int]] = {"rate": 0}
+    steps_per_s = 10
+
+    def bytes_per_s(self) -> int:
+        return self.attributes["rate"] * 1000
 
 
 class SlowClose(Toxic):
