@@ -181,6 +181,7 @@ def test_the_same_bytes_are_counted(ours: str, theirs: str) -> None:
     counted = []
     for url in (ours, theirs):
         with pair(url, {"type": "limit_data", "attributes": {"bytes": 1000}}) as ends:
+            upstream = "{}:{}".format(*ends.upstream.getsockname())
             ends.client.sendall(b"x" * 500)
             ends.upstream.recv(500)
             ends.upstream.sendall(_DATA)
@@ -189,7 +190,7 @@ def test_the_same_bytes_are_counted(ours: str, theirs: str) -> None:
         lines = httpx.get(f"{url}/metrics", trust_env=False).text.splitlines()
         values = {}
         for line in lines:
-            if line.startswith("toxiproxy_proxy_"):
+            if line.startswith("toxiproxy_proxy_") and f'upstream="{upstream}"' in line:
                 labels, value = line.split()
                 name, direction = labels.partition("{")[0], "up" if 'direction="upstream"' in labels else "down"
                 values[name, direction] = float(value)
