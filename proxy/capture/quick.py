@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from struct import Struct
-from struct import error as StructError
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from notleader.proxy import plain
@@ -18,26 +16,15 @@ from notleader.proxy.capture.block import ALL_TOLD, NONE, Block, Tables, Templat
 from notleader.proxy.capture.passing import Passing
 from notleader.proxy.capture.redaction import NOTHING, Redaction
 from notleader.proxy.capture.rows import API_NAMES, PARTITION_FIELDS, PARTITIONS, WHAT_PLACES, Level, Row, TopicIds
-from notleader.proxy.capture.skim import (
-    BATCH,
-    COMPRESSIONS,
-    Skimmed,
-    Told,
-    only_offset_at,
-    only_records_at,
-    skim_request,
-    skim_response,
-    told,
-)
+from notleader.proxy.capture.skim import COMPRESSIONS, SKIMMED, Skimmed, Told, program_of, skim_pieces, told
 from notleader.proxy.inflight import ConnectionEvent, Exchange
-from notleader.proxy.pieces import joined
 from notleader.proxy.plain.pure import Outcome
 from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.schemas import Direction
 
 _PRODUCE: Final = int(ApiKey.Produce)
 _FETCH: Final = int(ApiKey.Fetch)
 _API_VERSIONS: Final = int(ApiKey.ApiVersions)  # where a client tells its software's name
-_SKIMMED: Final = frozenset((_PRODUCE, _FETCH))
 _SHORT_BYTES: Final = 512
 _LONG_BYTES: Final = 256 << 10
 _MOST_LONG: Final = 32
@@ -45,23 +32,8 @@ _MOST_KNOWN: Final = 4096
 _MOST_WHOS: Final = 16_384
 _MOST_TEMPLATES: Final = 65_536
 _MOST_RECORDS: Final = (1 << 31) - 1
-_JOINED_BYTES: Final = 256 << 10
 _NAMELESS: Final[dict[str, Any]] = dict.fromkeys(PARTITION_FIELDS)
-_FLEXIBLE_PRODUCE: Final = range(9, 14)
-_END_OF_PRODUCE: Final = b"\0\0\0"
-_OFFSETS: Final = Struct(">q")
 _GENERATIONS: Final = itertools.count(1)
-
-
-class Lane:
-    """Produces of one batch to one partition, all with the same beginning up to the length of the records."""
-
-    __slots__ = ("answers", "offset_at", "templates")
-
-    def __init__(self, offset_at: int) -> None:
-        self.offset_at = offset_at  # of the base offset, in the answer
-        self.answers: dict[tuple[bytes, bytes], tuple[int, int]] = {}  # around the offset → what, error code
-        self.templates: dict[tuple[int, int, str, int], int] = {}  # producer id, epoch, compression, error code
 
 
 def short_key(api: int, request: bytes, response: bytes) -> bytes:
@@ -93,9 +65,6 @@ class Taking:
     _generation: int  # of the tables: no two have the same
     _plain: dict[str, dict[int, int]]
     _short: dict[bytes, What]
-    _lanes: dict[int, dict[bytes, Lane]]
-    _lane_ends: dict[int, list[int]]
-    _fetches: dict[bytes, tuple[int, int, int]]  # of the compiled form: what, template (-1: no part), error code
     _count_error: Callable[[int, int], None]
     _compressions: tuple[str, ...]
 
@@ -110,12 +79,10 @@ class Taking:
             what = self._plain[exchange.outcome].get(api, -1)
             if what < 0:
                 what = self._header_only(exchange)
-        elif api_key in _SKIMMED:
-            found = self._lane(exchange) if api_key == _PRODUCE else None
+        elif api_key in SKIMMED:
+            found = self._skimmed(exchange)
             if found is None:
-                found = self._skimmed(exchange)
-                if found is None:
-                    return False
+                return False
             what, count = found
         else:
             known = self.known(exchange)
@@ -152,57 +119,6 @@ class Taking:
         )
         return True
 
-    def _lane(self, exchange: Exchange) -> tuple[int, int] | None:
-        """A Produce of one batch to one partition, like one that was seen before."""
-        response = exchange.response
-        total = exchange.request_bytes - 4
-        if exchange.request is None:
-            return None
-        request = bytes(joined(exchange.request))
-        if not isinstance(exchange.request, Passing) and not request.endswith(_END_OF_PRODUCE):
-            return None
-        if type(response) is not bytes or exchange.outcome != "answered":
-            return None
-        for end in self._lane_ends.get(exchange.api_version, ()):
-            lane = self._lanes[exchange.api_version].get(request[8:end])
-            if lane is not None:
-                break
-        else:
-            return None
-        try:
-            size = request[end]
-            if size >= 0x80:
-                size = size & 0x7F | request[end + 1] << 7
-                if size >= 0x4000:
-                    size = size & 0x3FFF | request[end + 2] << 14
-                    if size >= 0x200000:
-                        return None
-                    end += 1
-                end += 1
-            size -= 1
-            end += 1
-            # Exactly one batch, and behind it nothing but the ends without tagged fields of partition, topic and body.
-            if end + size + len(_END_OF_PRODUCE) != total or size < BATCH.size:
-                return None
-            head = BATCH.unpack_from(request, end)
-            if head[3] != 2 or head[1] + 12 != size:
-                return None
-            at = lane.offset_at
-            known = lane.answers.get((response[4:at], response[at + 8 :]))
-            if known is None:
-                return None
-            what, error = known
-            template = lane.templates[head[9], head[10], COMPRESSIONS[head[5] & 7], error]
-            (offset,) = _OFFSETS.unpack_from(response, at)
-        except (LookupError, StructError):
-            return None
-        if offset == NONE:
-            return None
-        if error:
-            self._count_error(_PRODUCE, error)
-        self._parts += pack_part(template, head[11], head[12], size, offset)
-        return what, 1
-
     def _header_only(self, exchange: Exchange) -> int:
         raise NotImplementedError
 
@@ -216,12 +132,12 @@ class Taking:
         """What an exchange of the same bytes was found to say; of APIs that are not read in passing."""
         raise NotImplementedError
 
-    def _skimmed(self, exchange: Exchange, fetch_key: bytes | None = None) -> tuple[int, int] | None:
+    def _skimmed(self, exchange: Exchange) -> tuple[int, int] | None:
         raise NotImplementedError
 
 
 if not TYPE_CHECKING and plain.IS_NATIVE:
-    Known, Lane, Taking = plain.native.Known, plain.native.Lane, plain.native.Taking
+    Known, Taking = plain.native.Known, plain.native.Taking
     short_key = plain.native.short_key
 
 
@@ -256,9 +172,6 @@ class Quick(Taking):
         self._seen: dict[tuple[Any, ...], int] = {}
         self._templates: dict[Template, int] = {}
         self._nameless: dict[Template, int] = {}  # of topics that only have an id so far
-        self._lanes = {version: {} for version in _FLEXIBLE_PRODUCE}
-        self._lane_ends = {version: [] for version in _FLEXIBLE_PRODUCE}
-        self._fetches = {}
 
     def __len__(self) -> int:
         return len(self._block)
@@ -330,18 +243,15 @@ class Quick(Taking):
 
     # ---- Produce and Fetch ----------------------------------------------------------------------
 
-    def _skimmed(self, exchange: Exchange, fetch_key: bytes | None = None) -> tuple[int, int] | None:
-        """Any Produce or Fetch whose bodies are laid out as expected.
-
-        ``fetch_key`` is what it has in common with those that the compiled form needs no more of than that.
-        """
+    def _skimmed(self, exchange: Exchange) -> tuple[int, int] | None:
+        """Any Produce or Fetch whose bodies are laid out as expected: its place among the whats, its partitions."""
         api_key, version = exchange.api_key, exchange.api_version
-        asked = _read(exchange.request, api_key, version, skim_request)
+        asked = _read(exchange.request, api_key, version, "request")
         if asked is None:
             return None
         answered = None
         if exchange.response is not None:
-            answered = _read(exchange.response, api_key, version, skim_response)
+            answered = _read(exchange.response, api_key, version, "response")
             if answered is None:
                 return None
         parts = told(asked, answered)
@@ -349,29 +259,38 @@ class Quick(Taking):
             return None  # nobody's offset, but our word for none; or more records than the column can hold
         error = answered.error_code if answered is not None else None
         throttle = answered.throttle_time_ms if answered is not None else None
-        key = (api_key, version, exchange.outcome, error, throttle, asked.transactional_id, asked.acks)
+        what = self._what(exchange, error, throttle, asked.transactional_id, asked.acks)
+        if error:
+            self._count_error(api_key, error)
+        for part in parts:
+            template, _ = self._template(part)
+            self._parts += pack_part(template, *[NONE if value is None else value for value in part[8:]])
+        return what, len(parts)
+
+    def _what(
+        self,
+        exchange: Exchange,
+        error: int | None,
+        throttle: int | None,
+        transactional_id: str | None,
+        acks: int | None,
+    ) -> int:
+        """The place of what a Produce or Fetch has in common with others."""
+        key = exchange.api_key, exchange.api_version, exchange.outcome, error, throttle, transactional_id, acks
         what = self._seen.get(key)
         if what is None:
             what = self._seen[key] = len(self._tables.whats)
-            transactional_id = self._redaction.field("transactional_id", asked.transactional_id)
-            self._tables.whats.append(What(_values(exchange, error, throttle, transactional_id, None, asked.acks)))
-        if error:
-            self._count_error(api_key, error)
-        template = -1
-        for part in parts:
-            template = self._template(part)
-            numbers = [NONE if value is None else value for value in part[8:]]
-            self._parts += pack_part(template, *numbers)
-        if api_key == _PRODUCE and len(parts) == 1 and version in _FLEXIBLE_PRODUCE:
-            self._open_lane(exchange, parts[0], template, what)
-        # Of a topic that has no name yet, Metadata may tell it.
-        if fetch_key is not None and all(tuple(part[:8]) in self._templates for part in parts):
-            if len(self._fetches) >= _MOST_KNOWN:
-                self._fetches.clear()
-            self._fetches[fetch_key] = what, template, error or 0
-        return what, len(parts)
+            hidden = self._redaction.field("transactional_id", transactional_id)
+            self._tables.whats.append(What(_values(exchange, error, throttle, hidden, None, acks)))
+        return what
 
-    def _template(self, part: Told) -> int:
+    def _programs(self, api_key: int, version: int) -> tuple[bytes, bytes] | None:
+        """The programs for requests and answers of Produce or Fetch, for the compiled form."""
+        asks, answers = program_of(api_key, version, "request"), program_of(api_key, version, "response")
+        return None if asks is None or answers is None else (asks, answers)
+
+    def _template(self, part: Told | tuple[Any, ...]) -> tuple[int, bool]:
+        """The place of what a partition has in common with others, and whether that stays: its topic has a name."""
         key = tuple(part[:8])
         place = self._templates.get(key)
         if place is None:
@@ -382,7 +301,7 @@ class Quick(Taking):
                 name = name or found
                 known = name is not None or topic_id is None
             if not known and (place := self._nameless.get(key)) is not None:
-                return place
+                return place, False
             place = len(self._tables.templates)
             if self._redaction:
                 hidden = self._redaction.partition(_NAMELESS | {"topic": name, "topic_id": topic_id})
@@ -390,36 +309,14 @@ class Quick(Taking):
             self._tables.templates.append((name or None, topic_id, *part[2:8]))
             # Metadata may tell a name yet that is missing.
             (self._templates if known else self._nameless)[key] = place
-        return place
-
-    def _open_lane(self, exchange: Exchange, part: Told, template: int, what: int) -> None:
-        """Let exchanges that begin like this one be read by `_lane` from now on."""
-        response, lanes = exchange.response, self._lanes[exchange.api_version]
-        if exchange.request is None or type(response) is not bytes or len(lanes) >= _MOST_KNOWN:
-            return
-        request = bytes(joined(exchange.request))
-        if tuple(part[:8]) not in self._templates:
-            return  # its topic has no name yet
-        end = only_records_at(request, exchange.api_version)
-        offset_at = only_offset_at(response, exchange.api_version)
-        if end is None or offset_at is None:
-            return
-        lane = lanes.get(request[8:end])
-        if lane is None:
-            lane = lanes[request[8:end]] = Lane(offset_at)
-            ends = self._lane_ends[exchange.api_version]
-            if end not in ends:
-                ends.append(end)
-                del ends[:-4]
-        if len(lane.answers) < _MOST_KNOWN and exchange.outcome == "answered":
-            lane.answers[response[4:offset_at], response[offset_at + 8 :]] = what, part[6]
-            lane.templates[part[3], part[4], part[5], part[6]] = template
+            return place, known
+        return place, True
 
     # ---- on the recorder's thread ---------------------------------------------------------------
 
     def learned(self, exchange: Exchange) -> What | None:
         """What is known by now of an exchange that had to be put aside."""
-        return None if exchange.hits or exchange.api_key in _SKIMMED else self.known(exchange)
+        return None if exchange.hits or exchange.api_key in SKIMMED else self.known(exchange)
 
     def learn(self, exchange: Exchange, row: Row) -> None:
         """Remember what a row made in full says, for exchanges of the same bytes."""
@@ -452,9 +349,7 @@ def _values(exchange: Exchange, *facts: Any) -> tuple[Any, ...]:
     return (api_key, name, exchange.api_version, exchange.outcome, *(facts or (None,) * 5), None)
 
 
-def _read(frame: Any, api_key: int, version: int, skim: Callable[[int, int, bytes], Skimmed | None]) -> Skimmed | None:
+def _read(frame: Any, api_key: int, version: int, direction: Direction) -> Skimmed | None:
     if isinstance(frame, Passing):
         return frame.skimmed
-    if isinstance(frame, list) and sum(map(len, frame)) > _JOINED_BYTES:
-        return None
-    return skim(api_key, version, bytes(joined(frame)))
+    return skim_pieces(api_key, version, direction, frame if isinstance(frame, list) else (frame,))

@@ -17,7 +17,7 @@ from notleader.faults.plan import Hit
 from notleader.proxy.capture.block import WHAT, What
 from notleader.proxy.capture.passing import Passing
 from notleader.proxy.capture.redaction import NOTHING, ROW_FIELDS, Redaction
-from notleader.proxy.capture.skim import skim_request, skim_response, told
+from notleader.proxy.capture.skim import SKIMMED, skim_request, skim_response, told
 from notleader.proxy.inflight import ConnectionEvent, Exchange, Kept
 from notleader.proxy.wire.codec import Codec, is_known
 from notleader.proxy.wire.errors import WireError
@@ -94,7 +94,6 @@ PartitionRow = dict[str, Any]
 
 API_NAMES: Final = {int(key): key.name for key in ApiKey}
 _NO_FAULTS: Final[tuple[list[str], list[str], None, None]] = ([], [], None, None)
-_HIGHEST_SKIMMED: Final = 1  # Produce and Fetch are 0 and 1
 _NO_ID: Final = bytes(16)
 _MOST_TOPICS: Final = 100_000
 _REQUEST_AT: Final = COLUMNS.index("request_at_us")
@@ -327,11 +326,11 @@ class Rows:
         return facts
 
     def _skim(self, exchange: Exchange, facts: "_Facts") -> bool:
-        """Fill ``facts`` without decoding, where that can be done; whether it was."""
+        """Fill ``facts`` from what was told of a frame that passed; False where both are here, to be decoded."""
         api_key, version = exchange.api_key, exchange.api_version
         request, response = exchange.request, exchange.response
         passed = isinstance(request, Passing) or isinstance(response, Passing)
-        if api_key > _HIGHEST_SKIMMED or (self._reads_records and not passed):
+        if not passed or api_key not in SKIMMED:
             return False
         assert request is not None
         asked = request.skimmed if isinstance(request, Passing) else skim_request(api_key, version, _frame(request))

@@ -11,12 +11,18 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from notleader.proxy.plain.flags import INTERFACE
+
 IS_NATIVE = not os.environ.get("NOTLEADER_PURE") and find_spec("notleader.proxy.plain.native") is not None
 
 if TYPE_CHECKING or not IS_NATIVE:
     from notleader.proxy.plain.pure import BrokerEnd, Ends, Exchange, Noting, Plain, Taker, Tally
 else:
     native = import_module("notleader.proxy.plain.native")
+    if getattr(native, "INTERFACE", None) != INTERFACE:
+        raise ImportError(
+            "notleader's compiled part is of other sources than the rest: install it again (pip install -e .)"
+        )
     Exchange, Plain = native.Exchange, native.Plain
     Ends, BrokerEnd, Noting, Taker, Tally = native.Ends, native.BrokerEnd, native.Noting, native.Taker, native.Tally
 

@@ -9,6 +9,7 @@ from cpython.bytearray cimport (
     PyByteArray_Resize,
 )
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy
 
@@ -16,6 +17,30 @@ from importlib import import_module as _import_module
 
 from notleader.proxy.plain import flags as _flags
 from notleader.proxy.wire.endpoints import surely_absent as _surely_absent
+
+from notleader.proxy.pump.probe cimport (
+    ACKS,
+    ATTRIBUTES,
+    BASE_OFFSET,
+    BASE_SEQUENCE,
+    ERROR_CODE,
+    FIRST_OFFSET,
+    INDEX,
+    LEADER_EPOCH,
+    NAME,
+    NAME_BYTES,
+    PRODUCER_EPOCH,
+    PRODUCER_ID,
+    RECORD_COUNT,
+    RECORDS_BYTES,
+    ROW_ERROR_CODE,
+    ROW_PLACES,
+    THROTTLE_TIME_MS,
+    TOPIC_ID,
+    TRANSACTIONAL_ID,
+    TRANSACTIONAL_ID_BYTES,
+    Probe,
+)
 
 cdef extern from "<time.h>" nogil:
     ctypedef long time_t
@@ -31,6 +56,8 @@ cdef extern from *:
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
 
 ctypedef const unsigned char* Bytes
+
+INTERFACE = 2
 
 cdef int ASSEMBLE_REQUEST = _flags.ASSEMBLE_REQUEST
 cdef int ASSEMBLE_RESPONSE = _flags.ASSEMBLE_RESPONSE
@@ -374,13 +401,8 @@ cdef class Plain:
 
     cdef object _large(self, Exchange exchange, bytes data, Py_ssize_t start, Py_ssize_t stop, int size, bint asks):
         """What is kept of a request or an answer of ``size`` bytes of which so much is here, or takes its place."""
-        cdef Records it
         if size + 4 <= self._table.shed_bytes:
             return part(data, start, stop, PyBytes_GET_SIZE(data))
-        if exchange.api_key == (0 if asks else FETCH):
-            it = Records.__new__(Records)
-            if it.begin(exchange.api_version, data, start, stop, size, asks):
-                return it
         begun = part(data, start, stop, PyBytes_GET_SIZE(data))
         name = "for_request" if asks else "for_response"
         return loaded("notleader.proxy.capture.passing", name)(exchange.api_key, exchange.api_version, begun, size)
@@ -463,9 +485,6 @@ cdef object with_more(kept, bytes data, Py_ssize_t start, Py_ssize_t stop, Py_ss
     if isinstance(kept, Passing):
         if (<Passing>kept).skip > stop - start:
             (<Passing>kept).skip -= stop - start
-            return kept
-        if type(kept) is Records:
-            (<Records>kept).read(<Bytes>PyBytes_AS_STRING(data) + start, stop - start)
             return kept
     return loaded("notleader.proxy.pieces", "appended")(kept, part(data, start, stop, end))
 
@@ -635,54 +654,6 @@ cdef class What:
         self.index = -1
 
 
-cdef class Lane:
-    """`notleader.proxy.capture.quick.Lane`, with what was looked up last: the next is most often like it."""
-
-    cdef readonly Py_ssize_t offset_at
-    cdef readonly dict answers, templates
-    cdef bytes _before, _after
-    cdef object _answer, _template
-    cdef long long _producer_id
-    cdef int _producer_epoch, _compression, _error
-
-    def __init__(self, Py_ssize_t offset_at):
-        self.offset_at = offset_at
-        self.answers = {}
-        self.templates = {}
-
-    cdef object answer(self, Bytes response, Py_ssize_t length):
-        """What an answer says besides its offset; None where it was never seen."""
-        cdef Py_ssize_t before = self.offset_at - 4, after = length - self.offset_at - 8
-        cdef Bytes behind = response + self.offset_at + 8
-        if not (
-            self._answer is not None
-            and PyBytes_GET_SIZE(self._before) == before
-            and PyBytes_GET_SIZE(self._after) == after
-            and not memcmp(PyBytes_AS_STRING(self._before), response + 4, before)
-            and not memcmp(PyBytes_AS_STRING(self._after), behind, after)
-        ):
-            self._before = PyBytes_FromStringAndSize(<const char*>response + 4, before)
-            self._after = PyBytes_FromStringAndSize(<const char*>behind, after)
-            self._answer = self.answers.get((self._before, self._after))
-        return self._answer
-
-    cdef object template(self, Bytes batch, tuple compressions, int error):
-        """The place of the template for a batch; None where there is none yet."""
-        cdef long long producer_id = int64_at(batch + 43)
-        cdef int epoch = int16_at(batch + 51), compression = int16_at(batch + 21) & 7
-        if not (
-            self._template is not None
-            and self._producer_id == producer_id
-            and self._producer_epoch == epoch
-            and self._compression == compression
-            and self._error == error
-        ):
-            self._producer_id, self._producer_epoch = producer_id, epoch
-            self._compression, self._error = compression, error
-            self._template = self.templates.get((producer_id, epoch, compressions[compression], error))
-        return self._template
-
-
 cdef class Known:
     """`notleader.proxy.capture.quick.Known`."""
 
@@ -700,15 +671,17 @@ cdef class Taking:
     cdef public tuple _compressions
     cdef public bytearray _numbers, _parts
     cdef public long long _generation
-    cdef public dict _plain, _short, _lanes, _lane_ends, _fetches
+    cdef public dict _plain, _short
     cdef public bint _reads_bodies
-    # What was looked up last, in which of the tables above.
-    cdef dict _seen_plain, _seen_lanes
+    # What was looked up last.
+    cdef dict _seen_plain
     cdef object _seen_outcome
-    cdef bytes _seen_head
-    cdef Lane _seen_lane
-    cdef int _seen_api, _seen_version
+    cdef int _seen_api
     cdef long long _seen_place
+    # Produce and Fetch: see `_probed`.
+    cdef dict _programs_of
+    cdef Probe _asked, _answered
+    cdef Caches _caches
 
     def take(self, entry):
         return type(entry) is Exchange and self.has_taken(<Exchange>entry)
@@ -731,17 +704,12 @@ cdef class Taking:
                 self._seen_place = self._header_only(exchange) if place is None else place
                 self._seen_plain, self._seen_outcome, self._seen_api = self._plain, exchange.outcome, api
             numbers[1] = self._seen_place
-        elif api_key == FETCH:
-            if not self._fetched(exchange, numbers):
-                return False
-        elif api_key == 0:
-            if not self._lane(exchange, &numbers[1]):
+        elif api_key == FETCH or api_key == 0:
+            if not self._probed(exchange, numbers):
                 place = self._skimmed(exchange)
                 if place is None:
                     return False
                 numbers[1], numbers[10] = place
-            else:
-                numbers[10] = 1
         else:
             known = self._known_short(exchange)
             if known is None:
@@ -787,194 +755,331 @@ cdef class Taking:
             return None
         return self._short.get(short_key(exchange.api_key << 8 | exchange.api_version, request, response))
 
-    cdef bint _lane(self, Exchange exchange, long long* what) except -1:
-        """A Produce of one batch to one partition, like one that was seen before."""
-        cdef bytes request, response
-        cdef Bytes p
-        cdef Py_ssize_t end = 0, at, length
-        cdef long long size, error
-        cdef long long part[5]
-        cdef Lane lane = None
-        cdef dict lanes
-        cdef bytes head
-        cdef object known, template
-        if type(exchange.response) is not bytes or exchange.outcome != ANSWERED:
-            return False
-        response = exchange.response
-        request = whole(exchange.request)
-        if request is not None:
-            p = <Bytes>PyBytes_AS_STRING(request)
-            length = PyBytes_GET_SIZE(request)
-            if length < 4 or p[length - 1] or p[length - 2] or p[length - 3]:
-                return False
-        else:
-            request = getattr(exchange.request, "head", None)  # of a Passing
-            if request is None:
-                return False
-            p = <Bytes>PyBytes_AS_STRING(request)
-            length = PyBytes_GET_SIZE(request)
-        head = self._seen_head
-        if (
-            head is not None
-            and self._lanes is self._seen_lanes
-            and exchange.api_version == self._seen_version
-            and PyBytes_GET_SIZE(head) + 8 < length
-            and not memcmp(PyBytes_AS_STRING(head), p + 8, PyBytes_GET_SIZE(head))
-        ):
-            end, lane = PyBytes_GET_SIZE(head) + 8, self._seen_lane
-        else:
-            ends = self._lane_ends.get(exchange.api_version)
-            if not ends:
-                return False
-            lanes = self._lanes[exchange.api_version]
-            for place in ends:
-                end = place
-                if 8 < end < length:
-                    head = PyBytes_FromStringAndSize(<const char*>p + 8, end - 8)
-                    lane = lanes.get(head)
-                    if lane is not None:
-                        self._seen_head, self._seen_lane, self._seen_lanes = head, lane, self._lanes
-                        self._seen_version = exchange.api_version
-                        break
-        if lane is None or end + 4 + BATCH > length:
-            return False
-        size = p[end]
-        if size >= 0x80:
-            size = size & 0x7F | p[end + 1] << 7
-            if size >= 0x4000:
-                size = size & 0x3FFF | <long long>p[end + 2] << 14
-                if size >= 0x200000:
-                    return False
-                end += 1
-            end += 1
-        size -= 1
-        end += 1
-        # Exactly one batch, and behind it nothing but the ends without tagged fields of partition, topic and body.
-        if size < BATCH or end + size + 3 != exchange.request_bytes - 4 or end + BATCH > length:
-            return False
-        p += end
-        if batch_bytes(p) != size:
-            return False
-        at = lane.offset_at
-        if at < 4 or at + 8 > PyBytes_GET_SIZE(response):
-            return False
-        known = lane.answer(<Bytes>PyBytes_AS_STRING(response), PyBytes_GET_SIZE(response))
-        if known is None:
-            return False
-        what[0], error = known
-        template = lane.template(p, self._compressions, error)
-        if template is None:
-            return False
-        part[0] = template
-        part[1] = int32_at(p + 53)
-        part[2] = int32_at(p + 57)
-        part[3] = size
-        part[4] = int64_at(<Bytes>PyBytes_AS_STRING(response) + at)
-        if part[4] == NO_OFFSET:
-            return False
-        if error:
-            self._count_error(0, error)
-        extend(self._parts, part, 40)
-        return True
+    cdef bint _probed(self, Exchange exchange, long long* numbers) except -1:
+        """Any Produce or Fetch of the usual kind, its partitions into `_parts`; False for what `_skimmed` has to read.
 
-
-    cdef bint _fetched(self, Exchange exchange, long long* numbers) except -1:
-        """Any Fetch; of at most one partition, as one like it was read before. False for another layout."""
-        cdef long long part[5]
-        cdef bytes key = self._fetch_key(exchange, part)
-        cdef object known = None if key is None else self._fetches.get(key)
-        cdef long long template, error
-        if known is not None:
-            numbers[1], template, error = known
-            numbers[10] = 0
-            if template >= 0:
-                part[0] = template
-                extend(self._parts, part, 40)
-                numbers[10] = 1
-            if error:
-                self._count_error(FETCH, error)
-            return True
-        known = self._skimmed(exchange, key)
-        if known is None:
-            return False
-        numbers[1], numbers[10] = known
-        return True
-
-    cdef bytes _fetch_key(self, Exchange exchange, long long* part):
-        """What a Fetch of at most one partition has in common with others, and the numbers it has to itself.
-
-        None where it is laid out otherwise, or asks for one partition and is told of another.
+        The same as `_skimmed`, without making objects: the probes' rows are brought together here, and what they have
+        in common with others is looked up in caches by its numbers.
         """
-        cdef bytes request, start, named = b""
-        cdef Bytes p, first = NULL
-        cdef Records records = None
-        cdef Walk walk
-        cdef Sole sole
-        cdef Span topic
-        cdef int version = exchange.api_version, asked, answered, index = 0, epoch = 0, throttle, error, code = 0
-        cdef long long total, length = -1
-        cdef long long common[7]
-        if type(exchange.request) is not bytes or exchange.outcome != ANSWERED:
-            return None
-        request = exchange.request
-        asked = fetch_asked(version, request, &topic, &index, &epoch)
-        if asked < 0:
-            return None
-        if type(exchange.response) is Records:
-            records = exchange.response
-            if not records._ended or records._walk is None:
-                return None
-            start, total = records._start, records._total
-        else:
-            start = whole(exchange.response)
-            if start is None:
-                return None
-            total = PyBytes_GET_SIZE(start)
-        p = <Bytes>PyBytes_AS_STRING(start)
-        answered = fetch_answered(version, p, PyBytes_GET_SIZE(start), total, &sole, &throttle, &error, &code)
-        if answered < 0:
-            return None
-        if asked:
-            named = request[topic.at : topic.at + max(topic.size, 0)]
-        if answered:
-            told = start[sole.topic.at : sole.topic.at + max(sole.topic.size, 0)]
-            if asked and (index != sole.index or named != told):
-                return None
-            index, named, length = sole.index, told, sole.length
-        if records is not None:
-            walk = records._walk
-        else:
-            walk = Walk(max(length, 0))
-            if length > 0 and walk.go(p, sole.records_at, total) < 0:
-                return None
-        if walk._begun:
-            first = walk._first
+        cdef int api = exchange.api_key << 8 | exchange.api_version
+        cdef Probe asked, answered = None
+        cdef Caches caches = self._caches
+        cdef tuple programs
+        cdef Py_ssize_t number, count
+        cdef long long error = NO_OFFSET
+        cdef long long* row
+        if caches is None:
+            caches = self._caches = Caches()
+            self._asked, self._answered = Probe(b"\0", 0), Probe(b"\0", 0)
+            self._programs_of = {}
+        if caches.generation != self._generation or len(caches._topics) > MOST_TOPICS:
+            caches.clear(self._generation)
+        found = self._programs_of.get(api)
+        if found is None:
+            found = self._programs_of[api] = self._programs(exchange.api_key, exchange.api_version) or ()
+        programs = found
+        if not programs:
+            return False
+        asked = probed(self._asked, programs[0], exchange.request)
+        if asked is None:
+            return False
+        if exchange.response is not None:
+            answered = probed(self._answered, programs[1], exchange.response)
+            if answered is None:
+                return False
+            error = answered.places[ERROR_CODE]
+            if error == NO_OFFSET:
+                error = 0
+            number = 0
+            while error == 0 and number < answered.count:
+                row = answered.numbers + number * ROW_PLACES
+                if row[ROW_ERROR_CODE] != NO_OFFSET:
+                    error = row[ROW_ERROR_CODE]
+                number += 1
+        count = caches.join(asked, answered, exchange.api_key == 0)
+        if count < 0:
+            return False
+        for number in range(count):
+            if not self._put_part(caches, &caches.joined[number], asked, answered, caches.packed + 5 * number):
+                return False
+        numbers[1] = self._what_of(caches, exchange, asked, answered, error)
+        numbers[10] = count
+        if count:
+            extend(self._parts, caches.packed, 40 * count)
+        if error != NO_OFFSET and error:
+            self._count_error(exchange.api_key, error)
+        return True
+
+    cdef bint _put_part(self, Caches caches, Joined* one, Probe asked, Probe answered, long long* part) except -1:
+        """The numbers of a part; False where one of them is our word for none."""
+        cdef long long* first = NULL if one.asked < 0 else asked.numbers + one.asked * ROW_PLACES
+        cdef long long* last = NULL if one.answered < 0 else answered.numbers + one.answered * ROW_PLACES
+        cdef long long* records = NULL
+        cdef Template key
+        cdef TemplateAt* at
+        cdef Probe of_topic = asked if first != NULL else answered
+        cdef long long* row = first if first != NULL else last
+        key.topic, key.index = one.topic, <int>row[INDEX]
+        key.epoch = row[LEADER_EPOCH]
+        key.producer_id = key.producer_epoch = key.compression = key.error = NO_OFFSET
         part[1] = part[2] = part[3] = part[4] = NO_OFFSET
-        common[0] = version | asked << 8 | answered << 9 | (length >= 0) << 10 | (first != NULL) << 11
-        common[1], common[2], common[3], common[4] = throttle, error << 16 | code & 0xFFFF, index, epoch
-        common[5] = common[6] = 0
-        if length >= 0:
-            part[2], part[3] = walk._count, length
-        if first != NULL:
-            common[5], common[6] = int64_at(first + 43), int16_at(first + 51) << 3 | int16_at(first + 21) & 7
-            part[1], part[4] = int32_at(first + 53), int64_at(first)
-            if part[4] == NO_OFFSET or not -MOST_RECORDS <= walk._count <= MOST_RECORDS:
-                return None
-        return PyBytes_FromStringAndSize(<const char*>common, sizeof(common)) + named
+        if first != NULL and first[RECORDS_BYTES] != NO_OFFSET:
+            records = first
+        if last != NULL:
+            key.error = last[ROW_ERROR_CODE]
+            part[4] = last[BASE_OFFSET]
+            if last[RECORDS_BYTES] != NO_OFFSET:
+                records = last
+        if records != NULL:
+            part[2], part[3] = records[RECORD_COUNT], records[RECORDS_BYTES]
+            if not -MOST_RECORDS <= part[2] <= MOST_RECORDS:
+                return False
+            if records[ATTRIBUTES] != NO_OFFSET:
+                if records[PRODUCER_ID] == NO_OFFSET or records[FIRST_OFFSET] == NO_OFFSET:
+                    return False
+                key.producer_id, key.producer_epoch, key.compression = records[PRODUCER_ID], records[PRODUCER_EPOCH], records[ATTRIBUTES] & 7
+                part[1] = records[BASE_SEQUENCE]
+                if records == last:
+                    part[4] = records[FIRST_OFFSET]
+            elif records == last:
+                part[4] = NO_OFFSET
+        at = caches.template(&key)
+        if at.place < 0 or memcmp(&at.key, &key, sizeof(Template)):
+            place, stays = self._template(
+                (
+                    *topic_of(of_topic, row),
+                    key.index,
+                    some(key.producer_id),
+                    some(key.producer_epoch),
+                    None if key.compression == NO_OFFSET else self._compressions[key.compression],
+                    some(key.error),
+                    some(key.epoch),
+                )
+            )
+            part[0] = place
+            if stays:
+                at.key, at.place = key, place
+        else:
+            part[0] = at.place
+        return True
+
+    cdef long long _what_of(
+        self, Caches caches, Exchange exchange, Probe asked, Probe answered, long long error
+    ) except -1:
+        cdef WhatAt* at = &caches.whats[(exchange.api_key << 5 ^ exchange.api_version) & (WHATS - 1)]
+        cdef long long throttle = answered.places[THROTTLE_TIME_MS] if answered is not None else NO_OFFSET
+        cdef long long size = -1 if asked.places[TRANSACTIONAL_ID] == NO_OFFSET else asked.places[TRANSACTIONAL_ID_BYTES]
+        cdef bint fits = size <= TEXT and exchange.outcome is ANSWERED
+        if (
+            fits
+            and at.place >= 0
+            and at.api == (exchange.api_key << 8 | exchange.api_version)
+            and at.error == error
+            and at.throttle == throttle
+            and at.acks == asked.places[ACKS]
+            and at.size == size
+            and (size <= 0 or not memcmp(at.text, asked.texts + asked.places[TRANSACTIONAL_ID], size))
+        ):
+            return at.place
+        text = None
+        if size >= 0:
+            text = asked.texts[asked.places[TRANSACTIONAL_ID] : asked.places[TRANSACTIONAL_ID] + size].decode("utf-8", "surrogateescape")
+        place = self._what(exchange, some(error), some(throttle), text, some(asked.places[ACKS]))
+        if fits:
+            at.api = exchange.api_key << 8 | exchange.api_version
+            at.error, at.throttle, at.acks, at.size = error, throttle, asked.places[ACKS], size
+            if size > 0:
+                memcpy(at.text, asked.texts + asked.places[TRANSACTIONAL_ID], size)
+            at.place = place
+        return place
 
 
-cdef bytes whole(frame):
-    """A frame that is kept as it was, in one piece; None for others."""
+cdef enum:
+    TEMPLATES = 4096
+    WHATS = 64
+    TEXT = 64
+    MOST_TOPICS = 65536
+    MOST_JOINED = 1024
+
+cdef struct Template:
+    # What a partition has in common with others; all of one size, so that they can be compared as bytes.
+    long long topic, index, producer_id, producer_epoch, compression, error, epoch
+
+cdef struct TemplateAt:
+    Template key
+    long long place  # -1: nothing is here
+
+cdef struct WhatAt:
+    int api
+    long long error, throttle, acks, size, place
+    char[TEXT] text
+
+cdef struct Joined:
+    # A partition that was asked for, or answered, or both; -1 for neither.
+    long long topic
+    int index
+    Py_ssize_t asked, answered
+
+
+cdef class Caches:
+    """What was looked up before, by its numbers; of the tables of one generation."""
+
+    cdef long long generation
+    cdef dict _topics  # name, or id → number
+    cdef bytes _topic  # the last one
+    cdef long long _number
+    cdef TemplateAt* _templates
+    cdef WhatAt[WHATS] whats
+    cdef Joined[MOST_JOINED] joined
+    cdef long long[5 * MOST_JOINED] packed
+
+    def __cinit__(self):
+        self._templates = <TemplateAt*>malloc(TEMPLATES * sizeof(TemplateAt))
+        if self._templates == NULL:
+            raise MemoryError
+        self.clear(-1)
+
+    def __dealloc__(self):
+        free(self._templates)
+
+    cdef void clear(self, long long generation):
+        cdef int place
+        self.generation = generation
+        self._topics = {}
+        self._topic = None
+        for place in range(TEMPLATES):
+            self._templates[place].place = -1
+        for place in range(WHATS):
+            self.whats[place].place = -1
+
+    cdef TemplateAt* template(self, Template* key) noexcept:
+        """Where this template is, if it is anywhere."""
+        cdef unsigned long long hashed = key.topic * 0x9E3779B97F4A7C15u
+        hashed = (hashed ^ key.index) * 0x9E3779B97F4A7C15u
+        hashed = (hashed ^ key.producer_id ^ (key.error << 32) ^ (key.epoch << 8)) * 0x9E3779B97F4A7C15u
+        return &self._templates[hashed >> 52]
+
+    cdef long long topic(self, Probe probe, long long* row) except -1:
+        """The number of a row's topic."""
+        cdef const char* text = probe.texts
+        cdef Py_ssize_t size
+        cdef bint by_id = False
+        if row[NAME] != NO_OFFSET and row[NAME_BYTES] > 0:
+            text, size = text + row[NAME], row[NAME_BYTES]
+        elif row[TOPIC_ID] != NO_OFFSET:
+            text, size, by_id = text + row[TOPIC_ID], 16, True
+        else:
+            text, size = b"", 0
+        if self._topic is None or PyBytes_GET_SIZE(self._topic) != size or memcmp(PyBytes_AS_STRING(self._topic), text, size):
+            name = PyBytes_FromStringAndSize(text, size)
+            number = self._topics.get(name)
+            if number is None:
+                number = self._topics[name] = len(self._topics)
+            self._topic, self._number = name, number
+        return 2 * self._number + by_id  # a name may look like an id
+
+    cdef Py_ssize_t join(self, Probe asked, Probe answered, bint produces) except -2:
+        """How many partitions request and answer speak of; -1 where that takes more than comparing in order."""
+        cdef Py_ssize_t count = 0, guess = 0, number, place
+        cdef unsigned long long[4] seen
+        cdef unsigned int spot
+        cdef long long* row
+        cdef long long topic = -1, at = NO_OFFSET, size = 0, by_id = NO_OFFSET
+        cdef Joined* one
+        seen[0] = seen[1] = seen[2] = seen[3] = 0
+        if asked.count > MOST_JOINED:
+            return -1
+        for number in range(asked.count):
+            row = asked.numbers + number * ROW_PLACES
+            if number == 0 or row[NAME] != at or row[NAME_BYTES] != size or row[TOPIC_ID] != by_id:
+                topic, at, size, by_id = self.topic(asked, row), row[NAME], row[NAME_BYTES], row[TOPIC_ID]
+            one = &self.joined[count]
+            one.topic, one.index, one.asked, one.answered = topic, <int>row[INDEX], number, -1
+            spot = <unsigned int>(topic * 31 + row[INDEX]) & 255
+            if seen[spot >> 6] >> (spot & 63) & 1 and self._find(count, topic, one.index) >= 0:
+                return -1  # asked for twice
+            seen[spot >> 6] |= <unsigned long long>1 << (spot & 63)
+            count += 1
+        if answered is None:
+            return count
+        at = by_id = NO_OFFSET
+        for number in range(answered.count):
+            row = answered.numbers + number * ROW_PLACES
+            if produces and row[BASE_OFFSET] == NO_OFFSET:
+                return -1
+            if number == 0 or row[NAME] != at or row[NAME_BYTES] != size or row[TOPIC_ID] != by_id:
+                topic, at, size, by_id = self.topic(answered, row), row[NAME], row[NAME_BYTES], row[TOPIC_ID]
+            if guess < count and self.joined[guess].topic == topic and self.joined[guess].index == <int>row[INDEX]:
+                place = guess
+            else:
+                place = -1
+                spot = <unsigned int>(topic * 31 + row[INDEX]) & 255
+                if seen[spot >> 6] >> (spot & 63) & 1:
+                    place = self._find(count, topic, <int>row[INDEX])
+                seen[spot >> 6] |= <unsigned long long>1 << (spot & 63)
+            if place < 0:
+                if count >= MOST_JOINED:
+                    return -1
+                place = count
+                one = &self.joined[place]
+                one.topic, one.index, one.asked = topic, <int>row[INDEX], -1
+                count += 1
+            elif self.joined[place].answered >= 0:
+                return -1  # answered twice
+            self.joined[place].answered = number
+            guess = place + 1
+        return count
+
+    cdef Py_ssize_t _find(self, Py_ssize_t count, long long topic, int index) noexcept:
+        cdef Py_ssize_t place
+        for place in range(count):
+            if self.joined[place].index == index and self.joined[place].topic == topic:
+                return place
+        return -1
+
+
+cdef object some(long long number):
+    return None if number == NO_OFFSET else number
+
+
+cdef tuple topic_of(Probe probe, long long* row):
+    """A row's topic name and id."""
+    name = topic_id = None
+    if row[NAME] != NO_OFFSET and row[NAME_BYTES] >= 0:
+        name = probe.texts[row[NAME] : row[NAME] + row[NAME_BYTES]].decode("utf-8", "surrogateescape")
+    if row[TOPIC_ID] != NO_OFFSET:
+        topic_id = probe.texts[row[TOPIC_ID] : row[TOPIC_ID] + 16]
+    return name, topic_id
+
+
+cdef Probe probed(Probe probe, bytes program, frame):
+    """A probe that has read a kept frame, or what stands for one; None where that is no use."""
+    cdef Py_ssize_t total = 0
+    cdef list pieces
     if type(frame) is bytes:
-        return frame
-    if type(frame) is list:
-        return b"".join(frame)
-    return bytes(frame) if type(frame) is memoryview else None
+        probe.begin(program, PyBytes_GET_SIZE(frame))
+        probe.read(<Bytes>PyBytes_AS_STRING(frame), PyBytes_GET_SIZE(frame))
+    elif type(frame) is list or type(frame) is memoryview:
+        pieces = frame if type(frame) is list else [frame]
+        for piece in pieces:
+            total += len(piece)
+        probe.begin(program, total)
+        for piece in pieces:
+            if not probe.ended:
+                read_piece(probe, piece)
+    else:
+        probe = getattr(frame, "probe", None)
+    return probe if probe is not None and probe.good() else None
 
 
-cdef inline long long batch_bytes(Bytes p) noexcept nogil:
-    """The size of the record batch whose header this is; -1 for an older format."""
-    return <long long>int32_at(p + 8) + 12 if p[16] == 2 else -1
+cdef int read_piece(Probe probe, piece) except -1:
+    cdef Py_buffer view
+    PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
+    try:
+        probe.read(<Bytes>view.buf, view.len)
+    finally:
+        PyBuffer_Release(&view)
+    return 0
 
 
 cdef int extend(bytearray to, const void* more, Py_ssize_t size) except -1:
@@ -1025,12 +1130,6 @@ cdef void past_no_tags(Reading* r) noexcept nogil:
         r.failed = True
 
 
-cdef void past_request_header(Reading* r) noexcept nogil:
-    """From the length of the client id to the body."""
-    taken(r, max(int16_at(taken(r, 2)), 0))
-    past_no_tags(r)
-
-
 cdef struct Span:
     Py_ssize_t at, size
 
@@ -1073,68 +1172,6 @@ cdef bint ends_with(Reading* r, Sole* sole, long long total) noexcept nogil:
     return not r.failed and r.at + max(sole.length, 0) + 3 * r.flexible == total
 
 
-cdef object text_of(bytes data, Span text):
-    return None if text.size < 0 else data[text.at : text.at + text.size].decode("utf-8", "surrogateescape")
-
-
-cdef tuple topic_of(bytes data, Span topic, bint by_id):
-    """Name and id."""
-    return (None, data[topic.at : topic.at + topic.size]) if by_id else (text_of(data, topic), None)
-
-
-cdef class Begun:
-    """`notleader.proxy.capture.skim.Begun`."""
-
-    cdef readonly Py_ssize_t records_at
-    cdef readonly long long length
-    cdef readonly tuple partition, rest
-
-    def with_records(self, records):
-        told = loaded("notleader.proxy.capture.skim", "Skimmed")
-        return told([(*self.partition, None, None, records)], *self.rest)
-
-    def one_batch(self, bytes start not None):
-        cdef Bytes p = <Bytes>PyBytes_AS_STRING(start) + self.records_at
-        if self.length < BATCH or PyBytes_GET_SIZE(start) < self.records_at + BATCH:
-            return None
-        if batch_bytes(p) != self.length:
-            return None
-        return self.with_records(batches_like(p, int32_at(p + 57), self.length))
-
-
-cdef Begun begun(Sole* sole, tuple partition, tuple rest):
-    cdef Begun it = Begun.__new__(Begun)
-    it.records_at, it.length, it.partition, it.rest = sole.records_at, sole.length, partition, rest
-    return it
-
-
-cdef bint produce_begun(
-    int version, Bytes start, Py_ssize_t end, long long total, Sole* sole, Span* transactional_id, int* acks
-) noexcept nogil:
-    """Whether a Produce is for one partition, without any tagged field."""
-    cdef Reading r = Reading(start, 8, end, version >= 9, False)
-    if not 0 <= version <= HIGHEST_PRODUCE:
-        return False
-    past_request_header(&r)
-    transactional_id[0] = text_at(&r) if version >= 3 else Span(0, -1)
-    acks[0] = int16_at(taken(&r, 6))
-    sole.topic = sole_topic_at(&r, version >= 13)
-    sole.index = int32_at(taken(&r, 4))
-    return ends_with(&r, sole, total)
-
-
-def request_begun(int version, bytes start not None, long long total):
-    """`notleader.proxy.capture.skim.request_begun`."""
-    cdef Span transactional_id
-    cdef Sole sole
-    cdef int acks
-    cdef Bytes p = <Bytes>PyBytes_AS_STRING(start)
-    if not produce_begun(version, p, PyBytes_GET_SIZE(start), total, &sole, &transactional_id, &acks):
-        return None
-    partition = (*topic_of(start, sole.topic, version >= 13), sole.index, None)
-    return begun(&sole, partition, (text_of(start, transactional_id), acks, 0, None))
-
-
 cdef bint answer_begun(
     int version, Bytes start, Py_ssize_t end, long long total, Sole* sole, int* throttle, int* error, int* code
 ) noexcept nogil:
@@ -1167,82 +1204,6 @@ cdef int fetch_answered(
     return 1 if ends_with(&r, sole, total) else -1
 
 
-def response_begun(int version, bytes start not None, long long total):
-    """`notleader.proxy.capture.skim.response_begun`."""
-    cdef Sole sole
-    cdef int throttle, error, code
-    cdef Bytes p = <Bytes>PyBytes_AS_STRING(start)
-    if not answer_begun(version, p, PyBytes_GET_SIZE(start), total, &sole, &throttle, &error, &code):
-        return None
-    partition = (*topic_of(start, sole.topic, version >= 13), sole.index, code)
-    return begun(&sole, partition, (None, None, error or code, throttle if version >= 1 else None))
-
-
-cdef int fetch_asked(int version, bytes request, Span* topic, int* index, int* epoch) noexcept:
-    """How many partitions a Fetch asks for, beside those of its session: none or 1; -1 for more."""
-    cdef Reading r = Reading(<Bytes>PyBytes_AS_STRING(request), 8, PyBytes_GET_SIZE(request), version >= 12, False)
-    cdef Reading ahead
-    cdef Bytes p
-    if not 0 <= version <= HIGHEST_FETCH:
-        return -1
-    past_request_header(&r)
-    taken(&r, (12 if version < 15 else 8) + 4 * (version >= 3) + (version >= 4) + 8 * (version >= 7))
-    ahead = r
-    if length_at(&ahead, 4) <= 0 and not ahead.failed:
-        return 0
-    topic[0] = sole_topic_at(&r, version >= 13)
-    p = taken(&r, 16 + 4 * (version >= 9) + 4 * (version >= 12) + 8 * (version >= 5))
-    index[0], epoch[0] = int32_at(p), int32_at(p + 4) if version >= 9 else 0
-    past_no_tags(&r)
-    past_no_tags(&r)
-    return -1 if r.failed else 1
-
-
-cdef class Walk:
-    """`notleader.proxy.capture.skim.Walk`."""
-
-    cdef readonly long long left
-    cdef long long _length, _count
-    cdef bint _begun
-    cdef unsigned char[BATCH] _first
-
-    def __init__(self, long long length):
-        self.left = self._length = length
-
-    def over(self, const unsigned char[::1] part not None, Py_ssize_t position, Py_ssize_t end):
-        cdef Py_ssize_t found = position if position >= end else self.go(&part[0], position, end)
-        if found < 0:
-            raise loaded("notleader.proxy.capture.skim", "NotSkimmedError")
-        return found
-
-    cdef Py_ssize_t go(self, Bytes part, Py_ssize_t position, Py_ssize_t end) noexcept nogil:
-        """As `over`; -1 for what is laid out otherwise."""
-        cdef long long left = self.left, size
-        cdef Bytes p
-        while left >= BATCH and position + BATCH <= end:
-            p = part + position
-            size = batch_bytes(p)
-            if size < BATCH:
-                return -1
-            if size > left:
-                self.left = 0
-                return position + left
-            if not self._begun:
-                memcpy(self._first, p, BATCH)
-                self._begun = True
-            self._count += int32_at(p + 57)
-            left -= size
-            position += size
-        if left < BATCH:
-            position += left
-            left = 0
-        self.left = left
-        return position
-
-    def told(self):
-        return batches_like(self._first if self._begun else NULL, self._count, self._length)
-
-
 cdef class Passing:
     """`notleader.proxy.capture.passing.Passing`."""
 
@@ -1251,101 +1212,6 @@ cdef class Passing:
 
     def __cinit__(self):
         self.head = b""
-
-
-cdef long long ALL = 1 << 62
-
-
-cdef class Records(Passing):
-    """A Produce for one partition, or the answer to such a Fetch: its batches are looked at without a step of Python."""
-
-    cdef bint _asks, _ended
-    cdef int _version, _have
-    cdef long long _total
-    cdef bytes _start  # up to the header of the first batch
-    cdef Walk _walk
-    cdef object _skimmed
-    cdef unsigned char[BATCH] _batch
-
-    cdef bint begin(self, int version, bytes data, Py_ssize_t start, Py_ssize_t stop, long long total, bint asks) except -1:
-        """Take what is here of a frame; False where it is laid out otherwise."""
-        cdef Sole sole
-        cdef Span transactional_id
-        cdef int throttle, error, code
-        cdef Bytes p = <Bytes>PyBytes_AS_STRING(data) + start
-        cdef Py_ssize_t here = stop - start
-        cdef bint alone
-        if not (
-            produce_begun(version, p, here, total, &sole, &transactional_id, &code)
-            if asks
-            else answer_begun(version, p, here, total, &sole, &throttle, &error, &code)
-        ):
-            return False
-        self._asks, self._version, self._total = asks, version, total
-        self._start = data[start : start + min(here, sole.records_at + BATCH)]
-        if asks:
-            self.head = data[start : start + min(here, KEPT_HEAD + max(int16_at(p + 8), 0))]
-        self._walk = Walk(max(sole.length, 0))
-        p += sole.records_at
-        here -= sole.records_at
-        alone = here >= BATCH and batch_bytes(p) == sole.length
-        self.read(p, BATCH if alone else here)
-        # All is told of a single batch as soon as its header is here, and of no records.
-        if self._walk is not None and self._walk.left == 0 and (alone or self.skip == 0):
-            self.end()
-        return True
-
-    cdef void end(self) noexcept:
-        self._ended = True
-        self.skip = ALL
-
-    @property
-    def skimmed(self):
-        cdef Begun begun
-        if self._skimmed is None and self._ended and self._walk is not None:
-            begun = (request_begun if self._asks else response_begun)(self._version, self._start, self._total)
-            self._skimmed = begun.with_records(None if begun.length < 0 else self._walk.told())
-        return self._skimmed
-
-    def feed(self, const unsigned char[::1] part not None):
-        if part.shape[0]:
-            self.read(&part[0], part.shape[0])
-
-    cdef void read(self, Bytes p, Py_ssize_t end) noexcept:
-        cdef Py_ssize_t position = 0, step, found = 0
-        while not self._ended and position < end:
-            if self.skip:
-                step = min(self.skip, end - position)
-                self.skip -= step
-                position += step
-            elif self._have or end - position < BATCH <= self._walk.left:
-                step = min(BATCH - self._have, end - position)
-                memcpy(self._batch + self._have, p + position, step)
-                self._have += step
-                position += step
-                if self._have == BATCH:
-                    self._have = 0
-                    found = self._walk.go(self._batch, 0, BATCH)
-                    self.skip = max(found - BATCH, 0)
-            else:
-                found = self._walk.go(p, position, end)
-                self.skip = max(found - end, 0)
-                position = min(found, end)
-            if found < 0:
-                self._walk = None  # an older format, or none
-                self.end()
-            elif self._walk.left == 0 and self.skip == 0:
-                self.end()
-
-
-cdef object batches_like(Bytes first, long long count, long long length):
-    cdef object told = loaded("notleader.proxy.capture.skim", "Batches")
-    if first == NULL:
-        return told(0, length)
-    compression = loaded("notleader.proxy.capture.skim", "COMPRESSIONS")[first[22] & 7]
-    return told(
-        count, length, int64_at(first + 43), int16_at(first + 51), int32_at(first + 53), compression, int64_at(first)
-    )
 
 
 cdef class Taker:

@@ -1,7 +1,28 @@
 ctypedef const unsigned char* Bytes
 
 cdef enum:
+    # `wire.probe.Row`
+    NAME = 0
+    NAME_BYTES = 1
+    TOPIC_ID = 2
+    ROW_ERROR_CODE = 3
+    INDEX = 4
+    BASE_OFFSET = 5
+    LEADER_EPOCH = 6
+    RECORDS_BYTES = 7
+    RECORD_COUNT = 8
+    PRODUCER_ID = 9
+    PRODUCER_EPOCH = 10
+    BASE_SEQUENCE = 11
+    ATTRIBUTES = 12
+    FIRST_OFFSET = 13
     ROW_PLACES = 14
+    # `wire.probe.Frame`
+    ACKS = 4
+    ERROR_CODE = 5
+    THROTTLE_TIME_MS = 6
+    TRANSACTIONAL_ID = 7
+    TRANSACTIONAL_ID_BYTES = 8
     FRAME_PLACES = 12
     MOST_DEPTH = 8
 

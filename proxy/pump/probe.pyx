@@ -33,14 +33,6 @@ cdef enum:
     CARRAY = 22
     NO_NULL = 0x40
     FRAME_FROM = 16
-    # `wire.probe.Row`
-    RECORDS_BYTES = 7
-    RECORD_COUNT = 8
-    PRODUCER_ID = 9
-    PRODUCER_EPOCH = 10
-    BASE_SEQUENCE = 11
-    ATTRIBUTES = 12
-    FIRST_OFFSET = 13
     MOST_TEXT = 0x7FFF
     BATCH = 61  # bytes of a record batch before its records
     BEFORE_MAGIC = 16
