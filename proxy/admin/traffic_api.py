@@ -10,13 +10,15 @@ from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Query
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import Base64Bytes, BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from notleader.proxy.admin.problems import Finding, Problem, not_found
 from notleader.proxy.admin.target import ControlledProxy
+from notleader.proxy.aside import aside
 from notleader.proxy.capture.filter import FilterError, compile_filter
+from notleader.proxy.capture.tree import frames_of
 from notleader.proxy.printable import printable
 
 KEEP_ALIVE_S: Final = 15.0
@@ -25,6 +27,7 @@ _ROWS_PER_CHUNK: Final = 256
 MAX_ID: Final = 2**63 - 1
 # Each costs the traffic something, whether it is read or not: a row is looked at once for every stream.
 MOST_STREAMS: Final = 8
+MOST_FRAME_BYTES: Final = 4 << 20
 
 
 class Broker(BaseModel):
@@ -37,6 +40,13 @@ class Broker(BaseModel):
     port: int
     listen_host: str = Field(description="Where clients reach it through the proxy.")
     listen_port: int
+
+
+class Frames(BaseModel):
+    """The messages of an exchange as a row of level `payload` keeps them, base64."""
+
+    request_frame: Base64Bytes = Field(max_length=MOST_FRAME_BYTES)
+    response_frame: Base64Bytes | None = Field(None, max_length=MOST_FRAME_BYTES)
 
 
 def make_router(proxy: ControlledProxy, stopping: asyncio.Event) -> APIRouter:
@@ -99,6 +109,13 @@ def make_router(proxy: ControlledProxy, stopping: asyncio.Event) -> APIRouter:
             media_type="text/event-stream",
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         ).among(streams)
+
+    @router.post(
+        "/v1/exchanges/decode", responses={200: {"description": "`request`, and `response` where there is one."}}
+    )
+    async def decode_frames(kept: Frames) -> dict[str, Any]:
+        """Take the frames of a row apart, with Kafka's field names; what can't be read says why in its place."""
+        return await aside(frames_of, kept.request_frame, kept.response_frame)
 
     return router
 

@@ -31,7 +31,7 @@ def document(row: Mapping[str, Any]) -> dict[str, Any]:
         if row.get(name):
             told[name] = [{key: value for key, value in one.items() if value is not None} for one in row[name]]
     if row.get("request_frame") is not None:
-        told.update(_frames(row))
+        told.update(frames_of(row["request_frame"], row.get("response_frame")))
     return told
 
 
@@ -44,12 +44,13 @@ def tree(row: Mapping[str, Any]) -> Tree:
     return drawn
 
 
-def _frames(row: Mapping[str, Any]) -> dict[str, Any]:
+def frames_of(request_frame: bytes, response_frame: bytes | None) -> dict[str, Any]:
+    """Both messages with Kafka's field names, as plain data; in place of one that can't be read, why."""
     try:
-        request = Request(row["request_frame"])
+        request = Request(request_frame)
         found = {"request": {**request.header._asdict(), "body": _readable(request.body)}}
-        if row.get("response_frame") is not None:
-            found["response"] = {"body": _readable(Response(row["response_frame"], request).body)}
+        if response_frame is not None:
+            found["response"] = {"body": _readable(Response(response_frame, request).body)}
     except WireError as error:
         return {"request": f"not read: {error.reason}"}
     return found

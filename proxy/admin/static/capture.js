@@ -12,11 +12,13 @@ export function Capture({ capture, act }) {
       const form = new FormData(event.target);
       command("start", { directory: form.get("directory"), level: form.get("level") });
     };
-    return html`<article>${heading}<form class="line" onSubmit=${start}>
+    return html`<article>${heading}<form key="start" class="line" onSubmit=${start}>
       <label>Folder <input name="directory" placeholder=${capture?.roots?.[0] ?? "capture"} required /></label>
       <label>Level <select name="level" value="partition">
         ${LEVELS.map((level) => html`<option key=${level}>${level}</option>`)}</select></label>
-      <button type="submit">Record</button></form></article>`;
+      <button type="submit">Record</button></form>
+      <small>${capture?.roots?.length ? html`Below ${capture.roots.map((root, i) => html`${i ? ", " : ""}<code>${root}</code>`)}.`
+        : html`The proxy was started without <code>--capture</code> and <code>--capture-root</code>: it may write nowhere.`}</small></article>`;
   }
   const mark = (event) => {
     event.preventDefault();
@@ -24,11 +26,11 @@ export function Capture({ capture, act }) {
     event.target.reset();
   };
   return html`<article>${heading}
-    <p>To <code>${capture.directory}</code> at level ${capture.level}: ${capture.written_rows} rows written,
-      ${capture.queued_rows} waiting, <span class=${capture.lost_rows ? "hit" : ""}>${capture.lost_rows} lost</span>,
+    <p>To <code>${capture.directory}</code> at level ${capture.level}: ${capture.written_rows} rows written,${" "}
+      ${capture.queued_rows} waiting,${" "}<span class=${capture.lost_rows ? "hit" : ""}>${capture.lost_rows} lost</span>,${" "}
       ${capture.segments} segments.</p>
     ${capture.error && html`<p class="problem">${capture.error}</p>`}
-    <form class="line" onSubmit=${mark}><label>Mark this moment <input name="label" required /></label>
+    <form key="mark" class="line" onSubmit=${mark}><label>Mark this moment <input name="label" required /></label>
       <button type="submit" class="secondary">Mark</button></form>
     <div class="buttons"><${Small} onClick=${() => command("rotate")}>Finish the segment<//>
       <${Small} onClick=${() => command("stop")}>Stop recording<//></div></article>`;

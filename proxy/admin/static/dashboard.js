@@ -1,6 +1,6 @@
 // The dashboard: a view of /v1, redrawn from what the API says; it keeps no truth of its own.
 import { render } from "./vendor/preact.mjs";
-import { useRef, useState } from "./vendor/preact-hooks.mjs";
+import { useEffect, useRef, useState } from "./vendor/preact-hooks.mjs";
 import { call, usePolled } from "./api.js";
 import { Capture } from "./capture.js";
 import { AddFault, Faults } from "./faults.js";
@@ -20,18 +20,27 @@ function Dashboard() {
     try {
       await call(method, path, body);
       setProblem("");
+      return true;
     } catch (error) {
       setProblem(error.message);
       alert.current?.focus();
+      return false;
+    } finally {
+      await look();
     }
-    await look();
   };
+  useEffect(() => {
+    document.title = state.reachable ? "notleader" : "✗ gone: notleader";
+    document.body.classList.toggle("gone", !state.reachable);
+  }, [state.reachable]);
   const status = state.reachable
     ? `${capture?.recording ? `recording to ${capture.directory}` : "not recording"}, `
       + `${timeline?.running ? "a timeline runs" : "no timeline runs"}`
-    : `out of reach: ${state.reason}`;
+    : "out of reach";
   return html`
     <header class="bar"><h1>notleader</h1><span class="status" role="status">${status}</span></header>
+    ${!state.reachable && html`<div class="lost" role="alert"><strong>The proxy is gone.</strong> What is grey below is
+      what it said last. ${state.reason}</div>`}
     <p role="alert" tabindex="-1" ref=${alert} class=${problem ? "problem" : ""}>${problem}</p>
     <div class="columns">
       <div class="stack">

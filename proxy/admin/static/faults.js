@@ -19,8 +19,26 @@ function Switch({ rule, act }) {
     checked=${wanted ?? rule.enabled} onChange=${(event) => turn(event.target.checked)} />`;
 }
 
+/** What a person may change of a rule: its document, without what the proxy counts. */
+const documentOf = ({ hits, enabled, exhausted, released, ...document }) =>
+  Object.fromEntries(Object.entries(document).filter(([, value]) => value !== null));
+
+function Edit({ rule, act, close }) {
+  const [text, write] = useState(JSON.stringify(documentOf(rule), null, 2));
+  const save = async (event) => {
+    event.preventDefault();
+    if (await act("PUT", path(rule), text)) close();
+  };
+  return html`<tr><td colspan="8"><form onSubmit=${save}>
+    <label>Document of ${rule.name} <textarea rows=${Math.min(text.split("\n").length + 1, 16)} spellcheck=${false}
+      value=${text} onInput=${(event) => write(event.target.value)} /></label>
+    <div class="buttons"><button type="submit">Save</button><${Small} onClick=${close}>Leave it<//>
+      <small>A saved rule begins again: its counters are at zero.</small></div></form></td></tr>`;
+}
+
 export function Faults({ rules, act }) {
-  const rows = rules.map((rule) => html`<tr key=${rule.name}>
+  const [edited, edit] = useState(null);
+  const rows = rules.flatMap((rule) => [html`<tr key=${rule.name}>
     <td><${Switch} rule=${rule} act=${act} /></td>
     <th scope="row">${rule.name}</th><td>${rule.kind}</td>
     <td><code>${short(rule.match) || "all"}</code></td><td><code>${short(rule.trigger) || "times=1"}</code></td>
@@ -28,8 +46,11 @@ export function Faults({ rules, act }) {
     <td class="buttons">
       ${rule.kind === "stall" && html`<${Small} label=${`Release ${rule.name}`}
         onClick=${() => act("POST", `${path(rule)}/release`)}>Release<//>`}
+      <${Small} label=${`Edit ${rule.name}`} aria-expanded=${edited === rule.name}
+        onClick=${() => edit(edited === rule.name ? null : rule.name)}>Edit<//>
       <${Small} label=${`Remove ${rule.name}`} onClick=${() => act("DELETE", path(rule))}>Remove<//>
-    </td></tr>`);
+    </td></tr>`,
+    edited === rule.name && html`<${Edit} key=${`${rule.name} edited`} rule=${rule} act=${act} close=${() => edit(null)} />`]);
   return html`<article><header><h2>Faults</h2>
     <${Small} disabled=${!rules.length} onClick=${() => act("DELETE", "/v1/faults")}>Remove all<//></header>
     <${Table} label="Faults" head=${["On", "Name", "Kind", "Match", "Trigger", "Hits", "State", ""]} rows=${rows}

@@ -22,7 +22,7 @@ export function Incidents({ timeline, act, fail }) {
       ${incidents.map((one) => html`<option key=${one.name} value=${one.name}>${one.name}: ${one.title}</option>`)}
       </select></label>
     <small id="incident"><${Prose} text=${chosen.story} />
-        ${chosen.links.map((link) => html` <a href=${link} rel="noreferrer">More</a>`)}</small>
+        ${chosen.links.map((link, i) => html`${" "}<a key=${link} href=${link} rel="noreferrer">Told at ${new URL(link).host}${i ? ` (${i + 1})` : ""}</a>`)}</small>
     <details><summary>Its steps: name your own topics and clients here</summary>
       <textarea name="steps" rows="12" aria-label="Steps" spellcheck=${false} value=${text}
         onInput=${(event) => setWritten({ ...written, [chosen.name]: event.target.value })} /></details>

@@ -1,9 +1,12 @@
 // Live exchanges: the last ones as a table, and their rate and latency by second as plots.
 import { useEffect, useRef, useState } from "./vendor/preact-hooks.mjs";
 import { problem } from "./api.js";
+import { Exchange, keyOf, linked } from "./exchange.js";
 import { html, Small } from "./html.js";
 
-const KEPT_ROWS = 200;
+const KEPT_ROWS = 2000;
+const SHOWN_ROWS = 100;
+const MOST_RULES = 8;
 const KEPT_SECONDS = 120;
 
 /** Rows and per-second latencies, filled by the stream and read by the view four times a second. */
@@ -16,10 +19,11 @@ class Recent {
     if (this.rows.length > KEPT_ROWS) this.rows.length = KEPT_ROWS;
     if (row.event !== "exchange") return;
     const second = Math.floor(row.request_at_us / 1e6);
-    if (!this.seconds.has(second)) this.seconds.set(second, { count: 0, faulted: 0, latencies: [] });
+    if (!this.seconds.has(second)) this.seconds.set(second, { count: 0, faulted: 0, latencies: [], rules: new Map() });
     const bucket = this.seconds.get(second);
     bucket.count += 1;
     if (row.fault_names?.length) bucket.faulted += 1;
+    for (const name of row.fault_names || []) bucket.rules.set(name, (bucket.rules.get(name) || 0) + 1);
     if (row.response_at_us && bucket.latencies.length < 2000) {
       bucket.latencies.push((row.response_at_us - row.request_at_us) / 1000);
     }
@@ -38,8 +42,51 @@ class Recent {
     return {
       rate: [times, of((bucket) => bucket?.count || 0), of((bucket) => bucket?.faulted || 0)],
       latency: [times, quantile(0.5), quantile(0.99)],
+      strikes: this.strikes(times[0]),
     };
   }
+}
+
+/** Rules with the seconds in which they struck, the latest first: [name, [[seconds since `from`, hits], …]]. */
+Recent.prototype.strikes = function strikes(from) {
+  const found = new Map();
+  for (const [second, bucket] of this.seconds) {
+    for (const [name, hits] of bucket.rules) {
+      if (!found.has(name)) found.set(name, []);
+      found.get(name).push([second - from, hits]);
+    }
+  }
+  const latest = ([, struck]) => Math.max(...struck.map(([at]) => at));
+  return [...found].sort((a, b) => latest(b) - latest(a)).slice(0, MOST_RULES);
+};
+
+/** When each rule struck, on the time axis of the plots above. */
+function Strikes({ strikes }) {
+  if (!strikes.length) return null;
+  return html`<figure class="strikes"><figcaption>When each rule struck</figcaption>
+    ${strikes.map(([name, struck]) => html`<div class="strike" key=${name}><span title=${name}>${name}</span>
+      <svg viewBox=${`0 0 ${KEPT_SECONDS} 8`} preserveAspectRatio="none" role="img"
+        aria-label=${`${name}: ${struck.reduce((sum, [, hits]) => sum + hits, 0)} hits in the last two minutes`}>
+        ${struck.map(([at]) => html`<rect key=${at} x=${at} y="0" width="1" height="8" />`)}</svg></div>`)}</figure>`;
+}
+
+/** A cell that no spreadsheet takes for a formula. */
+const cell = (value) => {
+  const text = value === null || value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
+  return `"${(/^[=+\-@\t\r]/.test(text) && typeof value === "string" ? `'${text}` : text).replaceAll('"', '""')}"`;
+};
+
+/** Give what is shown to the person, as a file. */
+function download(rows, format) {
+  const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+  const text = format === "csv"
+    ? [names.map(cell).join(","), ...rows.map((row) => names.map((name) => cell(row[name])).join(","))].join("\r\n")
+    : rows.map((row) => JSON.stringify(row)).join("\n");
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([`${text}\n`], { type: format === "csv" ? "text/csv" : "application/x-ndjson" }));
+  link.download = `exchanges.${format}`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
 /** Whether a series has a value with a neighbour on neither side: without points it would be no line at all. */
@@ -81,8 +128,49 @@ export function Live() {
   const [filter, setFilter] = useState("");
   const [refusal, setRefusal] = useState("");
   const [paused, setPaused] = useState(false);
+  const [opened, open] = useState(linked);
+  const [at, go] = useState(null); // the row that the keyboard is at
+  const [help, setHelp] = useState(false);
   const isPaused = useRef(false);
   isPaused.current = paused;
+  const search = useRef(null);
+  useEffect(() => {
+    const follow = () => linked() && open(linked());
+    addEventListener("hashchange", follow);
+    return () => removeEventListener("hashchange", follow);
+  }, []);
+  // As in mitmweb: the letters act while nothing is being typed.
+  useEffect(() => {
+    const rows = shown.rows.slice(0, SHOWN_ROWS);
+    const move = (step) => {
+      const now = rows.findIndex((row) => keyOf(row) === at);
+      const next = rows[Math.min(Math.max(now + step, 0), rows.length - 1)];
+      if (!next) return;
+      setPaused(true); // what one walks through must hold still
+      go(keyOf(next));
+      if (opened) open(next);
+      document.getElementById(`row-${keyOf(next)}`)?.scrollIntoView({ block: "nearest" });
+    };
+    const actions = {
+      j: () => move(1), k: () => move(-1), ArrowDown: () => move(1), ArrowUp: () => move(-1),
+      Enter: () => { const row = rows.find((one) => keyOf(one) === at); if (row) open(row); },
+      Escape: () => { open(null); setHelp(false); },
+      p: () => setPaused((before) => !before),
+      z: () => { recent.current.rows = []; setShown({ ...shown, rows: [] }); },
+      "/": () => search.current?.focus(),
+      "?": () => setHelp((before) => !before),
+    };
+    const press = (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || !actions[event.key]) return;
+      const typing = event.target.closest("input, select, textarea, button, a, summary");
+      if (typing && event.key !== "Escape") return;
+      if (["ArrowDown", "ArrowUp"].includes(event.key) && at === null) return; // the page scrolls, as ever
+      event.preventDefault();
+      actions[event.key]();
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  });
   useEffect(() => {
     recent.current = new Recent();
     const stream = new EventSource(`/v1/exchanges?filter=${encodeURIComponent(filter)}`);
@@ -101,28 +189,37 @@ export function Live() {
     try {
       const answer = await fetch(`/v1/exchanges?filter=${encodeURIComponent(wanted)}`, { signal: asked.signal });
       setRefusal(answer.ok ? "" : (await problem(answer)).split("\n").slice(0, -1).join("\n"));
-      if (answer.ok) setFilter(wanted);
+      if (answer.ok) { setFilter(wanted); go(null); }
     } catch (error) {
       setRefusal(error.message);
     }
     asked.abort();
   };
-  return html`<article><header><h2>Traffic</h2>
-      <${Small} aria-pressed=${paused} onClick=${() => setPaused(!paused)}>${paused ? "Go on" : "Pause"}<//></header>
+  return html`<article><header><h2>Traffic</h2><span class="buttons">
+      <${Small} disabled=${!shown.rows.length} onClick=${() => download(shown.rows, "jsonl")}>Export JSON lines<//>
+      <${Small} disabled=${!shown.rows.length} onClick=${() => download(shown.rows, "csv")}>Export CSV<//>
+      <${Small} label="Keys" aria-expanded=${help} onClick=${() => setHelp(!help)}>?<//>
+      <${Small} aria-pressed=${paused} onClick=${() => setPaused(!paused)}>${paused ? "Go on" : "Pause"}<//></span></header>
+    ${help && html`<p role="note"><kbd>j</kbd> <kbd>k</kbd> down, up · <kbd>Enter</kbd> open · <kbd>Esc</kbd> close ·${" "}
+      <kbd>p</kbd> pause · <kbd>z</kbd> clear · <kbd>/</kbd> filter · <kbd>?</kbd> this</p>`}
     <${Plot} label="Exchanges a second, and those that a fault touched" names=${["all", "faulted"]} data=${shown.rate} />
+    <${Strikes} strikes=${shown.strikes} />
     <${Plot} label="Milliseconds from request to response" names=${["p50", "p99"]} data=${shown.latency} />
     <form class="line" onSubmit=${submit}>
-      <label>Filter <input name="filter" type="search" spellcheck=${false} aria-invalid=${refusal ? "true" : null}
+      <label>Filter <input name="filter" type="search" ref=${search} spellcheck=${false} aria-invalid=${refusal ? "true" : null}
         placeholder="api == Produce and error != 0" /></label>
       <button type="submit" class="secondary">Show</button></form>
     ${refusal && html`<pre class="problem" role="alert">${refusal}</pre>`}
     ${filter && html`<p class="muted">Plots and rows: <code>${filter}</code>, from now on.</p>`}
+    ${opened && html`<${Exchange} row=${opened} close=${() => open(null)} />`}
     <div class="scroll" tabindex="0" role="region" aria-label="Exchanges">
       <table><thead><tr>${["Time", "What", "Client", "Topics", "Outcome", "ms", "Faults"]
         .map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
-      <tbody>${shown.rows.slice(0, 100).map((row) => html`
-        <tr key=${`${row.connection_id}/${row.event}/${row.exchange_seq}/${row.request_at_us}`}>
-        <td class="time">${new Date(row.request_at_us / 1000).toLocaleTimeString()}</td>
+      <tbody>${shown.rows.slice(0, SHOWN_ROWS).map((row) => html`
+        <tr key=${keyOf(row)} id=${`row-${keyOf(row)}`} class=${`row${keyOf(row) === at ? " at" : ""}`}
+          onClick=${() => { go(keyOf(row)); open(row); }}>
+        <td class="time"><button type="button" class="plain" aria-label=${`Open ${row.api_name ?? row.event} at
+          ${new Date(row.request_at_us / 1000).toLocaleTimeString()}`}>${new Date(row.request_at_us / 1000).toLocaleTimeString()}</button></td>
         <td>${row.event === "exchange" ? row.api_name : row.event}</td><td>${row.client_id}</td>
         <td>${[...new Set((row.partitions || []).map((one) => one.topic))].join(", ")}</td>
         <td>${row.outcome}${row.error_code ? ` (${row.error_code})` : ""}</td>

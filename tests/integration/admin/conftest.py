@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 
@@ -35,7 +36,13 @@ class Controlled:
 async def serve_controls(
     bootstrap: str = "127.0.0.1:1", token: str | None = None, hosts: Iterable[str] = ()
 ) -> AsyncIterator[Controlled]:
-    settings = {"kafka": bootstrap, "listen": "127.0.0.1:0", "seed": 7, "connect_timeout_ms": 2000}
+    settings = {
+        "kafka": bootstrap,
+        "listen": "127.0.0.1:0",
+        "seed": 7,
+        "connect_timeout_ms": 2000,
+        "capture_root": tempfile.gettempdir(),
+    }
     proxy = Proxy(Settings.model_validate(settings))
     await proxy.start()
     admin = AdminServer(proxy, "127.0.0.1", 0, token, hosts)

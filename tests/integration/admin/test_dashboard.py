@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 from collections.abc import AsyncIterator
@@ -11,10 +12,13 @@ from typing import Any
 
 import pyarrow.parquet
 import pytest
+import yaml
 from aiokafka import AIOKafkaProducer
 from playwright.async_api import Browser, Page, Route, async_playwright, expect
 
 from notleader.faults.base import Fault
+from notleader.faults.schema import validated
+from notleader.proxy.lab.incident import Incident
 from notleader.proxy.lab.kafka import KafkaCluster
 from tests.integration.admin.conftest import Controlled, serve_controls
 from tests.tools.programs import need
@@ -322,3 +326,127 @@ async def test_with_a_token_the_browser_asks_for_it(browser: Browser) -> None:
         await expect(page.get_by_role("region", name="Faults", exact=True)).to_contain_text("with-token")
         refused = await (await browser.new_context()).request.get(controlled.url)
         assert refused.status == 401
+
+
+@pytest.mark.kafka
+async def test_an_exchange_unfolds_and_becomes_a_rule(browser: Browser, kafka: KafkaCluster, tmp_path: Path) -> None:
+    """From its frames where they are kept; its times, what the fault did to it, and a rule that meets the next."""
+    kafka.create_topic("unfolded")
+    async with serve_controls(kafka.bootstrap) as controlled:
+        producer = AIOKafkaProducer(bootstrap_servers=str(controlled.proxy.listen), client_id="shop")
+        await producer.start()
+        try:
+            page, complaints = await open_page(browser, controlled)
+            controlled.proxy.add_fault(kind="delay", name="slow", delay_ms=80, match={"api_key": "Produce"})
+            await page.get_by_label("Folder").fill(str(tmp_path / "traffic"))
+            await page.get_by_label("Level").select_option("payload")
+            await page.get_by_role("button", name="Record", exact=True).click()
+            await expect(page.get_by_role("status").first).to_contain_text("recording to")
+            await page.get_by_label("Filter").fill("api == Produce")
+            await page.get_by_label("Filter").press("Enter")
+            await expect(page.get_by_text("from now on")).to_be_visible()
+            rows = page.get_by_role("region", name="Exchanges", exact=True)
+            await producer.send_and_wait("unfolded", b"hello")
+            await rows.get_by_role("cell", name="Produce", exact=True).first.click()
+            opened = page.get_by_role("region", name="Produce of shop")
+            await expect(opened).to_contain_text("held before the broker: 8")
+            await expect(opened).to_contain_text("slow held request")
+            await expect(opened).to_contain_text("hello")  # a record's value, from the frame
+            await expect(opened).to_contain_text("timeout_ms")
+            await expect(page.get_by_text("When each rule struck")).to_be_visible()
+            await shoot(page, "exchange")
+            await opened.get_by_role("button", name="Copy as rule").click()
+            told, text = opened.get_by_role("status"), opened.locator("pre")
+            await expect(told).to_contain_text("as rule")
+            copied = json.loads(await text.inner_text())
+            assert copied["match"]["topic"] == "unfolded"
+            await opened.get_by_role("button", name="Copy as incident").click()
+            await expect(told).to_contain_text("as incident")
+            incident = yaml.safe_load(await text.inner_text())
+            assert validated(Incident, incident, "").topics[0].name == "unfolded"
+            await opened.get_by_role("button", name="Copy as curl").click()
+            await expect(told).to_contain_text("as curl")
+            said = await text.inner_text()
+            ran = await asyncio.create_subprocess_shell(said, stdout=asyncio.subprocess.PIPE)
+            assert json.loads((await ran.communicate())[0])["name"] == copied["name"]
+            assert controlled.proxy.plan.get(copied["name"]).fault.kind == "error"
+            await opened.get_by_role("button", name="Copy permalink").click()
+            await expect(told).to_contain_text("permalink")
+            link = await text.inner_text()
+            other = await new_page(browser)
+            await other.goto(link)
+            await expect(other.get_by_role("region", name="Produce of shop")).to_contain_text("unfolded")
+            assert complaints == []
+        finally:
+            await producer.stop()
+
+
+@pytest.mark.kafka
+async def test_letters_walk_through_the_traffic(browser: Browser, kafka: KafkaCluster) -> None:
+    async with serve_controls(kafka.bootstrap) as controlled:
+        producer = AIOKafkaProducer(bootstrap_servers=str(controlled.proxy.listen), metadata_max_age_ms=50)
+        await producer.start()
+        try:
+            page, complaints = await open_page(browser, controlled)
+            await expect(page.get_by_role("region", name="Exchanges", exact=True)).to_contain_text("Metadata")
+            await page.get_by_role("heading", name="notleader").click()
+            for key in ("j", "j", "k", "Enter"):
+                await page.keyboard.press(key)
+            await expect(page.get_by_role("button", name="Close the exchange")).to_be_visible()
+            await expect(page.get_by_role("button", name="Go on")).to_be_visible()  # what one walks through holds still
+            await page.keyboard.press("Escape")
+            await expect(page.get_by_role("button", name="Close the exchange")).to_have_count(0)
+            await page.keyboard.press("?")
+            await expect(page.get_by_role("note")).to_contain_text("filter")
+            await page.keyboard.press("/")
+            await page.keyboard.type("jkp")
+            await expect(page.get_by_label("Filter")).to_have_value("jkp")  # letters are letters where one types
+            async with page.expect_download() as given:
+                await page.get_by_role("button", name="Export JSON lines").click()
+            file = await (await given.value).path()
+            assert {json.loads(line)["event"] for line in file.read_text().splitlines()} >= {"exchange"}
+            assert complaints == []
+        finally:
+            await producer.stop()
+
+
+async def test_a_rule_is_edited_in_its_place(browser: Browser, controlled: Controlled) -> None:
+    for name in ("first", "second"):
+        controlled.proxy.add_fault(kind="delay", name=name, delay_ms=100)
+    page, complaints = await open_page(browser, controlled)
+    await page.get_by_role("button", name="Edit first").click()
+    document = page.get_by_label("Document of first")
+    await document.fill((await document.input_value()).replace("100", "250"))
+    await page.get_by_role("button", name="Save").click()
+    await expect(document).to_have_count(0)
+    assert [rule.name for rule in controlled.proxy.plan.rules()] == ["first", "second"]
+    assert controlled.proxy.plan.get("first").fault.model_dump()["delay_ms"] == 250
+    await page.get_by_role("button", name="Edit second").click()
+    await page.get_by_label("Document of second").fill('{"kind": "delay"}')
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.get_by_role("alert")).to_contain_text("delay_ms")
+    await expect(page.get_by_label("Document of second")).to_be_visible()  # what was written is not lost
+    (refused,) = complaints
+    assert "422" in refused
+
+
+async def test_a_proxy_that_is_gone_cannot_be_overlooked(browser: Browser) -> None:
+    async with serve_controls() as controlled:
+        page, _ = await open_page(browser, controlled)
+        await expect(page.get_by_text("The proxy is gone.")).to_have_count(0)
+    await expect(page.get_by_text("The proxy is gone.")).to_be_visible()
+    await expect(page).to_have_title(re.compile("gone"))
+    await shoot(page, "gone")
+
+
+@pytest.mark.parametrize("width", [390, 820, 1440])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_the_page_fits(browser: Browser, controlled: Controlled, width: int, scheme: Any) -> None:
+    """Nothing sticks out at the sides; words are apart."""
+    controlled.proxy.add_fault(kind="delay", name="a-rule-with-a-rather-long-name", delay_ms=100)
+    size = {"width": width, "height": 900}
+    page, complaints = await open_page(browser, controlled, color_scheme=scheme, viewport=size)
+    await expect(page.get_by_role("region", name="Faults", exact=True)).to_contain_text("a-rule")
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    await shoot(page, f"fits-{width}-{scheme}")
+    assert complaints == []
