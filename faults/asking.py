@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -199,10 +199,12 @@ class Asking:
             return True
         if request.header.api_key == ApiKey.Metadata:
             context.partitions = self._partitions_of(context.asked, match)
-            return self._means_metadata(rule)
+            return self._means_metadata(rule, context)
         entries = self._entries()
         if not entries:
             # A request about topics, not partitions: it is meant as a whole, or not.
+            if match.topic is None:
+                return False
             names = (self._name(topic.topic, topic.topic_id) for topic in iter_topics(request.codec, request.body))
             return any(match.partition(name, -1) for name in names)
         context.partitions = self._partitions_of(entries, match)
@@ -231,12 +233,20 @@ class Asking:
         named = [(entry.topic, entry.topic_id) for entry in entries] or iter_topics(request.codec, request.body)
         return {self._name(*topic) for topic in named}
 
-    def _means_metadata(self, rule: Rule) -> bool:
-        topics = asked_topics(self._request)
+    def _means_metadata(self, rule: Rule, context: Context) -> bool:
+        match, topics = rule.fault.match, asked_topics(self._request)
+        if match.topic is None:
+            return bool(context.partitions)
+        known = self._plan.cluster.topics()
         if topics is None:
             # One that no answer has named yet may be in this one, or not exist: what is learned of it comes too late.
-            return any(rule.fault.match.partition(name, -1) for name in self._plan.cluster.topics())
-        return any(rule.fault.match.partition(self._name(*topic), -1) for topic in topics)
+            names: Iterable[str | None] = known
+        else:
+            names = [self._name(*topic) for topic in topics]
+        meant = [name for name in names if match.partition(name, -1)]
+        if match.partition_index is None:
+            return bool(meant)
+        return bool(context.partitions) or any(name not in known for name in meant)
 
     def _fires(self, rule: Rule, context: Context) -> bool:
         if rule.fault.trigger.per == "partition":

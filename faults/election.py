@@ -286,6 +286,11 @@ class Elections:
         """Whether an election was ever started: only then is there anything to show or to translate."""
         return bool(self._states or self.absent)
 
+    @property
+    def away(self) -> frozenset[int]:
+        """The brokers of this cluster that are away."""
+        return frozenset(node_id for node_id in self.absent.values() if node_id in self._cluster.brokers)
+
     # ---- what the session has to show
 
     def interest(self, api_key: int, api_version: int) -> int:
@@ -293,7 +298,7 @@ class Elections:
         if not self.any_ever or not is_known(api_key, api_version):
             return 0
         flags = 0
-        if self.absent and api_key == ApiKey.Fetch:
+        if self.away and api_key == ApiKey.Fetch:
             flags = REQUEST | REQUEST_BODY | (RESPONSE_BODY if api_version >= _FOLLOWERS_SERVE else 0)
         shown = self._active or self._moved
         if (shown and api_key in _LEADER_APIS) or api_version >= EPOCH_IN_REQUEST.get(api_key, 1 << 16):
@@ -350,7 +355,7 @@ class Elections:
 
     def only_leaders_are_read(self, asked: Iterable[PartitionEntry]) -> bool:
         """Whether a leader, asked for these partitions, must not send the consumer to a follower (KIP-392)."""
-        if self.absent:
+        if self.away:
             return True
         names = (
             (entry.topic or self._cluster.topic_name(entry.topic_id) or "", entry.partition_index) for entry in asked
@@ -400,8 +405,7 @@ class Elections:
         if api_key == ApiKey.OffsetForLeaderEpoch:
             return self._with_asked_epochs(request, answer), ()
         if api_key in EPOCH_IN_RESPONSE:
-            away = frozenset(self.absent.values())
-            return raised(api_key, api_version, answer, self._state_of, refused, self._cluster, away), ()
+            return raised(api_key, api_version, answer, self._state_of, refused, self._cluster, self.away), ()
         return answer, ()
 
     def _asked_epoch(self, topic: str, partition_index: int, epoch: int) -> int:

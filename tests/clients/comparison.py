@@ -23,6 +23,7 @@ from tests.clients.catalog import Client
 from tests.clients.identity import assert_same_bytes
 from tests.clients.scenario import Result
 from tests.clients.tap import FRONT_HOST, Asked, Conversation, TappedCluster, before, spoken
+from tests.faults.unhittable import unhittable
 
 _SCENARIO_S = 180
 _READY_S = 30
@@ -40,6 +41,7 @@ _REWRITTEN = {
 }
 
 Row = dict[str, Any]
+LEVELS = ("header", "partition", "record", "payload")
 
 
 @dataclass(slots=True)
@@ -116,25 +118,36 @@ def play(client: Client, bootstrap: str, prefix: str, replicas: int, log: Path) 
     return result
 
 
-def check(client: Client, cluster: TappedCluster, folder: Path) -> None:
-    """Play the scenario both ways and hold the two, the capture and the tap against each other."""
+def armed(folder: Path) -> tuple[str, ...]:
+    """Flags that put a rule of every kind in force, of which none can hit."""
+    config = folder / "unhittable.yaml"
+    config.write_text(json.dumps({"faults": unhittable()}))
+    return ("--config", str(config))
+
+
+def check(client: Client, cluster: TappedCluster, folder: Path, level: str = "partition", *rules: str) -> None:
+    """Play the scenario both ways and hold the two, the capture and the tap against each other.
+
+    ``rules`` are flags with rules that must change nothing.
+    """
     replicas = len(cluster.nodes)
-    for prefix in ("direct", "proxied") if not client.makes_topics else ():
-        cluster.create_topic(f"{client.name}-{prefix}-orders", partitions=2)
-        cluster.create_topic(f"{client.name}-{prefix}-moves")
+    ways = [f"{client.name}-{level}{'-armed' if rules else ''}-{way}" for way in ("direct", "proxied")]
+    for prefix in ways if not client.makes_topics else ():
+        cluster.create_topic(f"{prefix}-orders", partitions=2)
+        cluster.create_topic(f"{prefix}-moves")
 
     cluster.forget()
-    direct = play(client, cluster.tapped, f"{client.name}-direct", replicas, folder / "direct.log")
+    direct = play(client, cluster.tapped, ways[0], replicas, folder / "direct.log")
     assert in_order(direct) == client.expected(list(cluster.addresses.values()), replicas)
     direct_kinds = kinds(cluster.conversations())
 
     capture, log = folder / "capture", folder / "proxy.log"
-    flags = ("--capture-level", "partition", "--advertise", FRONT_HOST)
+    flags = ("--capture-level", level, "--advertise", FRONT_HOST, *rules)
     with notleader_run(cluster.tapped, capture, log, *flags) as proxy, before(proxy.ports) as front:
         cluster.forget(proxy.pid)
         bootstrap = f"{FRONT_HOST}:{proxy.ports[0]}"
-        through = play(client, bootstrap, f"{client.name}-proxied", replicas, folder / "through.log")
-        _until_quiet(cluster)
+        through = play(client, bootstrap, ways[1], replicas, folder / "through.log")
+        until_quiet(cluster)
     told = {node_id: (FRONT_HOST, port) for node_id, port in proxy.broker_ports.items()}
     assert in_order(through) == client.expected([f"{host}:{port}" for host, port in told.values()], replicas)
 
@@ -144,7 +157,8 @@ def check(client: Client, cluster: TappedCluster, folder: Path) -> None:
     assert all(each.by_watched for each in conversations), "only the proxy connects to a broker"
     assert_complete(rows, conversations)
     assert_same_bytes(spoken(front), conversations, told)
-    troubles = [row for row in rows if row["event"] not in ("exchange", "connect", "disconnect")]
+    # An event `fault` says that a rule was put in force.
+    troubles = [row for row in rows if row["event"] not in ("exchange", "connect", "disconnect", "fault")]
     assert not troubles, troubles
     unread = [
         (row["api_name"], row["api_version"], row["detail"])
@@ -154,7 +168,7 @@ def check(client: Client, cluster: TappedCluster, folder: Path) -> None:
     assert not unread, f"bodies that the proxy could not read: {unread}"
     touched = [row for row in exchanges(rows) if row["outcome"] not in ("answered", "no_response")]
     assert not touched, touched
-    assert not any(row["fault_names"] for row in rows)
+    assert not any(row["fault_names"] for row in rows if row["event"] != "fault")
     assert " ERROR " not in log.read_text()
     assert "broke the protocol" not in log.read_text()
     # Nothing made the client choose another API or version than it uses without the proxy.
@@ -218,7 +232,7 @@ def _trouble(rows: list[Row], conversation: Conversation) -> str | None:
     return None
 
 
-def _until_quiet(cluster: TappedCluster) -> None:
+def until_quiet(cluster: TappedCluster) -> None:
     """Let the last bytes of a client that has ended arrive."""
     last, stop = -1, time.monotonic() + 5
     while time.monotonic() < stop:

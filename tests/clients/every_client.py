@@ -1,5 +1,7 @@
 """The proxy is invisible to every client, on the last Kafka 3.x and the newest 4.x, with one broker and three.
 
+Once without a rule, and once with one of every kind that can't hit, at each level of the capture in turn.
+
 Not among the tests that `make test` collects: `make test-clients` names this file.
 """
 
@@ -11,15 +13,15 @@ from pathlib import Path
 import pytest
 
 from tests.clients.catalog import BY_NAME, CLIENTS
-from tests.clients.comparison import check
+from tests.clients.comparison import LEVELS, armed, check
 from tests.clients.tap import TappedCluster
 
 pytestmark = pytest.mark.kafka
 _CASES = [
-    pytest.param(version, nodes, client.name, id=f"kafka-{version}x{nodes}-{client.name}")
+    pytest.param(version, nodes, client.name, number, id=f"kafka-{version}x{nodes}-{client.name}")
     for version in ("3.9", "4")
     for nodes in (1, 3)
-    for client in CLIENTS
+    for number, client in enumerate(CLIENTS)
     if version in client.kafka
 ]
 
@@ -53,8 +55,11 @@ def clusters() -> Iterator[Clusters]:
     clusters.stop()
 
 
-@pytest.mark.parametrize(("version", "nodes", "name"), _CASES)
+@pytest.mark.parametrize("rules", ["", "armed"])
+@pytest.mark.parametrize(("version", "nodes", "name", "number"), _CASES)
 def test_the_same_directly_and_through_the_proxy(
-    version: str, nodes: int, name: str, clusters: Clusters, tmp_path: Path
+    version: str, nodes: int, name: str, number: int, rules: str, clusters: Clusters, tmp_path: Path
 ) -> None:
-    check(BY_NAME[name], clusters.of(version, nodes), tmp_path)
+    level = LEVELS[(number + nodes + bool(rules)) % len(LEVELS)]
+    flags = armed(tmp_path) if rules else ()
+    check(BY_NAME[name], clusters.of(version, nodes), tmp_path, level, *flags)

@@ -260,6 +260,9 @@ def test_once_the_true_leader_leads_again_followers_serve_as_before() -> None:
 
 def test_no_leader_sends_consumers_to_a_broker_that_is_away() -> None:
     plan = knowing_plan()
+    known = metadata_answer()
+    known["brokers"].append({"node_id": 3, "host": "b3", "port": 9092, "rack": "r3"})
+    plan.cluster.observe_metadata(known)
     plan.add(fault(name="down", kind="broker_down", node_id=3), 0)
     plan.link(OLD, 0)
     racks = []

@@ -23,9 +23,10 @@ from notleader.proxy.wire.codec import known_versions, request_codec, response_c
 from notleader.proxy.wire.header import encode_request_header, encode_response_header
 from notleader.proxy.wire.names import ApiKey
 from tests.faults.script import random_body
+from tests.faults.unhittable import unhittable
 from tests.proxy.capture.batches import built
 from tests.proxy.conversation import framed
-from tests.proxy.cutting import ELSEWHERE, Said, Stage
+from tests.proxy.cutting import Said, Stage
 
 _FRAMES: Final = Path(__file__).resolve().parents[1] / "golden" / "frames"
 _BEHIND: Final = 12  # so far into what follows a frame it is cut, too
@@ -45,7 +46,7 @@ def plays(exhaustive: bool) -> Iterator[tuple[Stage, Said, Cuts]]:
     """
     random = Random(25)
     stages = [Stage(None), Stage(Level.HEADER), Stage(Level.PARTITION), Stage(Level.RECORD), Stage(Level.PAYLOAD)]
-    elsewhere = Stage(Level.PARTITION, ELSEWHERE)
+    elsewhere = Stage(Level.PARTITION, unhittable())  # every frame is put together, and most are read
     shedding = Stage(Level.RECORD, most_kept_bytes=1)  # of all but small frames no more is kept than is told
     main = stages[2]
     small = [*recorded(exhaustive), *of_every_api(random)]
@@ -58,8 +59,9 @@ def plays(exhaustive: bool) -> Iterator[tuple[Stage, Said, Cuts]]:
         for stage in chosen:
             yield stage, said, cuts(said, random, every=exhaustive, most=8)
     large = [*large_fetches(), *large_produces()]
-    for said in large if exhaustive else random.sample(large, len(large) // 2):
-        for stage in (*stages, elsewhere, shedding) if exhaustive else (stages[0], main, elsewhere):
+    for number, said in enumerate(large if exhaustive else random.sample(large, len(large) // 2)):
+        third = (stages[number % 5], elsewhere)[number % 3 == 0]
+        for stage in (*stages, elsewhere, shedding) if exhaustive else (stages[0], main, third):
             yield stage, said, large_cuts(said, random, 400 if exhaustive else 9)
 
 

@@ -30,14 +30,6 @@ _LATER_ANSWER: Final = response(ApiKey.Heartbeat, 3, 0x7A7A7A7A, {"error_code": 
 # What a session may ask for besides, once, where nothing is wrong.
 _HARMLESS: Final = frozenset(("brokers_seen", "newer_versions"))
 
-ELSEWHERE: Final[tuple[dict[str, Any], ...]] = (
-    {"kind": "error", "error_code": 6, "match": {"topic": "nobody's"}},
-    {"kind": "error", "error_code": 6, "phase": "after_broker", "match": {"topic": "nobody's"}},
-    {"kind": "delay", "delay_ms": 9, "match": {"client_id": "nobody"}},
-    {"kind": "leader_election", "match": {"topic": "nobody's", "partition_index": 0}, "for_ms": 1e6},
-)
-"""Rules that have every frame put together and read, and hit none."""
-
 
 @dataclass(frozen=True)
 class Said:
