@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -55,6 +55,10 @@ class Cluster:
     def topic_name(self, topic_id: UUID | None) -> str | None:
         """The name of a topic id that some Metadata answer has named, else None."""
         return None if topic_id is None else self._names.get(topic_id)
+
+    def topic_names(self) -> Mapping[UUID, str]:
+        """The names of all topic ids that some Metadata answer has named; only grows, in order."""
+        return self._names
 
     def topic_id(self, topic: str) -> UUID | None:
         """The id of a topic, None while no Metadata answer with ids (version 10 on) has named it."""

@@ -190,7 +190,7 @@ class Settings(BaseModel):
         default=None, ge=1 << 16, description="The oldest segments are deleted beyond this size of all together."
     )
     capture_queue_bytes: int = Field(
-        default=64 << 20, ge=1 << 20, description="What may wait for the recorder; more is dropped and told."
+        default=64 << 20, ge=1 << 20, description="What may wait for the disk, in memory; more is dropped and told."
     )
     capture_redact: Annotated[list[str], BeforeValidator(_rules)] = Field(
         default_factory=list,
@@ -198,6 +198,16 @@ class Settings(BaseModel):
     )
     capture_spool_bytes: int = Field(
         default=1 << 30, ge=1 << 20, description="What may wait in the spool for a remote store; more is lost and told."
+    )
+    capture_journal_bytes: int = Field(
+        default=1 << 30,
+        ge=1 << 20,
+        description="What may lie in journals that the recorder has made no segments of; more is lost and told.",
+    )
+    capture_stop_s: float = Field(
+        default=20.0,
+        ge=0,
+        description="How long ending waits for the last segment; what is none by then stays in its journal.",
     )
     capture_spool: Path | None = Field(
         default=None,

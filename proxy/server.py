@@ -2,8 +2,8 @@
 
 import asyncio
 import contextlib
+import itertools
 import logging
-import os
 import ssl
 import uuid
 from collections.abc import Callable, Generator, Iterable
@@ -22,7 +22,6 @@ from notleader.proxy.capture.limits import CaptureError, Limits
 from notleader.proxy.capture.quick import Quick
 from notleader.proxy.capture.redaction import Redaction
 from notleader.proxy.capture.rows import Level, Rows
-from notleader.proxy.capture.writer import Accepts, CaptureWriter
 from notleader.proxy.clock import Clock
 from notleader.proxy.config import ConfigError, Endpoint, Settings, load
 from notleader.proxy.directory import WILDCARDS, BrokerEndpoint, Directory, Listener, Opened
@@ -32,6 +31,9 @@ from notleader.proxy.inflight import ConnectionEvent, Exchange
 from notleader.proxy.login import Login, relay_password
 from notleader.proxy.metrics import Counters, count
 from notleader.proxy.plain import Noting
+from notleader.proxy.record.live import Accepts
+from notleader.proxy.record.where import Where
+from notleader.proxy.record.writer import CaptureWriter
 from notleader.proxy.rewrite import Newer
 from notleader.proxy.session import Session
 from notleader.proxy.tls import Tls
@@ -54,6 +56,7 @@ class Proxy(Noting):
     """
 
     _writer: Callable[..., CaptureWriter] = CaptureWriter
+    _with_recorder = True  # a worker's journals are followed by its control plane's
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -81,6 +84,7 @@ class Proxy(Noting):
         self.transports: set[asyncio.BaseTransport] = set()
         self._accepted = 0
         self._hands_over = False
+        self._segment_numbers = itertools.count(1)
         self._capture_reads = False  # bodies, and so counts the errors in them
         self._tasks: set[asyncio.Task[None]] = set()
         self._struck: set[str] = set()
@@ -418,9 +422,9 @@ class Proxy(Noting):
         if self.capture is not None:
             self.capture.hand_over()
 
-    def _count_errors(self, errors: list[tuple[int, int]]) -> None:
-        for error in errors:
-            self.counters.errors[error] += 1
+    def _count_errors(self, errors: dict[tuple[int, int], int]) -> None:
+        for error, times in errors.items():
+            self.counters.errors[error] += times
 
     # ---- controls -------------------------------------------------------------------------------
 
@@ -454,10 +458,13 @@ class Proxy(Noting):
     def subscribe(self, accepts: Accepts | None = None) -> Generator[asyncio.Queue[dict[str, Any]]]:
         """A bounded queue that gets every capture row that ``accepts`` holds for while the context is open."""
         if self.capture is None:
-            self._start_rows(None, self.settings.capture_level)
-        assert self.capture is not None
-        with self.capture.subscribe(accepts) as live:
+            self._take(self._made_writer(None, self.settings.capture_level), self.settings.capture_level)
+        capture = self.capture
+        assert capture is not None
+        with capture.subscribe(accepts) as live:
             yield live
+        if capture is self.capture and capture.directory is None and not capture.is_watched:
+            self._take(None, None)
 
     @property
     def capture_roots(self) -> list[str]:
@@ -473,18 +480,20 @@ class Proxy(Noting):
         chosen = self.settings.capture_level if level is None else Level(level)
         if self.capture is not None:
             await self.stop_capture()
-        self._start_rows(target, chosen)
+        capture = self._made_writer(Where.of(target), chosen)
+        await capture.start()
+        self._take(capture, chosen)
 
-    def _start_rows(self, directory: str | None, level: Level) -> None:
+    def _made_writer(self, where: Where | None, level: Level) -> CaptureWriter:
         settings = self.settings
-        loop = asyncio.get_running_loop()
         redaction = Redaction(settings.capture_redact)
         rows = Rows(
             self.run_id, settings.proxy_id, settings.seed, level, self.plan.cluster.topic_name, redaction=redaction
         )
-        capture = self._writer(
+        return self._writer(
             rows,
-            None if directory is None else _place(directory),
+            where,
+            numbers=self._segment_numbers,
             metadata={
                 "notleader.version": __version__,
                 "notleader.run_id": self.run_id,
@@ -499,24 +508,34 @@ class Proxy(Noting):
                 keep_s=settings.capture_keep_s,
                 keep_bytes=settings.capture_keep_bytes,
                 spool_bytes=settings.capture_spool_bytes,
+                journal_bytes=settings.capture_journal_bytes,
+                stop_s=settings.capture_stop_s,
             ),
             spool=settings.capture_spool,
+            redact=tuple(settings.capture_redact),
+            topics=self.plan.cluster.topic_names,
             max_pending_bytes=settings.capture_queue_bytes,
-            quick=None if level.reads_records else Quick(level, rows.topics, self.counters.error, redaction),
-            tell_errors=lambda errors: _in(loop, self._count_errors, errors),
+            quick=None
+            if level.reads_records or where is None
+            else Quick(level, rows.topics, self.counters.error, redaction),
+            count_errors=self._count_errors,
+            with_recorder=self._with_recorder,
         )
-        capture.start()
+
+    def _take(self, capture: CaptureWriter | None, level: Level | None) -> None:
         self.capture = capture
-        self._capture_reads = level.reads_bodies
-        self._table.record_at(level, settings.capture_queue_bytes)
+        self._capture_reads = level is not None and level.reads_bodies
+        if level is None:
+            self._table.record_at(None)
+        else:
+            self._table.record_at(level, self.settings.capture_queue_bytes)
 
     async def stop_capture(self) -> None:
         """Flush and end the recording; nothing where there is none."""
-        capture, self.capture = self.capture, None
-        self._capture_reads = False
-        self._table.record_at(None)
+        capture = self.capture
+        self._take(None, None)
         if capture is not None:
-            await asyncio.to_thread(capture.stop)
+            await capture.stop()
 
     def reload(self, settings: Settings) -> list[str]:
         """Take over the rules and the timeline of new settings, and certificates that changed on disk.
@@ -640,20 +659,6 @@ def describe(entry: Exchange | ConnectionEvent) -> str:
         api = str(entry.api_key)
     where = f"connection {entry.connection.connection_id}, {entry.connection.listener}"
     return f"{api} v{entry.api_version} of {entry.client_id or 'an unnamed client'} ({where}), {entry.outcome}"
-
-
-def _place(directory: str) -> Any:
-    # Loads Arrow, half of the memory that a proxy takes: only one that records needs it.
-    # Its own allocator keeps several MiB of its own.
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-    from notleader.proxy.capture.place import open_place
-
-    return open_place(directory)
-
-
-def _in(loop: asyncio.AbstractEventLoop, do: Any, *arguments: Any) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop is closed
-        loop.call_soon_threadsafe(do, *arguments)
 
 
 def _reason(error: BaseException, *, tls: bool) -> str:

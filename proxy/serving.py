@@ -19,7 +19,7 @@ from notleader.proxy.aside import aside
 from notleader.proxy.config import ConfigError, Settings, load
 from notleader.proxy.flags import Asked
 from notleader.proxy.logs import log_to
-from notleader.proxy.memory import give_back, leave_out
+from notleader.proxy.memory import give_back
 
 log = logging.getLogger("notleader")
 
@@ -36,7 +36,6 @@ def serve(asked: Asked) -> int:
         return 2
     log_to(settings.log_format, logging.DEBUG if asked.verbose else logging.INFO)
     raise_descriptor_limit()
-    leave_out()
     return uvloop.run(_serve(settings, asked))
 
 

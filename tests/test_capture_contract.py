@@ -9,7 +9,7 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    ("written", "read"), [("capture.schema.EXCHANGE", "EXCHANGE"), ("brokerlog.schema.LOG", "LOG")]
+    ("written", "read"), [("recorder.schema.EXCHANGE", "EXCHANGE"), ("brokerlog.schema.LOG", "LOG")]
 )
 def test_what_the_proxy_writes_is_what_spark_reads(written: str, read: str) -> None:
     from pyspark.sql.pandas.types import from_arrow_type

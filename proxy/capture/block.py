@@ -12,6 +12,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
 from notleader.proxy import plain
+from notleader.proxy.plain import Exchange
 
 NUMBERS: Final = 11
 pack_numbers: Final = Struct(f"{NUMBERS}q").pack
@@ -27,6 +28,7 @@ PART_BYTES: Final = PART_NUMBERS * 8
 NONE: Final = -(1 << 63)
 _ARROW_ROW_BYTES: Final = 240
 _ARROW_PARTITION_BYTES: Final = 100
+_BYTES_PER_PARTITION: Final = 40
 
 WHAT: Final = (
     "api_key",
@@ -90,6 +92,18 @@ class What:
 
 if not TYPE_CHECKING and plain.IS_NATIVE:
     What = plain.native.What
+
+
+class Unread(What):
+    """What exchanges of the same bytes have in common, which nobody has read yet: the recorder will."""
+
+    __slots__ = ("request", "response")
+
+    def __init__(self, exchange: Exchange, name: str, request: bytes, response: bytes) -> None:
+        values = (exchange.api_key, name, exchange.api_version, exchange.outcome, *(None,) * 6)
+        super().__init__(values, range((len(request) + len(response)) // _BYTES_PER_PARTITION))  # type: ignore[arg-type]
+        self.request = request
+        self.response = response
 
 
 class Tables:

@@ -25,9 +25,9 @@ from notleader.proxy.capture.filter import Accepts, FilterError, compile_filter,
 from notleader.proxy.capture.limits import CaptureError
 from notleader.proxy.capture.outage import Outage
 from notleader.proxy.capture.reading import Capture, Follower
-from notleader.proxy.capture.segment import salvage
 from notleader.proxy.capture.stats import Statistics
 from notleader.proxy.capture.tree import document, tree
+from notleader.proxy.recorder.salvage import salvage
 
 NEGATIVE: Final = 1
 WRONG_USE: Final = 2
@@ -66,12 +66,11 @@ def list_segments(
     as_json: AsJson = False,
 ) -> None:
     """List the segments below a folder: rows, size, time, and whether they are finished."""
-    from notleader.proxy.capture.writer import say_salvaged
 
     capture = _opened(where, spool, as_json)
     if repair:
         for one in salvage(capture.place, capture.spool):
-            typer.echo(say_salvaged(one), err=True)
+            typer.echo(str(one), err=True)
     try:
         found = list(capture.listed())
     except CaptureError as error:

@@ -22,6 +22,8 @@ class Limits:
     keep_s: float | None = None
     keep_bytes: int | None = None
     spool_bytes: int | None = None
+    journal_bytes: int = 1 << 30
+    stop_s: float = 20.0
 
 
 class Losses:

@@ -2,7 +2,7 @@
 
 Most traffic is the same few shapes over and over: heartbeats differ in their correlation ids, produces in sequences
 and offsets. What was read once is looked up by the bytes it was read from. What is not known yet, or was touched by a
-fault, is left to the recorder's thread, which reads it in full (``rows``) and teaches its shape (`learn`).
+fault, is left to the recorder, which reads it in full (``rows``): once for all that have the same bytes (`remember`).
 """
 
 from __future__ import annotations
@@ -12,15 +12,27 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from notleader.proxy import plain
-from notleader.proxy.capture.block import ALL_TOLD, NONE, Block, Tables, Template, What, Who, pack_numbers, pack_part
+from notleader.proxy.capture.block import (
+    ALL_TOLD,
+    NONE,
+    Block,
+    Tables,
+    Template,
+    Unread,
+    What,
+    Who,
+    pack_numbers,
+    pack_part,
+)
 from notleader.proxy.capture.passing import Passing
 from notleader.proxy.capture.redaction import NOTHING, Redaction
-from notleader.proxy.capture.rows import API_NAMES, PARTITION_FIELDS, PARTITIONS, WHAT_PLACES, Level, Row, TopicIds
+from notleader.proxy.capture.rows import API_NAMES, PARTITION_FIELDS, Level, TopicIds
 from notleader.proxy.capture.skim import COMPRESSIONS, SKIMMED, Skimmed, Told, program_of, skim_pieces, told
 from notleader.proxy.inflight import ConnectionEvent, Exchange
 from notleader.proxy.plain.pure import Outcome
 from notleader.proxy.wire.names import ApiKey
 from notleader.proxy.wire.schemas import Direction
+from notleader.proxy.wire.secret_fields import without_secrets
 
 _PRODUCE: Final = int(ApiKey.Produce)
 _FETCH: Final = int(ApiKey.Fetch)
@@ -312,34 +324,36 @@ class Quick(Taking):
             return place, known
         return place, True
 
-    # ---- on the recorder's thread ---------------------------------------------------------------
+    # ---- what the recorder will read -------------------------------------------------------------
 
-    def learned(self, exchange: Exchange) -> What | None:
-        """What is known by now of an exchange that had to be put aside."""
-        return None if exchange.hits or exchange.api_key in SKIMMED else self.known(exchange)
-
-    def learn(self, exchange: Exchange, row: Row) -> None:
-        """Remember what a row made in full says, for exchanges of the same bytes."""
+    def remember(self, exchange: Exchange) -> None:
+        """Take exchanges of the same bytes from now on, which the recorder reads once for all of them."""
         request, response = exchange.request, exchange.response
         if (
             exchange.hits
-            or exchange.api_key in (_PRODUCE, _FETCH)
+            or not self._reads_bodies
+            or exchange.api_key in SKIMMED
             or type(request) is not bytes
             or type(response) is not bytes
             or exchange.outcome != "answered"
         ):
             return
-        partitions = row[PARTITIONS]
-        if partitions is not None and any(one["topic"] is None for one in partitions):
-            return  # Metadata may tell its name yet
-        what = What(tuple(row[place] for place in WHAT_PLACES), partitions)
-        api = exchange.api_key << 8 | exchange.api_version
+        api_key, version = exchange.api_key, exchange.api_version
+        if without_secrets(api_key, version, request, response) != (request, response):
+            return
+        unread = Unread(exchange, API_NAMES.get(api_key) or f"Unknown({api_key})", request, response)
+        api = api_key << 8 | version
         if len(request) + len(response) <= _SHORT_BYTES:
-            self._short[short_key(api, request, response)] = what
+            self._short[short_key(api, request, response)] = unread
         elif len(response) <= _LONG_BYTES:
             if len(self._long) >= _MOST_LONG:
                 self._long = {}
-            self._long[api, request[8:]] = response[4:], what
+            self._long[api, request[8:]] = response[4:], unread
+
+    def forget_unread(self) -> None:
+        """Have everything read anew that is remembered: topics have names now that had none."""
+        self._short.clear()
+        self._long.clear()
 
 
 def _values(exchange: Exchange, *facts: Any) -> tuple[Any, ...]:

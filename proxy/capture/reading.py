@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from notleader.proxy.capture.journal import JournalError, LeftJournal, try_lock
 from notleader.proxy.capture.limits import CaptureError
-from notleader.proxy.capture.place import Place, Segment, open_place
-from notleader.proxy.capture.segment import JOURNAL_SUFFIX
+from notleader.proxy.record.journal import SUFFIX, JournalError, is_written, segment_of
+from notleader.proxy.recorder.following import Contents
+from notleader.proxy.recorder.place import Place, Segment, open_place
 
 FRAMES: Final = ("request_frame", "response_frame")
 _BATCH_ROWS: Final = 4096
@@ -69,15 +69,10 @@ class Capture:
             return []
         done = {segment.path for segment in self.segments()}
         found = []
-        for journal in sorted(self.spool.rglob(f".*{JOURNAL_SUFFIX}")):
-            name = journal.name.removeprefix(".").removesuffix(JOURNAL_SUFFIX)
-            path = journal.with_name(name).relative_to(self.spool).as_posix()
-            if path in done:
-                continue
-            lock = try_lock(journal)
-            if lock is not None:
-                lock.close()
-            found.append(Growing(journal, path, lock is None))
+        for journal in sorted(self.spool.rglob(f".*{SUFFIX}")):
+            path = segment_of(journal).relative_to(self.spool).as_posix()
+            if path not in done:
+                found.append(Growing(journal, path, is_written(journal)))
         return found
 
     def rows(self, *, frames: bool = False) -> Iterator[RowDict]:
@@ -137,9 +132,13 @@ class Capture:
 
     def _of_journal(self, journal: Path, *, frames: bool, skip: int = 0) -> Iterator[RowDict]:
         try:
-            with LeftJournal(journal) as left:
-                for table in left.tables(skip):
-                    yield from (table if frames else table.drop_columns(list(FRAMES))).to_pylist()
+            contents = Contents(journal)
+            with contents.reader:
+                for frame in contents.frames():
+                    if skip < frame.rows:
+                        table = contents.table_of([frame])[skip:]
+                        yield from (table if frames else table.drop_columns(list(FRAMES))).to_pylist()
+                    skip = max(skip - frame.rows, 0)
         except FileNotFoundError:
             return  # finished meanwhile
         except (OSError, JournalError, pa.ArrowException) as error:

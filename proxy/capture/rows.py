@@ -1,6 +1,6 @@
 """From exchanges to capture rows: pure, and called off the hot path.
 
-A row is a tuple in the order of :data:`COLUMNS`; ``notleader.proxy.capture.schema`` gives the same columns their
+A row is a tuple in the order of :data:`COLUMNS`; ``notleader.proxy.recorder.schema`` gives the same columns their
 Parquet types, and a test compares both with what ``spark_analysis`` reads.
 """
 
@@ -14,7 +14,7 @@ from uuid import UUID
 from notleader.faults.actions import PartitionKey
 from notleader.faults.base import Connection
 from notleader.faults.plan import Hit
-from notleader.proxy.capture.block import WHAT, What
+from notleader.proxy.capture.block import WHAT
 from notleader.proxy.capture.passing import Passing
 from notleader.proxy.capture.redaction import NOTHING, ROW_FIELDS, Redaction
 from notleader.proxy.capture.skim import SKIMMED, skim_request, skim_response, told
@@ -208,15 +208,6 @@ class Rows:
             row = self._exchange(entry)
         return self._redacted(row) if self.redaction else row
 
-    def like(self, exchange: Exchange, known: What) -> Row:
-        """The row of a finished exchange whose bodies say what is known of others like it."""
-        row = self._exchange(exchange, bodies=False)
-        values = list(self._redacted(row) if self.redaction else row)
-        for place, value in zip(WHAT_PLACES, known.values, strict=True):
-            values[place] = value
-        values[PARTITIONS] = known.partitions
-        return tuple(values)
-
     def _redacted(self, row: Row) -> Row:
         values = dict(zip(COLUMNS, row, strict=True))
         hidden = {name: self.redaction.field(name, values[name]) for name in ROW_FIELDS}
@@ -259,10 +250,10 @@ class Rows:
             None,
         )
 
-    def _exchange(self, exchange: Exchange, bodies: bool = True) -> Row:
+    def _exchange(self, exchange: Exchange) -> Row:
         connection = exchange.connection
         facts = _NOTHING_READ
-        if bodies and exchange.request is not None and self._reads_bodies:
+        if exchange.request is not None and self._reads_bodies:
             facts = self._facts(exchange)
         names, kinds, phase, effects = _faults(exchange.hits, facts.partitions) if exchange.hits else _NO_FAULTS
         request_frame = response_frame = None

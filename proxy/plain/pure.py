@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from notleader.faults.decision import Decision, Hit
     from notleader.faults.plan import Plan
     from notleader.proxy.capture.quick import Quick
-    from notleader.proxy.capture.writer import CaptureWriter
     from notleader.proxy.commands import Commands
     from notleader.proxy.handling import Handling
     from notleader.proxy.inflight import ConnectionEvent, Kept
     from notleader.proxy.metrics import Counters
+    from notleader.proxy.record.writer import CaptureWriter
     from notleader.proxy.relays import Relayed
     from notleader.proxy.session import Session
     from notleader.proxy.shaping import Shaper
@@ -185,7 +185,7 @@ class Tally:
 
 
 class Taker:
-    """What the capture is asked with every exchange: a part of `notleader.proxy.capture.writer.CaptureWriter`."""
+    """What the capture is asked with every exchange: a part of `notleader.proxy.record.writer.CaptureWriter`."""
 
     __slots__ = ("taking",)
 

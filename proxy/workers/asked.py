@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -84,6 +85,10 @@ class Asked:
     def answer_topic_name(self, topic_id: UUID) -> str | None:
         """The name of a topic id."""
         return self._plane.plan.cluster.topic_name(topic_id)
+
+    def answer_topic_names(self, known: int) -> dict[UUID, str]:
+        """All topic ids' names but for the first so many."""
+        return dict(islice(self._plane.plan.cluster.topic_names().items(), known, None))
 
     def answer_uniform(self, low: float, high: float) -> float:
         """A random number of the transports' one stream."""

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from notleader.faults.plan import Plan
 from notleader.faults.schema import Problem
-from notleader.proxy.capture.writer import Accepts
 from notleader.proxy.config import ConfigError, Settings
 from notleader.proxy.directory import Listener, Opened
+from notleader.proxy.record.live import Accepts
 from notleader.proxy.server import Proxy
 from notleader.proxy.workers.asked import Asked
 from notleader.proxy.workers.channel import Answering, News, Orders

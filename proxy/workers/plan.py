@@ -8,7 +8,7 @@ What is remembered is thrown away as soon as the plan changes (`memory.PLAN`).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -196,6 +196,8 @@ class RemoteCluster(Cluster):
         self._learned_at = -1
         self._unknown: set[UUID] = set()
         self._unknown_at = -1
+        self._named: dict[UUID, str] = {}  # as the control plane has them, in its order
+        self._named_at = -1
 
     def is_news(self, api_version: int, frame: bytes, offset: int = 0) -> bool:
         """Likewise, of what any worker has seen."""
@@ -214,7 +216,7 @@ class RemoteCluster(Cluster):
         self.brokers = brokers
 
     def topic_name(self, topic_id: UUID | None) -> str | None:
-        """The name of a topic id that some worker has seen; called by the recorder's thread too."""
+        """The name of a topic id that some worker has seen; called by live readers' threads too."""
         name = super().topic_name(topic_id)
         if name is not None or topic_id is None:
             return name
@@ -229,3 +231,10 @@ class RemoteCluster(Cluster):
         else:
             self._names[topic_id] = told
         return told
+
+    def topic_names(self) -> Mapping[UUID, str]:
+        """The names of all topic ids that some worker has seen; only grows, in order."""
+        if self._named_at != self._counts[CLUSTER]:
+            self._named_at = self._counts[CLUSTER]
+            self._named.update(self._ask("topic_names", len(self._named)))
+        return self._named

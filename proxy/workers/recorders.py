@@ -1,25 +1,26 @@
-"""The recorders of a proxy in several processes, seen as one."""
+"""What the workers of a proxy record, and what its control plane does, seen as one; one recorder follows them all."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from notleader.proxy.capture.rows import Rows
-from notleader.proxy.capture.writer import CaptureWriter
+from notleader.proxy.record.where import Where
+from notleader.proxy.record.writer import CaptureWriter
 
 if TYPE_CHECKING:
-    from notleader.proxy.capture.place import Place
     from notleader.proxy.workers.control import ControlPlane
 
 
 class Recorders(CaptureWriter):
-    """The control plane's own recorder, for what concerns no connection of a worker, and what the workers' tell.
+    """The control plane's own journal, for what concerns no connection of a worker, and what the workers' tell.
 
-    Every worker writes segments of its own, as the proxy `…-w<number>` of the same run.
+    Every worker writes journals of its own, as the proxy `…-w<number>` of the same run; the control plane's recorder
+    makes segments of all of them.
     """
 
-    def __init__(self, plane: ControlPlane, rows: Rows, place: Place | None, **options: Any) -> None:
-        super().__init__(rows, place, **options)
+    def __init__(self, plane: ControlPlane, rows: Rows, where: Where | None, **options: Any) -> None:
+        super().__init__(rows, where, **options)
         self._plane = plane
 
     def _of_workers(self, name: str) -> int:
@@ -27,7 +28,7 @@ class Recorders(CaptureWriter):
 
     @property
     def queued_rows(self) -> int:
-        """Entries handed over and not taken yet."""
+        """Entries that are not in a journal yet."""
         return super().queued_rows + self._of_workers("queued_rows")
 
     @property
@@ -46,7 +47,7 @@ class Recorders(CaptureWriter):
         return super().segments + self._of_workers("segments")
 
     def status(self) -> dict[str, Any]:
-        """Where the recording goes and how it does, all recorders together, as JSON values."""
+        """Where the recording goes and how it does, all together, as JSON values."""
         status = super().status()
         told = self._plane.recorders()
         for name in ("queued_bytes", "lost_frames"):  # the others are sums already
@@ -57,13 +58,13 @@ class Recorders(CaptureWriter):
 
     async def rotate(self) -> None:
         """Finish every segment at hand."""
-        await super().rotate()
         await self._plane.obeyed("rotate")
+        await super().rotate()
         await self._plane.gather()
 
     def offer(self, rows: list[dict[str, Any]], lost: int) -> None:
         """Rows that a worker made, for whoever looks; ``lost`` is how many it could not send before them."""
-        for reader in self._readers:
+        for reader in self._live.readers:
             reader.skipped += lost
             wanted = [row for row in rows if row["event"] == "gap" or reader.accepts is None or reader.accepts(row)]
-            reader.offer(wanted, self._skipped)
+            reader.offer(wanted, self._live.skipped_row)

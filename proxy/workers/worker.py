@@ -23,7 +23,7 @@ from notleader.proxy.clock import Clock
 from notleader.proxy.config import Endpoint
 from notleader.proxy.lag import sample_loop_lag
 from notleader.proxy.logs import log_to
-from notleader.proxy.memory import give_back, leave_out
+from notleader.proxy.memory import give_back
 from notleader.proxy.server import Proxy
 from notleader.proxy.transport import Link
 from notleader.proxy.workers.channel import Questions, framed, take_order
@@ -53,6 +53,8 @@ class _LogOfAll(logging.handlers.QueueHandler):
 
 class Worker(Proxy):
     """The connections of one process. It asks, takes orders, and tells what it did."""
+
+    _with_recorder = False
 
     def __init__(self, start: Start, ask: Questions, changes: Changes, orders: socket.socket) -> None:
         self._ask = ask
@@ -282,7 +284,6 @@ def main() -> None:
     ask = Questions(socket.socket(fileno=questions))
     start: Start = ask("start")
     log_to(start.settings.log_format, start.log_level)
-    leave_out()
     with contextlib.suppress(KeyboardInterrupt):
         uvloop.run(_run(start, ask, Changes(memory), socket.socket(fileno=orders), socket.socket(fileno=news)))
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-
-import pytest
+from pathlib import Path
 
 from notleader.proxy.memory import _clean_ranges
 
@@ -69,67 +68,31 @@ print(after < before / 2, resident() < before / 2)
     assert run(program).split() == ["True", "True"]
 
 
-def test_what_a_thread_has_freed_is_given_back_though_it_once_freed_more_at_a_time() -> None:
+def test_a_proxy_without_an_api_loads_neither_arrow_nor_a_web_server_nor_typer() -> None:
     program = """
-import threading
-from pathlib import Path
-from notleader.proxy.memory import give_back
-
-def resident():
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) >> 10 for line in lines if line.startswith("RssAnon"))
-
-def work():
-    bytearray(30 << 20)
-    before = resident()
-    pieces = [bytearray(b"x" * (1 << 20)) for _ in range(24)]
-    during = resident()
-    del pieces
-    kept = resident()
-    give_back()
-    print(during - before > 20, kept - before > 20, resident() - before < 4)
-
-thread = threading.Thread(target=work)
-thread.start()
-thread.join()
-"""
-    assert run(program).split() == ["True", "True", "True"]
-
-
-def test_a_proxy_without_a_capture_and_without_an_api_loads_neither_arrow_nor_a_web_server_nor_typer() -> None:
-    program = """
-import sys, proxy.flags, proxy.serving, proxy.server
+import sys, notleader.proxy.flags, notleader.proxy.serving, notleader.proxy.server
 print(sorted({"pyarrow", "fastapi", "uvicorn", "httpx", "aiokafka", "typer", "click", "rich"} & set(sys.modules)))
 """
     assert run(program).strip() == "[]"
 
 
-def test_a_capture_that_goes_to_a_store_after_all_finds_it() -> None:
-    program = """
-from notleader.proxy.memory import leave_out
-leave_out()
-from notleader.proxy.capture.place import open_place
-print(type(open_place("folder").filesystem).__name__)
-for _ in range(2):
-    place = open_place("s3://key:secret@bucket/prefix?scheme=http&endpoint_override=127.0.0.1:1&region=here")
-    print(type(place.filesystem).__name__)
-"""
-    assert run(program).split() == ["LocalFileSystem", "S3FileSystem", "S3FileSystem"]
-
-
-@pytest.mark.parametrize(
-    ("capture", "stores"), [("None", False), ("'folder'", False), ("'s3://bucket/prefix?region=here'", True)]
-)
-def test_what_fastapi_and_arrow_look_for_is_left_out_where_nobody_needs_it(capture: str, stores: bool) -> None:
+def test_not_even_one_that_records_and_is_watched_loads_arrow(tmp_path: Path) -> None:
     program = f"""
-import sys
-from notleader.proxy.memory import leave_out
-leave_out()
-import pyarrow.fs, proxy.admin.serve
-from notleader.proxy.capture.place import open_place
-if {capture} is not None:
-    open_place({capture})
-loaded = [name for name, module in sys.modules.items() if module is not None]
-print("pydantic.v1.main" in loaded, "pyarrow._s3fs" in loaded)
+import asyncio, sys
+from notleader.proxy import Proxy
+
+async def main():
+    proxy = Proxy.in_front_of("127.0.0.1:1")
+    await proxy.start_capture({str(tmp_path)!r}, "payload")
+    with proxy.subscribe() as rows:
+        proxy.capture.mark("here")
+        async with asyncio.timeout(60):
+            print((await rows.get())["detail"])
+    await proxy.capture.rotate()
+    print(proxy.capture.segments)
+    await proxy.stop_capture()
+
+asyncio.run(main())
+print("pyarrow" in sys.modules)
 """
-    assert run(program).split() == ["False", str(stores)]
+    assert run(program).split() == ["here", "1", "False"]

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from tests.proxy.capture.test_segment import recorded
 
 from notleader.spark_analysis.io import InputError, check_paths, read_captures, size_bytes
 from notleader.spark_analysis.schemas import EXCHANGE, SchemaError
-from tests.proxy.capture.test_segment import recorded
 
 from .synthetic import EXCHANGE as WRITTEN
 from .synthetic import Story

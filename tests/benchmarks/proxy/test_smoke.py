@@ -16,8 +16,8 @@ from benchmarks.proxy import notleader, rounds, turns
 from benchmarks.proxy.cache import load_program
 from benchmarks.proxy.errors import UnavailableError
 from benchmarks.proxy.workloads import GENERATIONS, chosen
-from notleader.proxy.capture.journal import LeftJournal
 from notleader.proxy.lab.ports import free_ports
+from notleader.proxy.recorder.following import Contents
 from notleader.proxy.wire.codec import request_codec, response_codec
 from notleader.proxy.wire.header import encode_request_header, response_body_offset
 from notleader.proxy.wire.names import ApiKey
@@ -152,8 +152,10 @@ def test_the_last_segment_of_a_capture_is_counted_with_its_turns(program: Path, 
         assert [*capture.rglob("*.parquet")]
         # The load's connections may be seen to end after it was told to finish: that is all that is left to write.
         for journal in capture.rglob(".*.journal"):
-            with LeftJournal(journal) as left:
-                assert {event for table in left.tables() for event in table["event"].to_pylist()} <= {"disconnect"}
+            contents = Contents(journal)
+            with contents.reader:
+                rows = [row for frame in contents.frames() for row in contents.table_of([frame]).to_pylist()]
+            assert {row["event"] for row in rows} <= {"disconnect"}
 
 
 def tell(load: subprocess.Popen[str], *lines: str) -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-# A proxy that records loads these when it starts, in the loop: pytest had better rewrite them before.
-import notleader.proxy.capture.place
-import notleader.proxy.capture.writer  # noqa: F401
 from notleader.faults.schema import parse_fault_document
 from notleader.proxy.server import Proxy
 from tests.integration.proxy.conftest import proxy_for, pytest_asyncio_loop_factories, settled

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from notleader.proxy.capture.block import Block, What, pack_numbers
 from notleader.proxy.capture.cli import capture_app
 from notleader.proxy.capture.reading import Capture, Follower
-from notleader.proxy.capture.rows import COLUMNS
-from tests.proxy.capture.entries import maker, numbers, rows_of
-from tests.proxy.capture.test_recording import Bench
+from tests.proxy.capture.blocks import tables
+from tests.proxy.capture.entries import numbers
+from tests.proxy.record.bench import Bench
 
 
 def run(*arguments: str) -> Result:
@@ -25,14 +26,18 @@ def run(*arguments: str) -> Result:
 def folder(tmp_path: Path) -> Path:
     """Ten heartbeats in two segments, the last three of them refused, and one gap."""
     bench = Bench(tmp_path)
-    bench.recording.add(rows_of(range(7)))
-    bench.recording.rotate()
-    failed = [list(row) for row in rows_of(range(7, 10))]
-    for row in failed:
-        row[COLUMNS.index("error_code")] = 27
-    bench.recording.add([tuple(row) for row in failed])
-    bench.recording.add([maker().gap("lost 2 rows: a test", 9_000, 9_500)])
-    bench.recording.close()
+    bench.write(range(7))
+    bench.rotate()
+    pointed_to = tables()
+    refused = What((18, "ApiVersions", 3, "answered", 27, None, None, None, None, None))
+    pointed_to.whos.append((1, "127.0.0.1:5", "broker-1", 1, "c", None, None, None))
+    pointed_to.whats.append(refused)
+    failed = Block(pointed_to)
+    for number in range(7, 10):
+        failed.numbers += pack_numbers(4, 3, number, number, number * 1000, 0, 0, number * 1000 + 500, 60, 0, 0)
+    bench.put([], failed)
+    bench.journals.losses.add("a test", 2, 9_000, 9_500)
+    bench.close()
     return tmp_path
 
 
@@ -115,12 +120,11 @@ def test_following_hands_out_each_row_once_also_across_the_end_of_a_segment(tmp_
     follower = Follower(Capture(str(tmp_path)))
     seen = []
     for start in range(0, 60, 10):
-        bench.recording.add(rows_of(range(start, start + 10)))
-        bench.recording.flush()
+        bench.write(range(start, start + 10))
         if start % 20 == 0:
-            bench.recording.rotate()
+            bench.rotate()
         seen += numbers(list(follower.new()))
-    bench.recording.close()
+    bench.close()
     seen += numbers(list(follower.new()))
     assert seen == list(range(60))
 

@@ -8,29 +8,20 @@ from typing import Any
 
 import pytest
 
-from notleader.proxy.capture.limits import Limits
-from notleader.proxy.capture.place import open_place
 from notleader.proxy.capture.reading import Capture, Follower
-from notleader.proxy.capture.recording import Recording
-from tests.proxy.capture.entries import METADATA, maker, numbers, rows_of
+from tests.proxy.capture.entries import numbers
+from tests.proxy.record.bench import Bench
 
 
-def recording_to(folder: Path) -> Recording:
-    made = Recording(open_place(folder), folder, maker(), METADATA, Limits())
-    made.start()
-    return made
-
-
-def put(recording: Recording, *sequence: int, finish: bool = False) -> None:
-    recording.add(rows_of(sequence))
-    recording.flush()
+def put(recording: Bench, *sequence: int, finish: bool = False) -> None:
+    recording.write(sequence)
     if finish:
         recording.rotate()
 
 
 @pytest.mark.parametrize("read", [lambda capture: capture.rows(), lambda capture: Follower(capture).new()])
 def test_finished_segments_come_before_the_growing_one(read: Callable[[Capture], Any], tmp_path: Path) -> None:
-    recording = recording_to(tmp_path)
+    recording = Bench(tmp_path)
     put(recording, 0, 1, finish=True)
     put(recording, 2)
     assert numbers(list(read(Capture(str(tmp_path))))) == [0, 1, 2]
@@ -41,7 +32,7 @@ def test_finished_segments_come_before_the_growing_one(read: Callable[[Capture],
 def test_a_segment_that_is_finished_while_it_is_looked_for_is_read_once(
     follow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recording = recording_to(tmp_path)
+    recording = Bench(tmp_path)
     put(recording, 0, finish=True)
     put(recording, 1)
     capture = Capture(str(tmp_path))

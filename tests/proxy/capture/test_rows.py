@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from notleader.proxy.capture.rows import COLUMNS, PARTITION_FIELDS, Level, Rows
-from notleader.proxy.capture.schema import EXCHANGE, PARTITION
 from notleader.proxy.inflight import ConnectionEvent
+from notleader.proxy.recorder.schema import EXCHANGE, PARTITION
 from notleader.proxy.wire.names import ApiKey
 from tests.proxy.conversation import Conversation, request, response
 

@@ -13,9 +13,8 @@ from typer.testing import CliRunner
 from notleader.proxy.capture.cli import capture_app
 from notleader.proxy.capture.rows import Level
 from notleader.proxy.wire.names import ApiKey
-from tests.proxy.capture.entries import maker
-from tests.proxy.capture.test_recording import Bench
 from tests.proxy.conversation import Conversation, request, response
+from tests.proxy.record.bench import Bench
 
 SECRET = "hunter2-and-more"
 RAW = SECRET.encode()
@@ -44,8 +43,7 @@ TOLD: list[tuple[ApiKey, int, dict[str, Any], dict[str, Any]]] = [
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One exchange of each, at level payload."""
-    bench = Bench(tmp_path_factory.mktemp("capture"))
-    rows = maker(Level.PAYLOAD)
+    bench = Bench(tmp_path_factory.mktemp("capture"), level=Level.PAYLOAD)
     # With a rule to ask about each request, more of it is held than the capture's level wants.
     talk = Conversation(
         {"kind": "delay", "delay_ms": 1, "match": {"topic": "none"}, "trigger": {"times": "forever"}},
@@ -56,8 +54,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         talk.now_ms += 1
         talk.client(request(api_key, version, number, asked))
         talk.broker(response(api_key, version, number, answered))
-    bench.recording.add([rows.of(exchange) for exchange in talk.exchanges])
-    bench.recording.close()
+    bench.put(talk.exchanges)
+    assert clear_of_it(bench.journal.read_bytes()), "not for a moment"
+    bench.close()
     return bench.folder
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from notleader.proxy.capture.schema import EXCHANGE
 from notleader.proxy.lab.story import Line, shortened, story
+from notleader.proxy.recorder.schema import EXCHANGE
 
 
 def exchange(at_us: int, **fields: Any) -> dict[str, Any]:

@@ -9,25 +9,20 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from notleader.proxy.capture.limits import Limits
-from notleader.proxy.capture.place import open_place
-from notleader.proxy.capture.recording import Recording
-from notleader.proxy.capture.schema import ASKED_FOR, EXCHANGE
+from notleader.proxy.recorder.schema import ASKED_FOR, EXCHANGE
 from tests.proxy.capture.blocks import block_of, tables
-from tests.proxy.capture.entries import METADATA, maker, rows_of
+from tests.proxy.capture.entries import METADATA, exchange
+from tests.proxy.record.bench import Bench
 
 
 def recorded(folder: Path) -> Path:
     """A segment of rows and of blocks, some of them in one flush."""
-    recording = Recording(open_place(folder), folder, maker(), METADATA, Limits())
-    recording.start()
+    bench = Bench(folder)
     pointed_to = tables()
     for start in range(0, 120, 12):
-        recording.add_block(block_of(pointed_to, range(start, start + 12)))
-        if start % 36 == 0:
-            recording.add(rows_of([start + 5], client_id=f"by itself {start}"))
-        recording.flush()
-    recording.close()
+        alone = [] if start % 36 else [exchange(start + 5, client_id=f"by itself {start}")]
+        bench.put(alone, block_of(pointed_to, range(start, start + 12)))
+    bench.close()
     (segment,) = folder.rglob("*.parquet")
     return segment
 
@@ -51,7 +46,7 @@ def test_the_file_is_what_its_rows_written_plainly_are(tmp_path: Path) -> None:
 def test_readers_prune_by_statistics_that_hold_for_each_row_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("notleader.proxy.capture.segment._ROW_GROUP_ROWS", 25)
+    monkeypatch.setattr("notleader.proxy.recorder.following._ROW_GROUP_ROWS", 25)
     file = pq.ParquetFile(recorded(tmp_path))
     places = {file.metadata.schema.column(place).path: place for place in range(file.metadata.num_columns)}
     assert file.num_row_groups > 3

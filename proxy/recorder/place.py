@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 import pyarrow.fs as pafs
 
 from notleader.proxy.capture.limits import CaptureError
-from notleader.proxy.capture.roots import without_secrets
-from notleader.proxy.memory import take_in_stores
+from notleader.proxy.record.where import Where
 
 _SEGMENT = re.compile(r"[^._][^/]*\.parquet$")
 _RUN = re.compile(r"(?:^|/)run=([^/]+)/")
@@ -49,10 +47,7 @@ class Place:
 
     def spool(self, wanted: Path | None = None) -> Path:
         """The local folder where segments grow: the place itself, or one that belongs to this place alone."""
-        if self.folder is not None:
-            return self.folder
-        base = wanted or default_spool()
-        return base / hashlib.sha256(self.shown.encode()).hexdigest()[:16]
+        return Where("", self.shown, self.folder).spool(wanted)
 
     def put(self, file: Path, path: str) -> None:
         """Make the local ``file`` appear whole under ``path``; the file is gone afterwards. Raises OSError."""
@@ -122,13 +117,10 @@ class Place:
 
 def open_place(where: str | os.PathLike[str]) -> Place:
     """The place of a folder's path or a URL (``s3://bucket/prefix``, ``file:///…``). Raises CaptureError."""
-    text = os.fspath(where)
-    scheme = urlsplit(text).scheme if "://" in text else ""
-    if scheme in ("", "file"):
-        path = Path(unquote(urlsplit(text).path)) if scheme else Path(text)
-        return Place(str(path), pafs.LocalFileSystem(), path.absolute().as_posix(), path, True)
-    shown = without_secrets(text)
-    take_in_stores()
+    text, shown, folder = Where.of(where)
+    if folder is not None:
+        return Place(shown, pafs.LocalFileSystem(), folder.as_posix(), folder, True)
+    scheme = urlsplit(text).scheme
     try:
         filesystem, root = pafs.FileSystem.from_uri(text)
     except (ValueError, OSError, NotImplementedError) as error:
@@ -136,12 +128,6 @@ def open_place(where: str | os.PathLike[str]) -> Place:
     if not root.strip("/"):
         raise CaptureError(f"{shown}: name a bucket and a path in it")
     return Place(shown, filesystem, root, None, scheme.split("+")[0] in _OBJECT_STORES)
-
-
-def default_spool() -> Path:
-    """Where segments for remote places wait: below the state folder of the user."""
-    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    return Path(state) / "notleader" / "spool"
 
 
 def _by_fsspec(url: str, shown: str, reason: Exception) -> tuple[Any, str]:

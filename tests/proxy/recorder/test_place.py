@@ -3,26 +3,50 @@
 from __future__ import annotations
 
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from notleader.proxy.capture.limits import CaptureError, Limits
-from notleader.proxy.capture.place import Place, open_place
 from notleader.proxy.capture.reading import Capture
-from notleader.proxy.capture.recording import Recording
-from notleader.proxy.capture.segment import salvage
-from tests.proxy.capture.entries import METADATA, maker, numbers, read, rows_of
+from notleader.proxy.recorder.place import Place, open_place
+from notleader.proxy.recorder.salvage import salvage
+from tests.proxy.capture.entries import gaps, hidden_files, numbers, read
+from tests.proxy.record.bench import Bench
 
 
-def recorded(place: Place, spool: Path, *, kept: Limits | None = None) -> Recording:
-    recording = Recording(place, place.spool(spool), maker(), METADATA, kept or Limits())
-    recording.start()
+class SlowStore:
+    """A filesystem that takes nothing until it is let."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.let = threading.Event()
+        self.asked = threading.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def open_output_stream(self, path: str) -> Any:
+        if path.endswith(".parquet"):
+            self.asked.set()
+            assert self.let.wait(20)
+        return self._inner.open_output_stream(path)
+
+
+def slow_place(url: str) -> tuple[Place, SlowStore]:
+    place = open_place(url)
+    store = SlowStore(place.filesystem)
+    return Place(place.shown, store, place.root, None, place.atomic), store
+
+
+def recorded(place: Place, spool: Path, *, kept: Limits | None = None) -> Bench:
+    bench = Bench(spool, kept, place)
     for number in range(3):
-        recording.add(rows_of([number]))
-        recording.rotate()
-    assert recording.settle(20)
-    return recording
+        bench.write([number])
+        bench.rotate()
+    return bench
 
 
 def test_a_file_url_is_a_folder(tmp_path: Path) -> None:
@@ -37,8 +61,7 @@ def test_a_remote_store_gets_whole_segments_and_the_spool_is_left_empty(tmp_path
     url = "memory://lake/captures"
     place = open_place(url)
     recording = recorded(place, spool)
-    recording.add(rows_of([3]))
-    recording.flush()
+    recording.write([3])
     capture = Capture(url, spool)
     # The growing one is seen too, from the spool.
     assert numbers(list(capture.rows())) == [0, 1, 2, 3]
@@ -51,12 +74,9 @@ def test_a_remote_store_gets_whole_segments_and_the_spool_is_left_empty(tmp_path
 
 def test_what_a_killed_proxy_had_in_the_spool_is_sent_by_the_next_start(tmp_path: Path) -> None:
     place = open_place("memory://lake/killed")
-    recording = Recording(place, place.spool(tmp_path), maker(), METADATA, Limits())
-    recording.start()
-    recording.add(rows_of([7]))
-    recording.flush()
-    assert recording._journal is not None
-    recording._journal.leave()
+    recording = Bench(tmp_path, place=place)
+    recording.write([7])
+    recording.leave()
     (found,) = salvage(place, place.spool(tmp_path))
     assert found.path is not None
     assert numbers(list(Capture("memory://lake/killed", tmp_path).rows())) == [7]
@@ -66,6 +86,39 @@ def test_old_segments_of_a_remote_store_go_too(tmp_path: Path) -> None:
     place = open_place("memory://lake/old")
     recorded(place, tmp_path, kept=Limits(keep_bytes=1, rotate_s=0)).close()
     assert place.segments() == []
+
+
+def test_the_recorder_goes_on_while_a_segment_is_on_its_way(tmp_path: Path) -> None:
+    place, store = slow_place("memory://lake/slow")
+    bench = Bench(tmp_path, place=place)
+    for number in range(3):
+        bench.write([number])
+        bench.journals.rotate()
+        for _ in range(10):
+            bench.service.turn()
+    assert store.asked.wait(20)
+    assert (bench.journals.written_rows, len(bench.journals.waiting)) == (3, 3)
+    store.let.set()
+    bench.close()
+    assert numbers(list(Capture("memory://lake/slow", tmp_path).rows())) == [0, 1, 2]
+    assert bench.journals.segments == 3
+    assert not hidden_files(tmp_path)
+
+
+def test_what_a_store_never_took_is_there_for_the_next_start(tmp_path: Path) -> None:
+    place, store = slow_place("memory://lake/never")
+    bench = Bench(tmp_path, place=place)
+    for number in range(2):
+        bench.write([number])
+        bench.journals.rotate()
+    bench.service.turn()
+    bench.leave()
+    store.let.set()
+    found = list(salvage(open_place("memory://lake/never"), place.spool(tmp_path)))
+    assert [one.problem for one in found] == [None] * 3
+    rows = list(Capture("memory://lake/never", tmp_path).rows())
+    assert sorted(numbers(rows)) == [0, 1]
+    assert len(gaps(rows)) == 1  # of the journal that was empty: nobody knows what did not reach it
 
 
 def test_two_places_share_no_spool(tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -21,6 +19,8 @@ from notleader.proxy.capture.block import (
     WHAT,
     Block,
     Packing,
+    Tables,
+    What,
     by_column,
     unpacked_bytes,
 )
@@ -145,7 +145,6 @@ def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:
     arrays = []
     for column, field in zip(zip(*rows, strict=True), EXCHANGE, strict=True):
         arrays.append(_array(column, field.type))
-        time.sleep(0)  # whoever waits for the interpreter may have it between two columns
     return pa.RecordBatch.from_arrays(arrays, schema=EXCHANGE)
 
 
@@ -180,7 +179,6 @@ _TEMPLATE = (
     "leader_epoch",
 )
 _VARYING = ("base_sequence", "record_count", "batch_bytes", "base_offset")
-_LOOKED_AT = 1000
 _LONG_LIST = 300
 _CHUNK_PARTITIONS = 20_000
 _FEW = 100
@@ -197,6 +195,7 @@ TEMPLATES = pa.schema([_PLACE, *(PARTITION.field(name) for name in _TEMPLATE)])
 ENTRIES = (WHOS, WHATS, TEMPLATES)
 """Entries of the tables of blocks as columns, with their places in the tables."""
 NO_ENTRIES: Sequence[pa.Table] = [kind.empty_table() for kind in ENTRIES]
+_MISFIT = (pa.ArrowException, UnicodeError, OverflowError, TypeError)
 Identity = tuple[str, str, int]
 """run_id, proxy_id, seed"""
 
@@ -222,52 +221,43 @@ class Packed(NamedTuple):
         return unpacked_bytes(len(self), len(self.parts) // PART_BYTES + self.told)
 
 
-def entries_of(blocks: Sequence[Block], known: Sequence[Set[int]]) -> list[pa.RecordBatch | None]:
-    """The entries of their tables that blocks point to, of ENTRIES, without those whose places are known.
+def entries(kind: pa.Schema, rows: Sequence[Sequence[Any]]) -> tuple[pa.Table, set[int]]:
+    """Entries, each beginning with its place, as a table of one of ENTRIES, and the places of those that don't fit it.
 
-    Raises what `batch_of` raises where they don't fit the columns.
+    Text that is no UTF-8 is made valid.
     """
-    tables = blocks[0].tables
-    numbers, parts = [block.numbers for block in blocks], [block.parts for block in blocks]
-    whos = _new(numbers, 0, NUMBERS, tables.whos, known[0])
-    whats = _new(numbers, 1, NUMBERS, tables.whats, known[1])
-    templates = _new(parts, 0, PART_NUMBERS, tables.templates, known[2])
-    return [
-        _entries(WHOS, whos, [tables.whos[place] for place in whos]),
-        _entries(WHATS, whats, [(*tables.whats[place].values, tables.whats[place].partitions) for place in whats]),
-        _entries(TEMPLATES, templates, [tables.templates[place] for place in templates]),
-    ]
+    try:
+        return _entries(kind, rows), set()
+    except _MISFIT:
+        found, misfits = [], set()
+        for row in rows:
+            try:
+                found.append(_entries(kind, [[_valid(value) for value in row]]))
+            except _MISFIT:
+                misfits.add(int(row[0]))
+        return pa.concat_tables([kind.empty_table(), *found]), misfits
 
 
-def _new(packings: Sequence[Packing], at: int, width: int, table: Sequence[Any], known: Set[int]) -> list[int]:
-    """The places in a table that these numbers point to and that are not known."""
-    # Without Arrow, whose code would come into memory with every flush: most have nothing new.
-    found: set[int] = set()
-    for packed in packings:
-        numbers = memoryview(packed).cast("q")
-        for start in range(0, len(numbers), _LOOKED_AT * width):
-            if len(known) + len(found) == len(table):
-                return list(found)  # all there are: no need to look at what a second of traffic points to
-            found |= {*numbers[start : start + _LOOKED_AT * width][at::width]} - known
-    return list(found)
-
-
-def _entries(kind: pa.Schema, places: list[int], rows: list[tuple[Any, ...]]) -> pa.RecordBatch | None:
+def _entries(kind: pa.Schema, rows: Sequence[Sequence[Any]]) -> pa.Table:
     if not rows:
-        return None
-    columns = (places, *zip(*rows, strict=True))
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, kind, strict=True)], schema=kind
-    )
+        return kind.empty_table()
+    arrays = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), kind, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=kind)
 
 
-def table_of_block(block: Block, run_id: str, proxy_id: str, seed: int) -> pa.Table:
-    """The rows of ``batch_of(list(block.rows(…)))``, made column by column. Raises what that raises."""
-    entries = [
-        pa.Table.from_batches([] if found is None else [found], kind)
-        for found, kind in zip(entries_of([block], (set(),) * 3), ENTRIES, strict=True)
-    ]
-    return table_of_packed([Packed(block.numbers, block.parts, block.told, 0, entries)], (run_id, proxy_id, seed))
+def rows_of_packed(packed: Packed, identity: Identity) -> Iterator[Row]:
+    """The same rows one by one, text made valid: for those that don't fit the columns as a whole."""
+    tables = Tables()
+    whos, whats, templates = ({entry.pop("place"): entry for entry in table.to_pylist()} for table in packed.entries)
+    block = Block(tables)
+    block.numbers += packed.numbers
+    block.parts += packed.parts
+    tables.whos = {place: tuple(who.values()) for place, who in whos.items()}  # type: ignore[assignment]
+    tables.whats = {  # type: ignore[assignment]
+        place: What(tuple(what[name] for name in WHAT), what["partitions"]) for place, what in whats.items()
+    }
+    tables.templates = {place: tuple(one.values()) for place, one in templates.items()}  # type: ignore[assignment]
+    return block.rows(*identity)
 
 
 def table_of_packed(blocks: Sequence[Packed], identity: Identity) -> pa.Table:
@@ -275,8 +265,6 @@ def table_of_packed(blocks: Sequence[Packed], identity: Identity) -> pa.Table:
 
     They point into the same tables, of which a later one knows more entries.
     """
-    # Each call into Arrow lets go of the interpreter and asks for it again, which a busy loop answers only after a
-    # while: hence no call where Python alone can tell what comes out, and none twice.
     numbers = _columns([block.numbers for block in blocks], NUMBERS)
     parts = _columns([block.parts for block in blocks], PART_NUMBERS)
     rows = len(numbers[0])
@@ -313,7 +301,6 @@ def _completed(columns: Mapping[str, Column], fields: Iterable[pa.Field], rows: 
 
 
 def _columns(packings: list[Packing], width: int) -> list[pa.Array]:
-    time.sleep(0)  # as in batch_of
     return [
         pa.Array.from_buffers(pa.int64(), memoryview(column).nbytes // 8, [None, pa.py_buffer(column)])
         for column in by_column(packings, width)
@@ -428,20 +415,27 @@ def in_time(table: pa.Table) -> pa.Table:
     return whole.take(pc.sort_indices(at))
 
 
-def batch_of_odd(rows: Sequence[Row]) -> tuple[pa.RecordBatch, int]:
-    """The rows of which some don't fit the types: text made valid, the rest left out; and how many were."""
-    batches = []
-    for row in rows:
-        with contextlib.suppress(pa.ArrowException, UnicodeError, OverflowError):
-            batches.append(batch_of([tuple(map(_valid, row))]))
-    if not batches:
-        return batch_of_nothing(), len(rows)
-    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0], len(rows) - len(batches)
+def batches_of(rows: Sequence[Row]) -> tuple[list[pa.RecordBatch], int]:
+    """The rows, text in them made valid where it has to be, and how many did not fit even so."""
+    if not rows:
+        return [], 0
+    try:
+        return [batch_of(rows)], 0
+    except _MISFIT:
+        valid = [tuple(map(_valid, row)) for row in rows]
+        return _halved(valid)
 
 
-def batch_of_nothing() -> pa.RecordBatch:
-    """A batch without rows."""
-    return pa.RecordBatch.from_pylist([], schema=EXCHANGE)
+def _halved(rows: Sequence[Row]) -> tuple[list[pa.RecordBatch], int]:
+    """As many as fit: one that doesn't is found by halving, so that the others cost hardly more for it."""
+    try:
+        return [batch_of(rows)], 0
+    except _MISFIT:
+        if len(rows) == 1:
+            return [], 1
+        half = len(rows) // 2
+        first, second = _halved(rows[:half]), _halved(rows[half:])
+        return first[0] + second[0], first[1] + second[1]
 
 
 def _valid(value: Any) -> Any:

@@ -1,0 +1,247 @@
+"""The file of a segment that is still growing, which a proxy writes and the recorder reads. docs/journal.md.
+
+A magic line, then frames: length and CRC-32 of what follows (little-endian unsigned 32 bits each), one byte that says
+what it is, and its content. Whoever writes a journal holds an exclusive `flock` on it until its segment is there, so
+that nobody mistakes a living one for one that was left behind. Whoever made the segment cuts the journal to nothing
+and then deletes it: one that is gone with something in it was deleted by somebody else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from struct import Struct
+from typing import Any, Final
+
+from notleader.proxy.capture.block import Block
+from notleader.proxy.record.frames import NO_BLOCK, Entries, Unpacked, unpack
+
+SUFFIX: Final = ".journal"
+MAGIC: Final = b"notleader journal 3\n"
+_ANY_VERSION: Final = b"notleader journal "
+_FRAME: Final = Struct("<IIB")
+_HEAD, _ROWS, _END = b"HRE"
+_ENTRY_BYTES: Final = 200
+
+
+class JournalError(Exception):
+    """The file is no journal, or not even its head is whole."""
+
+
+class OtherVersionError(OSError):
+    """Another version of notleader wrote it, which can finish it."""
+
+
+class Journal:
+    """A journal that is being written; ``size_bytes`` and ``rows`` are what is safely in it.
+
+    ``unpacked_bytes`` is about how large its rows are as columns; the times are those of its requests, in µs.
+    """
+
+    def __init__(self, path: Path, head: dict[str, Any]) -> None:
+        """Create ``path``, for its owner alone to read, locked from the first moment it can be seen. Raises OSError."""
+        self.path = path
+        self.rows = 0
+        self.size_bytes = 0
+        self.unpacked_bytes = 0
+        self.first_us = self.last_us = 0
+        self.topics = 0
+        """How many names of topic ids it was told."""
+        self._entries = Entries()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unseen = path.with_name(path.name + ".new")
+        with contextlib.suppress(FileNotFoundError):
+            unseen.unlink()
+        self._file = os.open(unseen, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._write([MAGIC])
+            self._frame(_HEAD, [json.dumps(head).encode()])
+            unseen.rename(path)
+        except BaseException:
+            os.close(self._file)
+            with contextlib.suppress(OSError):
+                unseen.unlink()
+            raise
+
+    def append(self, block: Block | None, records: Sequence[bytes], rows: int, first_us: int, last_us: int) -> None:
+        """Write these through to the kernel, whole or not at all: ``rows`` in all, some of them as records.
+
+        Raises OSError.
+        """
+        pieces: list[Any] = [NO_BLOCK]
+        unpacked = 0
+        if block is not None:
+            sizes, entries, places = self._entries.pack(block)
+            pieces = [sizes, block.numbers, block.parts, *entries]
+            unpacked = block.unpacked_bytes + _ENTRY_BYTES * len(entries)
+        good = self.size_bytes
+        try:
+            self._frame(_ROWS, [*pieces, *records])
+        except OSError:
+            os.ftruncate(self._file, good)
+            os.lseek(self._file, good, os.SEEK_SET)
+            self.size_bytes = good
+            raise
+        if block is not None:
+            self._entries.added(places)
+        self.unpacked_bytes += unpacked + sum(map(len, records))
+        if rows:
+            self.first_us = min(self.first_us, first_us) if self.rows else first_us
+            self.last_us = max(self.last_us, last_us)
+        self.rows += rows
+
+    def seal(self) -> None:
+        """Say that nothing more comes. Raises OSError."""
+        self._frame(_END, [])
+
+    def fate(self) -> str:
+        """``there``, ``finished`` (its rows are in a segment), or ``deleted`` by somebody who is none of ours."""
+        found = os.fstat(self._file)
+        if found.st_nlink:
+            return "there"
+        return "deleted" if found.st_size else "finished"
+
+    def remove(self) -> None:
+        """Delete it: there is nothing in it."""
+        os.ftruncate(self._file, 0)
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+        self.leave()
+
+    def leave(self) -> None:
+        """Let go of it."""
+        os.close(self._file)
+
+    def _frame(self, kind: int, pieces: list[Any]) -> None:
+        crc = zlib.crc32(bytes((kind,)))
+        for piece in pieces:
+            crc = zlib.crc32(piece, crc)
+        self._write([_FRAME.pack(sum(map(len, pieces)), crc, kind), *pieces])
+
+    def _write(self, pieces: list[Any]) -> None:
+        # One call in nearly all cases; a short write says that the disk is full, and then the next one fails.
+        data = memoryview(b"".join(pieces))
+        while len(data):
+            written = os.write(self._file, data)
+            self.size_bytes += written
+            data = data[written:]
+
+
+class JournalReader:
+    """A journal read from its beginning, frame by frame, also while it grows. Use as a context manager."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError, and JournalError when not even the head can be read."""
+        self.path = path
+        self.has_ended = False
+        """Whether its writer said that nothing more comes."""
+        self._at = 0
+        self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            magic = os.pread(self._file, len(MAGIC), 0)
+            if magic != MAGIC:
+                if magic.startswith(_ANY_VERSION) and len(magic) == len(MAGIC):
+                    raise OtherVersionError("it was written by another version of notleader, which can finish it")
+                raise JournalError("it does not begin as one" if magic else "it is empty")
+            self._at = len(MAGIC)
+            first = self._next()
+            if first is None or first[0] != _HEAD:
+                raise JournalError("its first frame is not whole")
+            self.head: dict[str, Any] = json.loads(first[1])
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def frames(self) -> Iterator[Unpacked]:
+        """What is there that was not read yet, up to the first frame that is not whole."""
+        while not self.has_ended and (found := self._next()) is not None:
+            kind, content = found
+            if kind == _END:
+                self.has_ended = True
+            elif kind == _ROWS:
+                yield unpack(content)
+
+    @property
+    def read_bytes(self) -> int:
+        """How far it was read."""
+        return self._at
+
+    @property
+    def size_bytes(self) -> int:
+        """How long it is by now."""
+        return os.fstat(self._file).st_size
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether somebody has deleted it."""
+        return os.fstat(self._file).st_nlink == 0
+
+    def sync(self) -> None:
+        """Have it on the disk itself, where a power cut can't take it. Raises OSError."""
+        os.fdatasync(self._file)
+
+    def try_lock(self) -> bool:
+        """Whether its writer is gone, and it is ours now."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def remove(self) -> None:
+        """Its rows are somewhere better now."""
+        os.ftruncate(self._file, 0)
+        self.path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Let go of it."""
+        os.close(self._file)
+
+    def _next(self) -> tuple[int, bytes] | None:
+        head = os.pread(self._file, _FRAME.size, self._at)
+        if len(head) < _FRAME.size:
+            return None
+        length, crc, kind = _FRAME.unpack(head)
+        # Read one at a time: a mapping of the whole would count as this process's memory.
+        content = os.pread(self._file, length, self._at + _FRAME.size) if length <= self.size_bytes else b""
+        if len(content) < length or zlib.crc32(content, zlib.crc32(bytes((kind,)))) != crc:
+            return None
+        self._at += _FRAME.size + length
+        return kind, content
+
+    def __enter__(self) -> JournalReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def is_written(path: Path) -> bool:
+    """Whether a journal's writer lives; False too for one that is gone."""
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(file)
+    return False
+
+
+def hidden(segment: Path, suffix: str = SUFFIX) -> Path:
+    """The file beside a segment that belongs to it; readers of the folder skip names that begin with a dot."""
+    return segment.with_name(f".{segment.name}{suffix}")
+
+
+def segment_of(journal: Path) -> Path:
+    """The segment that a journal becomes."""
+    return journal.with_name(journal.name.removeprefix(".").removesuffix(SUFFIX))

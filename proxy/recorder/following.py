@@ -1,0 +1,383 @@
+"""From one journal, read as it grows, to a Parquet segment that appears whole or not at all."""
+
+from __future__ import annotations
+
+import logging
+import os
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from notleader.proxy.capture.limits import UNMADE, Losses
+from notleader.proxy.capture.redaction import Redaction
+from notleader.proxy.capture.rows import COLUMNS, PARTITIONS, WHAT_PLACES, Level, Row, Rows
+from notleader.proxy.inflight import ConnectionEvent
+from notleader.proxy.record.frames import Gap, Made, Unpacked, errors_among
+from notleader.proxy.record.journal import JournalReader, hidden, segment_of
+from notleader.proxy.recorder.schema import (
+    ASKED_FOR,
+    CODED,
+    ENTRIES,
+    EXCHANGE,
+    GROWING,
+    NO_ENTRIES,
+    TEXTS,
+    Packed,
+    batches_of,
+    coded,
+    entries,
+    in_time,
+    rows_of_packed,
+    table_of_packed,
+)
+
+log = logging.getLogger("notleader.capture")
+
+_ROW_GROUP_ROWS: Final = 50_000
+_ROW_GROUP_BYTES: Final = 32 << 20
+_BUFFER_BYTES: Final = 256 << 10
+_ERROR_CODE: Final = COLUMNS.index("error_code")
+_DETAIL: Final = COLUMNS.index("detail")
+_HIDDEN: Final = "frames left out: they hold secrets that can't be hidden one by one"
+_KILLED: Final = (
+    "lost an unknown number of rows: the proxy was killed, and what it recorded in its last second may be missing"
+)
+_MISFIT: Final = (pa.ArrowException, UnicodeError, OverflowError, TypeError)
+Error = tuple[int, int]
+"""api_key and error_code."""
+
+
+class Frame(NamedTuple):
+    """What one frame of a journal became: exchanges that are still numbers, and rows."""
+
+    packed: Packed | None
+    batch: pa.RecordBatch | None
+
+    @property
+    def rows(self) -> int:
+        return sum(len(part) for part in self if part is not None)
+
+    @property
+    def unpacked_bytes(self) -> int:
+        """About how much memory its rows take as Arrow columns."""
+        of_rows = 0 if self.batch is None else int(self.batch.nbytes)
+        return of_rows if self.packed is None else of_rows + self.packed.unpacked_bytes
+
+
+class Contents:
+    """A journal's frames as rows: what they point to, topics' names, and how many rows could not be made."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError and JournalError."""
+        self.reader = JournalReader(path)
+        self.path = path
+        self.head = self.reader.head
+        self._names: dict[UUID, str] = {}
+        redaction = Redaction(self.head["redact"])
+        self.rows = Rows(
+            self.head["run_id"],
+            self.head["proxy_id"],
+            self.head["seed"],
+            Level(self.head["level"]),
+            self._names.get,
+            redaction,
+        )
+        self.identity = self.rows.run_id, self.rows.proxy_id, self.rows.seed
+        self._begin()
+
+    def _begin(self) -> None:
+        self.losses = Losses()
+        self.unmade = 0
+        self.errors: dict[Error, int] = {}
+        """How many answers had which error, of those that the proxy itself did not read."""
+        self._tables = 0
+        self._entries: Sequence[pa.Table] = NO_ENTRIES
+        self._errors_of: dict[int, Error] = {}
+
+    def again(self) -> None:
+        """Go back to the beginning."""
+        self.reader.close()
+        self.reader = JournalReader(self.path)
+        self._begin()
+
+    def frames(self) -> Iterator[Frame]:
+        """What came since the last time. A frame that says nonsense is a row that can't be made."""
+        unpacked = self.reader.frames()
+        while True:
+            try:
+                frame = self._frame(next(unpacked))
+            except StopIteration:
+                return
+            except OSError:
+                raise
+            except Exception:
+                log.exception("a frame of %s can't be read", self.path)
+                self._lose(1, 0)
+                unpacked = self.reader.frames()
+                continue
+            yield frame
+
+    def lost(self) -> Frame | None:
+        """Rows that say what could not be made into rows since the last time."""
+        return self.gaps(
+            [Gap(f"lost {rows} {'row' if rows == 1 else 'rows'}: {reason}", first_us or None, last_us or None)
+             for reason, rows, first_us, last_us in self.losses.take()]
+        )  # fmt: skip
+
+    def gaps(self, gaps: Sequence[Gap]) -> Frame | None:
+        """The rows of these."""
+        batches, _ = batches_of([self.rows.gap(gap.detail, gap.first_us, gap.last_us) for gap in gaps])  # type: ignore[arg-type]
+        return Frame(None, batches[0]) if batches else None
+
+    def table_of(self, frames: Sequence[Frame]) -> pa.Table:
+        """The rows of these, text as dictionaries: frame by frame, those of one by time.
+
+        All their numbers have to point into the same tables.
+        """
+        made = [frame.batch for frame in frames if frame.batch is not None]
+        packed = [frame.packed for frame in frames if frame.packed is not None]
+        columns = table_of_packed(packed, self.identity) if packed else CODED.empty_table()
+        if not made:
+            return columns
+        rows = pa.Table.from_batches(made, EXCHANGE).cast(coded(EXCHANGE))
+        if not packed:
+            return rows
+        ordered = []
+        for block, batch in frames:
+            first, rows = _split(rows, batch)
+            second, columns = _split(columns, block)
+            if batch is None or block is None:
+                ordered += [first, second]
+            else:
+                ordered.append(in_time(pa.concat_tables([first, second])))
+        return pa.concat_tables(ordered).combine_chunks()
+
+    def one_by_one(self, frame: Frame) -> Frame:
+        """A frame whose numbers don't fit the columns as a whole, as rows of which those that don't fit are counted."""
+        assert frame.packed is not None
+        rows = rows_of_packed(frame.packed, self.identity)
+        batches, misfits = batches_of(list(rows))
+        if misfits:
+            self._lose(misfits, 0)
+        if frame.batch is not None:
+            batches.append(frame.batch)
+        return Frame(None, _one(batches))
+
+    def _frame(self, unpacked: Unpacked) -> Frame:
+        self._names.update(unpacked.topics)
+        packed = None
+        if unpacked.numbers:
+            if unpacked.tables != self._tables:
+                self._tables, self._entries, self._errors_of = unpacked.tables, NO_ENTRIES, {}
+            self._add_entries(unpacked)
+            for error in errors_among(unpacked.numbers, self._errors_of):
+                self.errors[error] = self.errors.get(error, 0) + 1
+            numbers, parts = bytes(unpacked.numbers), bytes(unpacked.parts)
+            packed = Packed(numbers, parts, unpacked.told, unpacked.tables, self._entries)
+        rows = [row for entry in unpacked.entries if (row := self._row(entry)) is not None]
+        batches, misfits = batches_of(rows)
+        if misfits:
+            log.error("%d capture rows could not be made: a value fits no column", misfits)
+            self._lose(misfits, 0)
+        return Frame(packed, _one(batches))
+
+    def _add_entries(self, unpacked: Unpacked) -> None:
+        whats = list(unpacked.whats)
+        for place, exchange in unpacked.unread:
+            row = self._row(Made(exchange, False), count=False)
+            if row is None:
+                row = self.rows.gap("", None, None)  # type: ignore[arg-type]
+            values = [row[at] for at in WHAT_PLACES]
+            whats.append([place, *values, row[PARTITIONS]])
+            if row[_ERROR_CODE]:
+                self._errors_of[place] = exchange.api_key, row[_ERROR_CODE]
+        found = []
+        for known, kind, new in zip(self._entries, ENTRIES, (unpacked.whos, whats, unpacked.templates), strict=True):
+            if not new:
+                found.append(known)
+                continue
+            table, misfits = entries(kind, new)
+            if misfits:
+                log.error("%d entries of %s fit no column", len(misfits), self.path)
+                empty = [[place, *(None,) * (len(kind) - 1)] for place in misfits]
+                table = pa.concat_tables([table, entries(kind, empty)[0]])
+            found.append(pa.concat_tables([known, table]))
+        self._entries = found
+
+    def _row(self, entry: Made | ConnectionEvent | Gap, *, count: bool = True) -> Row | None:
+        try:
+            if isinstance(entry, Gap):
+                return self.rows.gap(entry.detail, entry.first_us, entry.last_us)  # type: ignore[arg-type]
+            if isinstance(entry, ConnectionEvent):
+                return self.rows.of(entry)
+            row = self.rows.of(entry.exchange)
+        except Exception:  # one row that can't be made must not end the recording
+            if not self.unmade:
+                log.exception("a capture row could not be made")
+            at_us = entry.exchange.request_at_us if isinstance(entry, Made) else 0
+            self._lose(1, at_us)
+            return None
+        if count and row[_ERROR_CODE]:
+            error = entry.exchange.api_key, row[_ERROR_CODE]
+            self.errors[error] = self.errors.get(error, 0) + 1
+        if entry.is_hidden and self.rows.level.keeps_frames and row[_DETAIL] is None:
+            row = (*row[:_DETAIL], _HIDDEN, *row[_DETAIL + 1 :])
+        return row
+
+    def _lose(self, rows: int, at_us: int) -> None:
+        self.unmade += rows
+        self.losses.add(UNMADE, rows, at_us, at_us)
+
+
+class Following:
+    """Makes the segment of a journal while it grows; what is done so far lies beside it, hidden."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError and JournalError."""
+        self.contents = Contents(path)
+        self.path = path
+        self.segment = segment_of(path)
+        self.rows = 0
+        self._unfinished = hidden(self.segment, ".tmp")
+        self._group: list[Frame] = []
+        self._group_rows = self._group_bytes = self._group_tables = 0
+        self._sink: Any = None
+        self._writer: pq.ParquetWriter | None = None
+
+    @property
+    def reader(self) -> JournalReader:
+        """The journal."""
+        return self.contents.reader
+
+    def read(self, most_frames: int) -> bool:
+        """Take what is new, at most so many frames of it; whether there was any. Raises OSError."""
+        taken = 0
+        for frame in self.contents.frames():
+            self._add(frame)
+            taken += 1
+            if taken >= most_frames:
+                break
+        return taken > 0
+
+    def add_killed(self) -> None:
+        """Say that the proxy was killed: all that it wrote has been read."""
+        torn_bytes = self.reader.size_bytes - self.reader.read_bytes
+        torn = f" ({torn_bytes} bytes of a half-written batch were dropped)" if torn_bytes else ""
+        gap = self.contents.gaps([Gap(_KILLED + torn, None, None)])
+        assert gap is not None
+        self._add(gap)
+
+    def finish(self) -> Path | None:
+        """The file of the whole segment, to be put in its place; None where there is not a row. Raises OSError."""
+        self._write_group()
+        if (lost := self.contents.lost()) is not None:
+            self._add(lost)
+            self._write_group()
+        if self._writer is None:
+            return None
+        self._writer.close()
+        self._sink.close()
+        self._writer = self._sink = None
+        with self._unfinished.open("rb") as written:
+            # The journal goes after this: the segment must be on the disk by then, not on its way there.
+            os.fsync(written.fileno())
+        return self._unfinished
+
+    def again(self) -> None:
+        """Forget what was made so far, and begin anew. Raises OSError."""
+        self._discard()
+        self.rows = 0
+        self.contents.again()
+
+    def drop(self) -> None:
+        """Let go of it."""
+        self._discard()
+        self.reader.close()
+
+    # ---- inside ---------------------------------------------------------------------------------
+
+    def _add(self, frame: Frame) -> None:
+        if frame.packed is not None:
+            if self._group_tables and frame.packed.tables != self._group_tables:
+                self._write_group()
+            self._group_tables = frame.packed.tables
+        self._group.append(frame)
+        self._group_rows += frame.rows
+        self._group_bytes += frame.unpacked_bytes
+        if self._group_rows >= _ROW_GROUP_ROWS or self._group_bytes >= _ROW_GROUP_BYTES:
+            self._write_group()
+
+    def _write_group(self) -> None:
+        group, self._group = self._group, []
+        self._group_rows = self._group_bytes = 0
+        if not group:
+            return
+        try:
+            table = self.contents.table_of(group)
+        except _MISFIT:
+            # Some value fits no column: its frame is made row by row, the others as they are.
+            tables = []
+            for frame in group:
+                try:
+                    tables.append(self.contents.table_of([frame]))
+                except _MISFIT:
+                    tables.append(self.contents.table_of([self.contents.one_by_one(frame)]))
+            table = pa.concat_tables(tables)
+        if not len(table):
+            return
+        if self._writer is None:
+            self._open()
+        assert self._writer is not None
+        self._writer.write_table(table)
+        self.rows += len(table)
+
+    def _open(self) -> None:
+        self._unfinished.parent.mkdir(parents=True, exist_ok=True)
+        metadata = {key.encode(): value.encode() for key, value in self.contents.head["metadata"].items()}
+        schema = EXCHANGE.with_metadata(metadata)
+        # Arrow's own: Python's files would be called for each piece of a column.
+        self._sink = pa.output_stream(str(self._unfinished), compression=None, buffer_size=_BUFFER_BYTES)
+        # Dictionaries are our way to write: who reads the file finds text.
+        self._writer = pq.ParquetWriter(
+            self._sink,
+            coded(schema),
+            compression="zstd",
+            use_dictionary=TEXTS,
+            column_encoding=dict.fromkeys(GROWING, "DELTA_BINARY_PACKED"),
+            write_statistics=ASKED_FOR,
+            write_batch_size=_ROW_GROUP_ROWS,
+            store_schema=False,
+        )
+        self._writer.add_key_value_metadata({b"ARROW:schema": b64encode(schema.serialize()), **metadata})
+
+    def _discard(self) -> None:
+        self._group = []
+        self._group_rows = self._group_bytes = self._group_tables = 0
+        writer, sink, self._writer, self._sink = self._writer, self._sink, None, None
+        for open_one in (writer, sink):
+            if open_one is not None:
+                try:
+                    open_one.close()
+                except (OSError, pa.ArrowException):
+                    log.debug("an unfinished segment could not be closed", exc_info=True)
+        try:
+            self._unfinished.unlink(missing_ok=True)
+        except OSError:
+            log.debug("an unfinished segment could not be deleted", exc_info=True)
+
+
+def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch | None:
+    if len(batches) < 2:
+        return batches[0] if batches else None
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
+def _split(table: pa.Table, first: pa.RecordBatch | Packed | None) -> tuple[pa.Table, pa.Table]:
+    """As many rows as the first has, and the others."""
+    rows = 0 if first is None else len(first)
+    return table[:rows], table[rows:]

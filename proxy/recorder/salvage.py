@@ -1,0 +1,82 @@
+"""What a killed proxy and its recorder left behind, finished."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from notleader.proxy.record.journal import SUFFIX, JournalError, is_written
+from notleader.proxy.recorder.following import Following
+from notleader.proxy.recorder.place import Place
+
+_ALL_FRAMES: Final = 1 << 62
+
+
+class Salvaged(NamedTuple):
+    """What became of one journal that was left behind; ``path`` is None where nothing could be saved."""
+
+    journal: Path
+    path: str | None
+    rows: int
+    torn_bytes: int
+    problem: str | None
+    killed: bool = True
+    """Whether its proxy was killed; else it had ended, and its recorder had not."""
+
+    def __str__(self) -> str:
+        if self.path is None:
+            return f"{self.journal} was left behind by a killed proxy: {self.problem}"
+        if not self.killed:
+            return f"a proxy ended with {self.rows} rows unfinished: they are in {self.path} now"
+        return f"a killed proxy left {self.rows} rows unfinished: they are in {self.path} now"
+
+
+def salvage(place: Place, spool: Path, without_run: str | None = None) -> Iterator[Salvaged]:
+    """Finish every segment whose proxy is gone, but for those of one run; those of living proxies are left alone."""
+    for journal in sorted(spool.rglob(".*" + SUFFIX)):
+        if journal.parent.name != f"run={without_run}" and (found := _salvaged(journal, place, spool)) is not None:
+            yield found
+    for unseen in sorted(spool.rglob(f".*{SUFFIX}.new")):
+        # Created in the moment its proxy died; a living one gives it its name at once.
+        if unseen.parent.name != f"run={without_run}" and not is_written(unseen):
+            unseen.unlink(missing_ok=True)
+
+
+def _salvaged(journal: Path, place: Place, spool: Path) -> Salvaged | None:
+    if is_written(journal):
+        return None
+    try:
+        if not journal.stat().st_size:
+            journal.unlink()  # its segment is there: a recorder died between the last two steps
+            return None
+        following = Following(journal)
+    except FileNotFoundError:
+        return None
+    except JournalError as error:
+        journal.unlink()
+        return Salvaged(journal, None, 0, 0, f"nothing was in it: {error}")
+    except OSError as error:
+        return Salvaged(journal, None, 0, 0, str(error))
+    torn_bytes = 0
+    try:
+        if not following.reader.try_lock():
+            return None
+        following.read(_ALL_FRAMES)
+        killed = not following.reader.has_ended
+        if killed:
+            torn_bytes = following.reader.size_bytes - following.reader.read_bytes
+            following.add_killed()
+        file = following.finish()
+        path = following.segment.relative_to(spool).as_posix()
+        if file is not None:
+            place.put(file, path)
+        following.reader.remove()
+    except OSError as error:
+        return Salvaged(journal, None, 0, torn_bytes, str(error))
+    finally:
+        following.drop()
+    with contextlib.suppress(OSError):
+        journal.parent.rmdir()  # an empty folder of a spool; one with segments stays
+    return Salvaged(journal, path, following.rows, torn_bytes, None, killed)

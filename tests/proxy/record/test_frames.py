@@ -1,0 +1,94 @@
+"""What crosses to the recorder makes the rows that the exchange itself would have made, and holds no more than that."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from notleader.faults.decision import Hit
+from notleader.faults.effects import Effect
+from notleader.proxy.capture import passing
+from notleader.proxy.capture.rows import COLUMNS, Level, Rows
+from notleader.proxy.inflight import Exchange
+from notleader.proxy.record.frames import NO_BLOCK, pack_exchange, pack_topic, unpack
+from notleader.proxy.recorder.schema import batch_of
+from notleader.proxy.wire.names import ApiKey
+from tests.proxy.capture.batches import batch
+from tests.proxy.capture.test_quick import IDENTITY, exchange, frames, name_of
+from tests.proxy.record.made import table_of_block
+from tests.proxy.wire.frames import recorded as frames_of_real_clients
+
+VALUE = b"what the customer said"
+HITS = (
+    Hit("one", "error", "before_broker", "", (Effect("answered", 6, frozenset({("orders", 0)})),)),
+    Hit("two", "delay", "after_broker", "", (Effect("held_answer", None, None),)),
+)
+
+
+def real_ones() -> list[Exchange]:
+    entries = []
+    for number, one in enumerate(frames_of_real_clients()):
+        api, version = int.from_bytes(one.request[:2], "big"), int.from_bytes(one.request[2:4], "big")
+        hits = HITS if number % 3 == 0 else ()
+        entries.append(exchange(number, api, version, one.request, getattr(one, "response", None), hits=hits))
+    return entries
+
+
+def same(level: Level, exchanges: list[Exchange]) -> list[dict[str, Any]]:
+    """The rows by way of a journal, which are those made at once."""
+    rows = [Rows(*IDENTITY, level, name_of).of(one) for one in exchanges]
+    made = table_of_block(None, Rows(*IDENTITY, level, name_of), exchanges).to_pylist()
+    assert made == batch_of(rows).to_pylist()
+    return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+
+
+@pytest.mark.parametrize("level", list(Level))
+def test_exchanges_of_real_clients_with_and_without_faults(level: Level) -> None:
+    rows = same(level, real_ones())
+    assert any(row["effects"] for row in rows)
+    assert level is Level.HEADER or any(row["partitions"] for row in rows)
+
+
+def produce(number: int = 1) -> Exchange:
+    asked = {"topic_data": [{"name": "orders", "partition_data": [{"index": 0, "records": batch(VALUE)}]}]}
+    told = {"responses": [{"name": "orders", "partition_responses": [{"index": 0, "base_offset": 5}]}]}
+    return exchange(number, ApiKey.Produce, 9, *frames(ApiKey.Produce, 9, number, asked, told), hits=HITS)
+
+
+@pytest.mark.parametrize("level", list(Level))
+def test_values_reach_the_journal_where_the_level_wants_them_alone(level: Level) -> None:
+    one = produce()
+    if level is Level.HEADER:
+        one.request = one.response = None  # nothing is kept at all
+    assert (VALUE in pack_exchange(one, level)) == level.reads_records
+    same(level, [one])
+
+
+@pytest.mark.parametrize("pieces", [True, False])
+def test_frames_in_pieces_and_frames_that_only_passed(pieces: bool) -> None:
+    one = produce()
+    assert isinstance(one.request, bytes)
+    if pieces:
+        one.request = [one.request[:20], memoryview(one.request)[20:]]
+    else:
+        whole, passed = one.request, passing.for_request(ApiKey.Produce, 9, one.request[:7], len(one.request))
+        for start in range(7, len(whole), 7):
+            passed.feed(whole[start : start + 7])
+        one.request = passed
+    (row,) = same(Level.PARTITION, [one])
+    assert row["partitions"][0]["topic"] == "orders"
+
+
+def test_a_frame_that_passed_and_could_not_be_read_is_said() -> None:
+    one = produce()
+    passed = passing.for_request(ApiKey.Metadata, 9, b"", 1 << 20)
+    one.request, one.api_key = passed, int(ApiKey.Metadata)
+    (row,) = same(Level.PAYLOAD, [one])
+    assert row["detail"] == "body not read: too large to be kept"
+
+
+def test_names_of_topic_ids_come_along() -> None:
+    topic_id = UUID(int=7)
+    assert unpack(NO_BLOCK + pack_topic(topic_id, "orders\udcff")).topics == [(topic_id, "orders\udcff")]
