@@ -1,6 +1,5 @@
 """The ``notleader`` command: one Typer app, its parts where the things they drive live."""
 
-import importlib.util
 import json
 import os
 import sys
@@ -17,6 +16,7 @@ from notleader.proxy.admin.cli import fault_app
 from notleader.proxy.brokerlog.cli import log_app
 from notleader.proxy.capture.cli import capture_app
 from notleader.proxy.config import ConfigError, load, read_yaml
+from notleader.proxy.extras import missing
 from notleader.proxy.files_cli import init, schema
 from notleader.proxy.lab.cli import demo, incident_app, kafka_app
 from notleader.proxy.lab.matrix_cli import matrix
@@ -56,8 +56,8 @@ app.command()(schema)
 )
 def analyze(context: typer.Context) -> None:
     """Join captures with what the clients said, by Spark, and say what the faults did."""
-    if importlib.util.find_spec("pyspark") is None:
-        errors.print("notleader analyze needs Spark: pip install 'notleader[spark]'", markup=False)
+    if (line := missing("notleader analyze", "analysis")) is not None:
+        errors.print(line, markup=False, soft_wrap=True)
         raise typer.Exit(2)
     from notleader.proxy.lab.errors import LabError
     from notleader.proxy.lab.java import find_java
@@ -68,7 +68,7 @@ def analyze(context: typer.Context) -> None:
         try:
             environment["JAVA_HOME"] = str(find_java().home)
         except LabError as error:
-            errors.print(str(error), markup=False)
+            errors.print(str(error), markup=False, soft_wrap=True)
             raise typer.Exit(2) from error
         arguments = _with_log(arguments)
     sys.stdout.flush()

@@ -26,6 +26,7 @@ from notleader.proxy.clock import Clock
 from notleader.proxy.config import ConfigError, Endpoint, Settings, load
 from notleader.proxy.directory import WILDCARDS, BrokerEndpoint, Directory, Listener, Opened
 from notleader.proxy.discovery import fetch_brokers
+from notleader.proxy.extras import missing
 from notleader.proxy.handling import Handling
 from notleader.proxy.inflight import ConnectionEvent, Exchange
 from notleader.proxy.login import Login, relay_password
@@ -477,6 +478,8 @@ class Proxy(Noting):
         target = directory or self.settings.capture
         if target is None:
             raise ValueError("no capture folder is configured: name one")
+        if (line := missing("recording", "capture")) is not None:
+            raise CaptureError(line)
         chosen = self.settings.capture_level if level is None else Level(level)
         if self.capture is not None:
             await self.stop_capture()

@@ -17,6 +17,7 @@ from notleader.faults.schema import FaultDocumentError
 from notleader.proxy import __version__
 from notleader.proxy.aside import aside
 from notleader.proxy.config import ConfigError, Settings, load
+from notleader.proxy.extras import install, missing
 from notleader.proxy.flags import Asked
 from notleader.proxy.logs import log_to
 from notleader.proxy.memory import give_back
@@ -111,12 +112,15 @@ async def _serve(settings: Settings, asked: Asked) -> int:
     except ConfigError as error:
         _say_problems(error)
         return 2
+    if settings.capture is not None and (line := missing("notleader run --capture", "capture")) is not None:
+        _say(line)
+        return 2
     traces = None
     if settings.traces is not None:
         try:
             from notleader.proxy.admin.traces import Traces
         except ModuleNotFoundError:
-            _say("notleader run: traces: this needs pip install 'notleader[otel]'")
+            _say(f"notleader run: --traces needs OpenTelemetry: {install('otel')}")
             return 2
         traces = Traces.over_http(settings.traces, settings.proxy_id, proxy.run_id)
     admin = None

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import platform
+import re
+import sys
+import sysconfig
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _COMPILED = ("notleader.proxy.pump.probe", "notleader.proxy.plain.native")
+_OLDEST_GLIBC = (2, 17)  # of the systems that Python 3.11 and newer is published for (manylinux2014)
+_ALLOWED = {"libc", "libm", "libpthread", "libdl", "librt"}
 
 
 class NativeBuildHook(BuildHookInterface[Any]):
@@ -30,8 +36,21 @@ class NativeBuildHook(BuildHookInterface[Any]):
             self.app.display_warning(f"notleader: without its compiled part; it works the same, slower ({why})")
             return
         build_data["pure_python"] = False
-        build_data["infer_tag"] = True
+        tag = _manylinux_tag(b"".join((Path(self.root) / library).read_bytes() for library in libraries))
+        build_data.update({"infer_tag": True} if tag is None else {"tag": tag})
         build_data["artifacts"] += map(str, libraries)
+
+
+def _manylinux_tag(libraries: bytes) -> str | None:
+    """The tag of a wheel that runs wherever glibc is as new as the libraries ask for (PEP 600); None elsewhere."""
+    system, _, machine = sysconfig.get_platform().partition("-")
+    needed = {name.decode() for name in re.findall(rb"\0(lib[a-z]+)[.]so[.][0-9]+(?=\0)", libraries)}
+    if system != "linux" or platform.libc_ver()[0] != "glibc" or not needed <= _ALLOWED:
+        return None
+    asked = re.findall(rb"\0GLIBC_([0-9]+)[.]([0-9]+)", libraries)
+    major, minor = max([_OLDEST_GLIBC, *((int(major), int(minor)) for major, minor in asked)])
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    return f"{python}-{python}-manylinux_{major}_{minor}_{machine.replace('-', '_')}"
 
 
 def _compiled(root: Path) -> list[Path]:

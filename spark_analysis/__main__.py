@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 
-from notleader.spark_analysis.cli import main
+
+def start() -> int:
+    """Run the command, or say what it needs."""
+    if find_spec("pyspark") is None:
+        print("notleader analyze needs Spark: pip install 'notleader[analysis]'", file=sys.stderr)  # noqa: T201
+        return 2
+    from notleader.spark_analysis.cli import main
+
+    return main()
+
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(start())

@@ -8,9 +8,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.compute as pc
-import pyarrow.dataset
-
 from notleader.proxy.brokerlog.cli import shown, told
 from notleader.proxy.brokerlog.reading import LogError
 from notleader.proxy.config import load
@@ -56,6 +53,9 @@ def with_log(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def topics_of(captures: Iterable[Path], outcomes: Iterable[Path]) -> list[str]:
     """The topics that were produced to, by local captures and outcome lines."""
+    import pyarrow.compute as pc
+    import pyarrow.dataset
+
     topics: set[str] = set()
     for capture in captures:
         produced = pyarrow.dataset.dataset(capture, format="parquet").to_table(

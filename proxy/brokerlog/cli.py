@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from notleader.proxy.brokerlog.reading import LogError, PartitionRead, read_log
 from notleader.proxy.config import ConfigError, SaslMechanism, Settings, load
+from notleader.proxy.extras import missing
 
 log_app = typer.Typer(no_args_is_help=True, help="What is in the brokers' log, read past every proxy.")
 
@@ -112,6 +113,9 @@ def log_read(
 
     Example: notleader log read --kafka localhost:9092 --topic orders --out log/
     """
+    if (line := missing("notleader log read", "capture")) is not None:
+        errors.print(line, markup=False, soft_wrap=True)
+        raise typer.Exit(2)
     given = {
         "kafka": kafka,
         "tls_kafka": tls_kafka or None,

@@ -7,15 +7,17 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from notleader.proxy.brokerlog.connection import Access, BrokerError, Connection
 from notleader.proxy.brokerlog.rows import taken
-from notleader.proxy.brokerlog.schema import PartitionFile
 from notleader.proxy.config import Endpoint, Settings
 from notleader.proxy.wire.codec import Body
 from notleader.proxy.wire.errors import WireError
 from notleader.proxy.wire.names import ApiKey, ErrorCode
+
+if TYPE_CHECKING:
+    from notleader.proxy.brokerlog.schema import PartitionFile  # loads Arrow, which comes with the extra `capture`
 
 # From these on partitions have no names, or what is asked here has another shape.
 _METADATA, _LIST_OFFSETS, _FETCH, _DESCRIBE_CONFIGS = 12, 5, 12, 3
@@ -237,6 +239,8 @@ class _Reader:
         def fetch(leader: int, some: list[_Growing]) -> None:
             self._fetch(leader, some, value_is_id)
             progress(sum(one.position - (one.read.start or 0) for one in growing), total)
+
+        from notleader.proxy.brokerlog.schema import PartitionFile
 
         for start in range(0, len(growing), _AT_ONCE):
             some = growing[start : start + _AT_ONCE]

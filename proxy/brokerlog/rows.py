@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from notleader.proxy.brokerlog.schema import MAX_ID_BYTES
 from notleader.proxy.capture.rows import MESSAGE_ID_HEADER
 from notleader.proxy.wire.errors import WireError
 from notleader.proxy.wire.records import BatchHeader, Record, crc_is_valid, iter_batches, iter_records
 
+# A message id longer than this is none: nothing that identifies a record is a page of text.
+MAX_ID_BYTES: Final = 512
 _CONTROL_KEY: Final = Struct(">hh")  # version, type (KIP-98)
 _CONTROL_TYPES: Final = {0: "abort", 1: "commit", 2: "leader_change"}
 _LOG_APPEND_TIME: Final = 0x08

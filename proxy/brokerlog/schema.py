@@ -11,9 +11,6 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-# A message id longer than this is none: nothing that identifies a record is a page of text.
-MAX_ID_BYTES: Final = 512
-
 LOG: Final = pa.schema(
     [
         ("run_id", pa.string()),

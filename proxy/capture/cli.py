@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, NoReturn
 
 import typer
 from rich.console import Console
@@ -24,10 +24,13 @@ from notleader.proxy.capture.export import FORMATS, plain, write_csv, write_json
 from notleader.proxy.capture.filter import Accepts, FilterError, compile_filter, complete
 from notleader.proxy.capture.limits import CaptureError
 from notleader.proxy.capture.outage import Outage
-from notleader.proxy.capture.reading import Capture, Follower
 from notleader.proxy.capture.stats import Statistics
 from notleader.proxy.capture.tree import document, tree
-from notleader.proxy.recorder.salvage import salvage
+from notleader.proxy.extras import missing
+
+if TYPE_CHECKING:
+    # These load Arrow, which comes with the extra `capture`.
+    from notleader.proxy.capture.reading import Capture
 
 NEGATIVE: Final = 1
 WRONG_USE: Final = 2
@@ -66,9 +69,10 @@ def list_segments(
     as_json: AsJson = False,
 ) -> None:
     """List the segments below a folder: rows, size, time, and whether they are finished."""
-
     capture = _opened(where, spool, as_json)
     if repair:
+        from notleader.proxy.recorder.salvage import salvage
+
         for one in salvage(capture.place, capture.spool):
             typer.echo(str(one), err=True)
     try:
@@ -180,6 +184,8 @@ def tail(
             _emit(_live(admin, token, filter_text, count), as_json)
             return
         capture = _opened(where, spool, as_json)
+        from notleader.proxy.capture.reading import Follower
+
         follower = Follower(capture)
         _emit(deque((row for row in follower.new() if accepts(row)), maxlen=20 if count is None else count), as_json)
         while follow:
@@ -275,6 +281,10 @@ def to_faults(
 
 
 def _opened(where: str, spool: Path | None, as_json: bool) -> Capture:
+    if (line := missing("notleader capture", "capture")) is not None:
+        _stop(WRONG_USE, line, as_json)
+    from notleader.proxy.capture.reading import Capture
+
     try:
         return Capture(where, spool)
     except CaptureError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -12,8 +12,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from notleader.proxy.capture.lines import size
-from notleader.proxy.capture.reading import Listed
 from notleader.proxy.printable import printable
+
+if TYPE_CHECKING:
+    from notleader.proxy.capture.reading import Listed
 
 
 def print_segments(segments: Sequence[Listed]) -> None:

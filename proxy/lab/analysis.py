@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from collections.abc import Iterable, Sequence
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from notleader.proxy.extras import missing
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.java import find_java
 from notleader.proxy.lab.process import Child
@@ -51,10 +51,10 @@ class Inputs:
         }
 
 
-def need_spark() -> None:
-    """Raises AnalysisError where there is no Spark."""
-    if importlib.util.find_spec("pyspark") is None:
-        raise AnalysisError("the verdict needs Spark: pip install 'notleader[spark]'")
+def need_spark(who: str = "the verdict") -> None:
+    """Raises AnalysisError, which says what to install, where there is no Spark."""
+    if (line := missing(who, "analysis")) is not None:
+        raise AnalysisError(line)
 
 
 def analyse(inputs: Inputs, folder: Path, *, as_json: bool) -> tuple[str, bool]:

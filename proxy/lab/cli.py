@@ -111,12 +111,14 @@ def demo(
 
     Exits 0 when the demo ran through, whatever the verdict is: showing a negative one is its purpose.
     """
+    from notleader.proxy.lab.analysis import need_spark
     from notleader.proxy.lab.demo import new_folder, run_demo
     from notleader.proxy.lab.incident import load_incident
 
     with clear_errors():
         chosen = load_incident(incident)
         stages = Stages(quiet=as_json)
+        need_spark("demo")
         stages.console.print(f"[bold]{chosen.title}[/]\n{chosen.story.strip()}\n")
         shown = run_demo(chosen, new_folder(out), stages, as_json=as_json)
     if as_json:

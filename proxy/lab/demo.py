@@ -36,8 +36,8 @@ def new_folder(base: Path) -> Path:
 
 def run_demo(incident: Incident, folder: Path, stages: Stages, *, as_json: bool = False) -> Shown:
     """Run the incident and let Spark say what it did, in lines or as JSON; everything stays below `folder`."""
-    java = find_java()
     need_spark()
+    java = find_java()
     recorded = record_alone(incident, folder, stages)
     if reasons := [one.failed for one in recorded if one.failed]:
         raise LabError("; ".join(reasons))

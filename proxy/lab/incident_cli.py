@@ -94,6 +94,7 @@ def incident_run(
     Client programs are built once with the machine's own toolchain. A run whose client can't be built is told as
     such, and the others go on; the exit code is then 2.
     """
+    from notleader.proxy.lab.analysis import need_spark
     from notleader.proxy.lab.demo import new_folder
     from notleader.proxy.lab.incident import load_incident
     from notleader.proxy.lab.incident_run import run_incident
@@ -101,6 +102,7 @@ def incident_run(
     with clear_errors():
         incident = load_incident(name).only(client).in_form(form).repeated(rounds)
         stages = Stages(quiet=as_json)
+        need_spark("incident run")
         stages.console.print(f"[bold]{incident.title}[/]\n{incident.story.strip()}\n")
         done = run_incident(incident, new_folder(out / incident.name), stages)
     if as_json:

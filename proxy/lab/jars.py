@@ -130,7 +130,7 @@ def _download(jars: list[LockedJar], work: Path) -> Iterator[tuple[LockedJar, Pa
     if not ways:
         raise JarsError(
             f"{jars[0].path}: there is neither Maven nor jgo to fetch it. Install Maven, or let pip do it:"
-            " pip install 'notleader[kafka]'"
+            " pip install 'notleader[lab]'"
         )
     for way in ways:
         try:

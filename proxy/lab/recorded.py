@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow.dataset
-
 from notleader.proxy.brokerlog.reading import LogError, read_log
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.incident import Incident, Run
@@ -129,6 +127,8 @@ def run_ids(capture: Path) -> list[str]:
     """The proxy's runs in a capture folder, each once."""
     if not any(capture.rglob("*.parquet")):
         return []
+    import pyarrow.dataset
+
     table = pyarrow.dataset.dataset(capture, format="parquet").to_table(columns=["run_id"])
     return sorted(set(table["run_id"].to_pylist()) - {None})
 

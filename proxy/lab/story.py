@@ -9,8 +9,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import pyarrow.dataset
-
 from notleader.proxy.wire.names import ErrorCode
 
 _COLUMNS = ["event", "client_id", "api_name", "request_at_us", "response_at_us", "outcome", "error_code"]
@@ -38,6 +36,8 @@ def story(capture: Path, outcomes: Path, client_id: str, ended_at_us: int = 0) -
 
     `ended_at_us` is when it was ended because it still ran at the limit.
     """
+    import pyarrow.dataset
+
     rows = pyarrow.dataset.dataset(capture, format="parquet").to_table(columns=_COLUMNS).to_pylist()
     told = [_exchange(row) for row in rows if row["client_id"] in (client_id, f"{client_id}-fresh")]
     told += _said(outcomes)

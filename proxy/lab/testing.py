@@ -19,7 +19,8 @@ from notleader.faults.rule import Rule
 from notleader.proxy.brokerlog.before_analysis import topics_of
 from notleader.proxy.brokerlog.reading import LogError, read_log
 from notleader.proxy.config import load
-from notleader.proxy.lab.analysis import Inputs, analyse
+from notleader.proxy.extras import missing
+from notleader.proxy.lab.analysis import Inputs, analyse, need_spark
 from notleader.proxy.lab.demo import new_folder
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.incident import load_incident
@@ -121,7 +122,9 @@ class NotLeader:
         self.kafka = kafka
         self.folder = folder
         self.bootstrap = ""
-        self._settings = {"capture": str(folder / "capture"), "capture_level": "record", **settings}
+        records = missing("recording", "capture") is None  # else it is a proxy that others' tests only watch
+        capture = {"capture": str(folder / "capture")} if records else {}
+        self._settings = {**capture, "capture_level": "record", **settings}
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="notleader", daemon=True)
         self._proxy: Proxy | None = None
@@ -182,9 +185,10 @@ class NotLeader:
         """Let Spark say what the faults did to the clients, whose outcome lines are in these files.
 
         Ends the recording; what comes later is not in it. Reads the brokers' log of `topics` (default: those that were
-        produced to), which settles what was lost or doubled; `log=False` leaves that out. Needs the extra `[spark]`;
+        produced to), which settles what was lost or doubled; `log=False` leaves that out. Needs the extra `[analysis]`;
         LabError when it isn't there, or the log can't be read.
         """
+        need_spark()
         self.run(self._finish_capture(), timeout_s=_START_S)
         folder = new_folder(self.folder / "verdict")
         inputs = Inputs([self.folder / "capture"], list(outcomes))

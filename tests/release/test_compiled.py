@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,7 +24,7 @@ def libraries(wheel: Path) -> list[str]:
 
 def test_the_wheel_is_for_this_python_and_compiled(release: Release, installed: Path, tmp_path: Path) -> None:
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
-    assert f"-{tag}-{tag}-linux_" in release.wheel.name
+    assert f"-{tag}-{tag}-manylinux_2_" in release.wheel.name
     assert sorted(name.partition(".")[0] for name in libraries(release.wheel)) == [
         "notleader/proxy/plain/native",
         "notleader/proxy/pump/probe",
@@ -35,6 +36,16 @@ def test_the_wheel_is_for_this_python_and_compiled(release: Release, installed: 
         [str(installed / "python"), "-c", asked], cwd=tmp_path, env={}, capture_output=True, text=True, check=True
     )
     assert told.stdout == "notleader.proxy.plain.native notleader.proxy.pump.probe\n"
+
+
+def test_the_wheel_runs_where_its_name_says(release: Release) -> None:
+    """By auditwheel, which decides it for the Python Packaging Authority."""
+    told = subprocess.run(
+        [sys.executable, "-m", "auditwheel", "show", str(release.wheel)], capture_output=True, text=True, timeout=120
+    )
+    assert told.returncode == 0, told.stderr
+    (found,) = set(re.findall(r'platform tag: "(manylinux_2_[0-9]+_\w+)"', " ".join(told.stdout.split())))
+    assert release.wheel.stem.endswith(found)
 
 
 def test_the_sdist_has_what_it_is_compiled_from(release: Release) -> None:

@@ -126,7 +126,7 @@ def test_maven_is_asked_where_it_has_settings_or_nobody_else_can(
 def test_without_both_it_says_what_to_install(repository: type[Repository], monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "jgo" else find(name))
-    with pytest.raises(jars.JarsError, match=r"neither Maven nor jgo .* pip install 'notleader\[kafka\]'"):
+    with pytest.raises(jars.JarsError, match=r"neither Maven nor jgo .* pip install 'notleader\[lab\]'"):
         jars.resolve("thing", "1.0", [])
 
 
