@@ -11,6 +11,7 @@ import typer
 
 from notleader.proxy.lab.exits import clear_errors
 from notleader.proxy.lab.stages import Stages
+from notleader.proxy.printable import printable
 
 IncidentName = Annotated[
     str,
@@ -108,5 +109,6 @@ def incident_run(
     if as_json:
         typer.echo(json.dumps(done.as_dict()))
     else:
-        sys.stdout.write(done.told() + "\n")
+        # What clients said and were told is in it.
+        sys.stdout.write("\n".join(map(printable, done.told().split("\n"))) + "\n")
     raise typer.Exit(done.exit_code)

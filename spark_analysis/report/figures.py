@@ -6,6 +6,7 @@ from typing import Any
 
 from notleader.spark_analysis.findings import Finding
 from notleader.spark_analysis.jobs.analyze import Drawn
+from notleader.spark_analysis.report.printable import printable
 from notleader.spark_analysis.transforms.timeline import MOST_SERIES, OTHERS
 
 MOST_RULES = 12
@@ -299,4 +300,4 @@ def _short(text: str, most: int = 36) -> str:
 
 def _plain(text: str) -> str:
     """Plotly reads a little HTML in hover texts; a rule's name must not be any."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("%{", "% {")
+    return printable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("%{", "% {")

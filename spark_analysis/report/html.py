@@ -17,6 +17,7 @@ from notleader.spark_analysis.findings import Finding
 from notleader.spark_analysis.jobs.analyze import Analysis
 from notleader.spark_analysis.kafka_names import error_name
 from notleader.spark_analysis.report import figures
+from notleader.spark_analysis.report.printable import printable
 from notleader.spark_analysis.report.summary import basis, headline, mark, noteworthy
 
 _MOST_CLIENTS = 300
@@ -37,11 +38,11 @@ def render(analysis: Analysis) -> str:
         drawn["recovery"] = recovery
     page = _asset("page.html")
     parts = {
-        "title": escape(headline(analysis)),
+        "title": _text(headline(analysis)),
         "verdict": analysis.verdict,
-        "headline": escape(headline(analysis)),
-        "basis": escape(basis(analysis)),
-        "when": escape(_when(analysis)),
+        "headline": _text(headline(analysis)),
+        "basis": _text(basis(analysis)),
+        "when": _text(_when(analysis)),
         "findings": _findings(analysis.findings),
         "figures": "\n".join(_figure(name) for name in drawn),
         "clients": _clients(analysis),
@@ -54,6 +55,11 @@ def render(analysis: Analysis) -> str:
     }
     # One pass: what a marker brings in is never searched for markers again.
     return re.sub(r"\{\{(\w+)\}\}", lambda marker: parts[marker[1]], page)
+
+
+def _text(text: str) -> str:
+    """Text that is no markup, and shows what would be invisible."""
+    return escape(printable(text))
 
 
 def _asset(name: str) -> str:
@@ -99,17 +105,17 @@ def _alike(findings: list[Finding]) -> str:
     if not rest:
         return shown
     more = "\n".join(map(_finding, rest))
-    head = f"{escape(findings[0].title)}: {len(rest):,} more"
+    head = f"{_text(findings[0].title)}: {len(rest):,} more"
     return f'{shown}\n<details class="quiet"><summary>{head}</summary>{more}</details>'
 
 
 def _finding(finding: Finding) -> str:
     sign = mark(finding)
-    called = f' title="Jepsen: {escape(finding.jepsen)}"' if finding.jepsen else ""
+    called = f' title="Jepsen: {_text(finding.jepsen)}"' if finding.jepsen else ""
     head = (
         f'<span class="mark {_CLASSES[sign]}" title="{_WORDS[sign]}">{sign}</span>'
-        f'<span class="check"{called}>{escape(finding.title)}</span>'
-        f'<span class="sentence">{escape(finding.sentence)}</span>'
+        f'<span class="check"{called}>{_text(finding.title)}</span>'
+        f'<span class="sentence">{_text(finding.sentence)}</span>'
     )
     means = _meaning(finding.check)
     if not finding.evidence:
@@ -128,7 +134,7 @@ def _meaning(name: str) -> str:
     check = REGISTRY.get(name)
     if check is None:
         return ""
-    told = [(word, re.sub("`(.+?)`", r"<code>\1</code>", escape(text))) for word, text in meaning(check)]
+    told = [(word, re.sub("`(.+?)`", r"<code>\1</code>", _text(text))) for word, text in meaning(check)]
     said = "".join(f"<li><i>{word}</i>: {text}</li>" for word, text in told)
     return f'<details class="meaning"><summary>what this verdict means</summary><ol>{said}</ol></details>'
 
@@ -141,11 +147,11 @@ _WIRE_HEADS = (
 def _evidence(entry: dict[str, Any]) -> str:
     facts = [f"at {_time(entry['at_us'])}"]
     if entry["message_id"] is not None:
-        facts.insert(0, f"message <code>{escape(str(entry['message_id']))}</code>")
+        facts.insert(0, f"message <code>{_text(str(entry['message_id']))}</code>")
     if entry["duration_us"] is not None:
         facts.append(duration(entry["duration_us"]))
     if entry["note"]:
-        facts.append(escape(entry["note"]))
+        facts.append(_text(entry["note"]))
     rows = "".join(_exchange(row) for row in entry["exchanges"] or ())
     heads = "".join(f"<th>{name}</th>" for name in _WIRE_HEADS)
     table = (
@@ -181,7 +187,7 @@ def _exchange(row: dict[str, Any]) -> str:
         row["match_kind"] or "",
     ]
     marked = ' class="hit"' if fault else ""
-    return f"<tr{marked}>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+    return f"<tr{marked}>" + "".join(f"<td>{_text(cell)}</td>" for cell in cells) + "</tr>"
 
 
 _FIGURES = {
@@ -216,7 +222,7 @@ def _clients(analysis: Analysis) -> str:
                 for value in (median, p99, row["max_us"], row["max_blocked_us"])
             ),
         ]
-        rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
+        rows.append("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in cells) + "</tr>")
     if not rows:
         return '<p class="none">No client said anything: give --outcomes.</p>'
     heads = (
@@ -247,4 +253,4 @@ def _notes(analysis: Analysis) -> str:
     if document["capture"]["gaps"]:
         notes.append(f"The capture says that it lost rows at {document['capture']['gaps']:,} places.")
     notes += [f"Set aside {line.file}:{line.line}: {line.reason}: {line.text}" for line in analysis.bad_lines]
-    return "".join(f"<li>{escape(note)}</li>" for note in notes)
+    return "".join(f"<li>{_text(note)}</li>" for note in notes)

@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 
 from notleader.spark_analysis.findings import Finding
 from notleader.spark_analysis.jobs.analyze import Analysis
+from notleader.spark_analysis.report.printable import printable
 
 
 def render(analysis: Analysis) -> str:
@@ -26,18 +27,13 @@ def render(analysis: Analysis) -> str:
     )
     for check, found in by_check.items():
         case = ElementTree.SubElement(suite, "testcase", classname="notleader", name=check, time="0")
-        wrong = [_clean(f.sentence) for f in found if f.verdict == "invalid"]
+        wrong = [printable(f.sentence) for f in found if f.verdict == "invalid"]
         if wrong:
             ElementTree.SubElement(case, "failure", message=wrong[0]).text = "\n".join(wrong)
         elif all(f.verdict == "unknown" for f in found):
-            ElementTree.SubElement(case, "skipped", message=_clean(found[0].sentence))
-        told = "\n".join(_clean(f.sentence) for f in found if f.verdict != "invalid")
+            ElementTree.SubElement(case, "skipped", message=printable(found[0].sentence))
+        told = "\n".join(printable(f.sentence) for f in found if f.verdict != "invalid")
         if told:
             ElementTree.SubElement(case, "system-out").text = told
     ElementTree.indent(suite)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"
-
-
-def _clean(text: str) -> str:
-    """`text` without the control characters that XML 1.0 cannot hold."""
-    return "".join(character for character in text if character in "\t\n" or ord(character) >= 0x20)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from notleader.spark_analysis.jobs.analyze import Analysis
+from notleader.spark_analysis.report.printable import printable
 from notleader.spark_analysis.report.summary import basis, headline, mark, noteworthy
 
 _SIGNS = {"✗": "❌", "?": "❔", "•": "\u2139\ufe0f", "✓": "✅"}
@@ -15,11 +16,19 @@ def render(analysis: Analysis) -> str:
     quiet = [f for f in analysis.findings if not f.count]
     lines += [f"| {_SIGNS[mark(f)]} | {_cell(f.title)} | {_cell(f.sentence)} |" for f in [*told, *quiet]]
     if analysis.bad_lines:
-        lines += ["", *(f"- set aside `{bad.file}:{bad.line}`: {bad.reason}" for bad in analysis.bad_lines)]
+        lines += [
+            "",
+            *(f"- set aside `{_code(bad.file)}:{bad.line}`: {_cell(bad.reason)}" for bad in analysis.bad_lines),
+        ]
     return "\n".join(lines) + "\n"
+
+
+def _code(text: str) -> str:
+    """Text between backticks, which it can't end; nothing is escaped there."""
+    return printable(text).replace("`", "'").replace("<", "‹")
 
 
 def _cell(text: str) -> str:
     """Text that stays in its table cell and is not taken for markup."""
-    escaped = text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
-    return escaped.replace("\n", " ").replace("*", "\\*").replace("_", "\\_").replace("`", "\\`")
+    escaped = printable(text).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+    return escaped.replace("[", "\\[").replace("*", "\\*").replace("_", "\\_").replace("`", "\\`")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from notleader.spark_analysis.checks.phrases import count
 from notleader.spark_analysis.findings import Finding
 from notleader.spark_analysis.jobs.analyze import Analysis
+from notleader.spark_analysis.report.printable import printable
 
 MOST_LINES = 11
 MOST_OF_A_CHECK = 2
@@ -57,7 +58,8 @@ def changes(before: Analysis | None, now: Analysis) -> list[str]:
     has = {_identity(f): f for f in now.findings if f.count}
     lines = [f"{headline(now)} ({basis(now)})"]
     lines += [f"  {mark(f)} {f.title}: {f.sentence}" for f in noteworthy(now.findings) if _identity(f) not in had]
-    return lines + [f"  ○ no longer: {f.title}: {f.sentence}" for key, f in had.items() if key not in has]
+    lines += [f"  ○ no longer: {f.title}: {f.sentence}" for key, f in had.items() if key not in has]
+    return list(map(printable, lines))
 
 
 def _identity(finding: Finding) -> tuple[object, ...]:
@@ -86,4 +88,4 @@ def summary(analysis: Analysis) -> str:
         lines.append(f"! {analysis.outcomes.bad_lines:,} lines set aside in all")
     if analysis.capture.gaps:
         lines.append(f"! the capture has {count(analysis.capture.gaps, 'gap')}: rows are missing from it")
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))

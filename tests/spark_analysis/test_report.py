@@ -18,7 +18,7 @@ from notleader.spark_analysis.jobs.analyze import Analysis, Drawn
 from notleader.spark_analysis.outcomes import BadLine
 from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile
 from notleader.spark_analysis.report import figures, html, junit, markdown
-from notleader.spark_analysis.report.summary import summary
+from notleader.spark_analysis.report.summary import changes, summary
 from notleader.spark_analysis.transforms.timeline import MOST_BINS, MOST_SERIES, bin_width_us
 
 NASTY = "</script><b>x|y {{plotly}} \x01"
@@ -193,3 +193,52 @@ def test_clients_that_recover_in_one_place_are_not_added_up() -> None:
 @pytest.mark.parametrize("span_us", [1, 999, 5_000_000, 86_400_000_000, 10**14])
 def test_bins_are_bounded_whatever_the_span(span_us: int) -> None:
     assert span_us / bin_width_us(AT, AT + span_us) <= MOST_BINS
+
+
+PLANTED = (
+    "\x1b]0;owned\x07\x1b[2J\nverdict OK\r=cmd|'/c calc'!A1`rm`<script>alert(1)</script>|[x](http://x)\u202e\udcff"
+)
+
+
+@pytest.fixture
+def planted(analysis: Analysis) -> Analysis:
+    """Names as a client on the wire may choose them, wherever a report tells one."""
+    told = [
+        finding(name, verdict, 3, f"3 sends of {PLANTED} to {PLANTED} failed with {PLANTED}.")
+        for name, verdict in (("lost", "invalid"), ("retried", "valid"), ("late", "unknown"))
+    ]
+    for one in told:
+        one.evidence[0]["message_id"] = one.evidence[0]["note"] = PLANTED
+        one.evidence[0]["exchanges"][0]["fault_names"] = [PLANTED]
+    clients = [{**analysis.drawn.clients[0], "client": PLANTED, "client_version": PLANTED}]
+    traffic = [{**row, "client": PLANTED, "api_name": PLANTED} for row in analysis.drawn.traffic]
+    return replace(
+        analysis,
+        findings=told,
+        bad_lines=[BadLine(PLANTED, 1, PLANTED, PLANTED)],
+        drawn=replace(analysis.drawn, clients=clients, traffic=traffic),
+    )
+
+
+@pytest.mark.parametrize("outlet", [html.render, markdown.render, junit.render, summary])
+def test_names_from_the_wire_do_nothing_in_any_report(planted: Analysis, outlet: Any) -> None:
+    text = outlet(planted)
+    text.encode()  # a lone surrogate would not go into a file
+    assert not set(text) & set("\x1b\x07\r\u202e")
+    assert "\\x1b" in text
+    assert not [line for line in text.split("\n") if line.startswith(("verdict OK", "=cmd"))]
+    if outlet is not summary:
+        assert "<script>alert" not in text
+    if outlet is markdown.render:
+        rows = [line for line in text.splitlines() if line.startswith("| ")]
+        assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {4}
+        beside = re.sub(r"^- set aside `[^`]*`", "", text, flags=re.M)
+        assert not re.search(r"(?<!\\)[`\[]", beside)
+    if outlet is junit.render:
+        (failure,) = ElementTree.fromstring(text).findall(".//failure")
+        assert "\n" not in failure.attrib["message"]
+
+
+def test_what_changes_while_a_test_runs_is_told_line_by_line(planted: Analysis) -> None:
+    for line in changes(None, planted) + changes(planted, replace(planted, findings=[])):
+        assert line.isprintable()
