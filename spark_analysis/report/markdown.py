@@ -25,7 +25,7 @@ def render(analysis: Analysis) -> str:
 
 def _code(text: str) -> str:
     """Text between backticks, which it can't end; nothing is escaped there."""
-    return printable(text).replace("`", "'").replace("<", "‹")
+    return printable(text).replace("`", "'").replace("<", "?")
 
 
 def _cell(text: str) -> str:
