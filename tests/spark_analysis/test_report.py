@@ -68,7 +68,7 @@ def analysis() -> Analysis:
     capture = CaptureProfile(9, 9, 1, 4, 4, 4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, AT, AT + 1, (("run-1", AT, AT + 1),))
     said = OutcomeProfile(6, 1, 5, 4, 0, 0, 1, 0, 0, 0, 0, 0, AT, AT + 1)
     bad = [BadLine("/data/a.jsonl", 7, "not JSON", NASTY)]
-    return Analysis(verdict(findings), findings, capture, said, bad, drawn, "out", 1.0)
+    return Analysis(verdict(findings), findings, capture, said, None, bad, drawn, "out", 1.0)
 
 
 def test_the_html_is_whole_offline_and_escaped(analysis: Analysis) -> None:
