@@ -45,6 +45,8 @@ class Broker(BaseModel):
 class Frames(BaseModel):
     """The messages of an exchange as a row of level `payload` keeps them, base64."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"request_frame": "ABIAAAAAAAEAAWM="}]})  # an ApiVersions
+
     request_frame: Base64Bytes = Field(max_length=MOST_FRAME_BYTES)
     response_frame: Base64Bytes | None = Field(None, max_length=MOST_FRAME_BYTES)
 
