@@ -10,8 +10,8 @@ from notleader.proxy.plain.flags import ENDPOINTS, HOLD_REQUEST, HOLD_RESPONSE, 
 from notleader.proxy.plain.pure import SMALL
 from notleader.proxy.wire.addresses import carriers
 from notleader.proxy.wire.codec import is_known, response_codec
-from notleader.proxy.wire.endpoints import FIRST_WITH_ENDPOINTS
 from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.probe import has_endpoints
 from notleader.proxy.wire.secret_fields import WHOLLY_SECRET
 
 _LARGE: Final = 64 << 10
@@ -46,7 +46,7 @@ class Handling(dict[int, int]):
         flags = PRODUCE if api_key == ApiKey.Produce else 0
         if api_key in _HELD_REQUESTS:
             flags |= HOLD_REQUEST
-        if api_version >= FIRST_WITH_ENDPOINTS.get(api_key, 256) and is_known(api_key, api_version):
+        if is_known(api_key, api_version) and has_endpoints(api_key, api_version):
             flags |= ENDPOINTS
         elif api_key in _HELD_RESPONSES or (
             is_known(api_key, api_version) and carriers(response_codec(api_key, api_version))

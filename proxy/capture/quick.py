@@ -301,6 +301,10 @@ class Quick(Taking):
         asks, answers = program_of(api_key, version, "request"), program_of(api_key, version, "response")
         return None if asks is None or answers is None else (asks, answers)
 
+    def _has_name(self, topic_id: bytes | None) -> bool:
+        """Whether the topic of an id has a name by now."""
+        return topic_id is None or self._topics.of(topic_id)[0] is not None
+
     def _template(self, part: Told | tuple[Any, ...]) -> tuple[int, bool]:
         """The place of what a partition has in common with others, and whether that stays: its topic has a name."""
         key = tuple(part[:8])

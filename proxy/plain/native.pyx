@@ -16,13 +16,15 @@ from libc.string cimport memcmp, memcpy
 from importlib import import_module as _import_module
 
 from notleader.proxy.plain import flags as _flags
-from notleader.proxy.wire.endpoints import surely_absent as _surely_absent
+from notleader.proxy.wire import probe as _wire_probe
+from notleader.proxy.wire.errors import WireError
 
 from notleader.proxy.pump.probe cimport (
     ACKS,
     ATTRIBUTES,
     BASE_OFFSET,
     BASE_SEQUENCE,
+    ENDPOINTS_AT,
     ERROR_CODE,
     FIRST_OFFSET,
     INDEX,
@@ -57,7 +59,7 @@ cdef extern from *:
 
 ctypedef const unsigned char* Bytes
 
-INTERFACE = 2
+INTERFACE = 3
 
 cdef int ASSEMBLE_REQUEST = _flags.ASSEMBLE_REQUEST
 cdef int ASSEMBLE_RESPONSE = _flags.ASSEMBLE_RESPONSE
@@ -72,11 +74,9 @@ cdef enum:
     ANSWER_HEAD = 8  # length and correlation_id
     HIGHEST_API_KEY = 1000
     SMALL = 4096
-    KEPT_HEAD = 1024  # `passing._HEAD_BYTES`
     HEADER_ENOUGH = 64 << 10
     FETCH = 1
     MOST_RECORDS = 0x7FFFFFFF
-    BY_ID = 13  # the first version of Produce that names its topics by id alone
 
 cdef object ANSWERED = "answered"
 cdef object NO_RESPONSE = "no_response"
@@ -88,10 +88,6 @@ cdef inline int int16_at(Bytes p) noexcept nogil:
 
 cdef inline int int32_at(Bytes p) noexcept nogil:
     return <int>((<unsigned int>p[0] << 24) | (p[1] << 16) | (p[2] << 8) | p[3])
-
-
-cdef inline long long int64_at(Bytes p) noexcept nogil:
-    return <long long>((<unsigned long long><unsigned int>int32_at(p) << 32) | <unsigned int>int32_at(p + 4))
 
 
 cdef class Clock:
@@ -212,6 +208,12 @@ cdef class Plain:
         if self._response_left > end and self._inside_answer(data, end):
             self._to_client(data)
             return 0
+        if self._walk is not None and not (self._response_needed or self._client_deaf or self._bare_answers):
+            try:
+                data = self._walked(data, end)
+            except Exception as error:
+                self._fail(error, "broker", now_us)
+                return 0
         done = []
         passed = self._pass_answers(data, end, now_us, done)
         if passed:
@@ -327,11 +329,20 @@ cdef class Plain:
         if self._walk is not None:
             if self._walk.skip <= total:
                 return False
-            self._walk.skip -= total
+            self._walk.pass_over(total)
         if exchange.flags & KEEP_RESPONSE:
             exchange.response = with_more(exchange.response, data, 0, total, total)
         self._response_left -= total
         return True
+
+    cdef bytes _walked(self, bytes data, Py_ssize_t end):
+        """The chunk, without the endpoints of the answer that goes on in it."""
+        self._walk.feed(data, 0, min(self._response_left, end))
+        if self._walk.hide_at >= 0:
+            data = loaded("notleader.proxy.pieces", "hidden")(data, self._walk.hide_at)
+        if self._response_left <= end:
+            self._walk = None
+        return data
 
     cdef Py_ssize_t _pass_answers(self, bytes data, Py_ssize_t end, long long now_us, list done) except -1:
         """Take all plain answers at the beginning of a chunk, the whole ones into ``done``; how many bytes that was."""
@@ -339,10 +350,9 @@ cdef class Plain:
         cdef Bytes p
         cdef Py_ssize_t position = 0, available
         cdef long long total
-        cdef int size, flags, throttle, error, code
-        cdef Sole sole
+        cdef int size, flags
         cdef Exchange exchange
-        if self._response_needed or self._client_deaf or self._walk is not None or self._bare_answers:
+        if self._response_needed or self._client_deaf or self._bare_answers:
             return 0
         if self._response_left:
             exchange = self._response_open
@@ -369,17 +379,20 @@ cdef class Plain:
             ):
                 break
             if flags & ENDPOINTS:
-                if available < total:
-                    # Without any tagged field it has no endpoints either.
-                    if exchange.api_key != FETCH or not answer_begun(
-                        exchange.api_version, p + 4, available - 4, size, &sole, &throttle, &error, &code
-                    ):
+                if available >= total:
+                    if not without_endpoints(exchange, p + 4, size):
                         break
-                elif exchange.api_key == 0:
-                    if not without_endpoints(p, total, exchange.api_version >= BY_ID):
-                        break
-                elif not _surely_absent(exchange.api_key, exchange.api_version, data, position + 4, position + total):
+                elif exchange.api_key != FETCH:
                     break
+                else:
+                    walk = loaded("notleader.proxy.pump.endpoints", "FetchWalk")(exchange.api_version, size)
+                    try:
+                        walk.feed(data, position + 4, end)
+                    except WireError:
+                        break  # the session says so
+                    if walk.hide_at >= 0:
+                        break
+                    self._walk = walk
             self._queue.popleft()
             exchange.awaits_broker = False
             exchange.broker_responded_at_us = now_us
@@ -498,47 +511,20 @@ cdef object part(bytes data, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t end):
     return memoryview(data)[start:stop]
 
 
-cdef bint without_endpoints(Bytes p, Py_ssize_t total, bint by_id) noexcept nogil:
-    """Whether a flexible Produce answer, its length included, surely ends without tagged fields."""
-    cdef Py_ssize_t at = 9, end = total - 1
-    cdef unsigned int topics, partitions, size
-    if total < 15 or p[end] or p[8]:
-        return False
-    if not uvarint(p, &at, end, &topics):
-        return False
-    while topics > 1:
-        topics -= 1
-        if by_id:
-            at += 16
-        else:
-            if not uvarint(p, &at, end, &size) or size == 0:
-                return False
-            at += size - 1
-        if at >= end or not uvarint(p, &at, end, &partitions):
-            return False
-        while partitions > 1:
-            partitions -= 1
-            # Index, error, base offset, append time, log start offset; no record errors, no message, no tagged fields.
-            at += 30
-            if at + 3 > end or p[at] != 1 or p[at + 1] or p[at + 2]:
-                return False
-            at += 3
-        if at >= end or p[at]:
-            return False
-        at += 1
-    return at + 4 == end
+cdef dict ENDPOINTS_PROGRAMS = {}
+cdef Probe READER = Probe(b"\0", 0)  # of one frame at a time
 
 
-cdef bint uvarint(Bytes p, Py_ssize_t* at, Py_ssize_t end, unsigned int* value) noexcept nogil:
-    cdef int shift = 0
-    value[0] = 0
-    while at[0] < end and shift < 28:
-        value[0] |= (p[at[0]] & 0x7F) << shift
-        at[0] += 1
-        if p[at[0] - 1] < 0x80:
-            return True
-        shift += 7
-    return False
+cdef bint without_endpoints(Exchange exchange, Bytes p, Py_ssize_t size) except -1:
+    """Whether a whole answer surely has no `node_endpoints`."""
+    cdef int api = exchange.api_key << 8 | exchange.api_version
+    code = ENDPOINTS_PROGRAMS.get(api)
+    if code is None:
+        code = _wire_probe.program(exchange.api_key, exchange.api_version, "response", _wire_probe.ENDPOINTS)
+        ENDPOINTS_PROGRAMS[api] = code
+    READER.begin(code, size)
+    READER.read(p, size)
+    return READER.good() and READER.places[ENDPOINTS_AT] == NO_OFFSET
 
 
 cdef dict LOADED = {}
@@ -582,7 +568,6 @@ cpdef count(Tally counters, Exchange exchange):
 
 cdef enum:
     SHORT = 512
-    BATCH = 61  # bytes of a record batch before its records
 
 cdef long long ALL_TOLD = -1
 cdef long long NO_OFFSET = <long long>-0x7FFFFFFFFFFFFFFF - 1
@@ -796,6 +781,7 @@ cdef class Taking:
                 if row[ROW_ERROR_CODE] != NO_OFFSET:
                     error = row[ROW_ERROR_CODE]
                 number += 1
+        caches.nameless = -1
         count = caches.join(asked, answered, exchange.api_key == 0)
         if count < 0:
             return False
@@ -844,6 +830,12 @@ cdef class Taking:
             elif records == last:
                 part[4] = NO_OFFSET
         at = caches.template(&key)
+        if at.place >= 0 and not at.stays and caches.nameless != key.topic:
+            # Metadata may have told its name by now; asked once for all of its partitions.
+            if self._has_name(topic_of(of_topic, row)[1]):
+                at.place = -1
+            else:
+                caches.nameless = key.topic
         if at.place < 0 or memcmp(&at.key, &key, sizeof(Template)):
             place, stays = self._template(
                 (
@@ -857,8 +849,7 @@ cdef class Taking:
                 )
             )
             part[0] = place
-            if stays:
-                at.key, at.place = key, place
+            at.key, at.place, at.stays = key, place, stays
         else:
             part[0] = at.place
         return True
@@ -908,6 +899,7 @@ cdef struct Template:
 cdef struct TemplateAt:
     Template key
     long long place  # -1: nothing is here
+    bint stays
 
 cdef struct WhatAt:
     int api
@@ -925,6 +917,7 @@ cdef class Caches:
     """What was looked up before, by its numbers; of the tables of one generation."""
 
     cdef long long generation
+    cdef long long nameless  # the topic whose name was asked for last in this exchange, and is not known
     cdef dict _topics  # name, or id → number
     cdef bytes _topic  # the last one
     cdef long long _number
@@ -1087,121 +1080,6 @@ cdef int extend(bytearray to, const void* more, Py_ssize_t size) except -1:
     PyByteArray_Resize(to, at + size)
     memcpy(PyByteArray_AS_STRING(to) + at, more, size)
     return 0
-
-
-# ---- what a large message says in front of its records -------------------------------------------------
-
-cdef enum:
-    HIGHEST_PRODUCE = 13
-    HIGHEST_FETCH = 18
-
-cdef struct Reading:
-    Bytes p
-    Py_ssize_t at, end
-    bint flexible
-    bint failed  # where it ends too early, or is not laid out as expected
-
-cdef unsigned char[64] NOTHING
-
-
-cdef Bytes taken(Reading* r, Py_ssize_t size) noexcept nogil:
-    """So many bytes, at most 64 of which are looked at."""
-    if r.failed or size < 0 or r.end - r.at < size:
-        r.failed = True
-        return NOTHING
-    r.at += size
-    return r.p + r.at - size
-
-
-cdef long long length_at(Reading* r, int width) noexcept nogil:
-    """The length of a string (of so many bytes where it isn't flexible), an array or records; -1 for null."""
-    cdef unsigned int size
-    if not r.flexible:
-        return int16_at(taken(r, 2)) if width == 2 else int32_at(taken(r, 4))
-    if r.failed or not uvarint(r.p, &r.at, r.end, &size):
-        r.failed = True
-        return -1
-    return <long long>size - 1
-
-
-cdef void past_no_tags(Reading* r) noexcept nogil:
-    """Past the end of something flexible, which must have no tagged fields."""
-    if r.flexible and taken(r, 1)[0]:
-        r.failed = True
-
-
-cdef struct Span:
-    Py_ssize_t at, size
-
-
-cdef struct Sole:
-    # The only topic and partition that a message speaks of, up to the records.
-    Span topic
-    int index
-    long long length
-    Py_ssize_t records_at
-
-
-cdef Span text_at(Reading* r) noexcept nogil:
-    """Where a string is; its size -1 for null."""
-    cdef long long length = length_at(r, 2)
-    if length >= 0:
-        taken(r, length)
-    return Span(r.at - max(length, 0), length)
-
-
-cdef Span sole_topic_at(Reading* r, bint by_id) noexcept nogil:
-    """Name or id of the only topic, up to its only partition."""
-    cdef Span topic
-    if length_at(r, 4) != 1:
-        r.failed = True
-    if by_id:
-        taken(r, 16)
-        topic = Span(r.at - 16, 16)
-    else:
-        topic = text_at(r)
-    if length_at(r, 4) != 1:
-        r.failed = True
-    return topic
-
-
-cdef bint ends_with(Reading* r, Sole* sole, long long total) noexcept nogil:
-    """Whether records follow, and behind them nothing but ends without tagged fields."""
-    sole.length = length_at(r, 4)
-    sole.records_at = r.at
-    return not r.failed and r.at + max(sole.length, 0) + 3 * r.flexible == total
-
-
-cdef bint answer_begun(
-    int version, Bytes start, Py_ssize_t end, long long total, Sole* sole, int* throttle, int* error, int* code
-) noexcept nogil:
-    """Whether a Fetch answer is for one partition, without aborted transactions and without any tagged field."""
-    return fetch_answered(version, start, end, total, sole, throttle, error, code) == 1
-
-
-cdef int fetch_answered(
-    int version, Bytes start, Py_ssize_t end, long long total, Sole* sole, int* throttle, int* error, int* code
-) noexcept nogil:
-    """How many partitions a Fetch answer is for: none, or 1 as `answer_begun` means it; -1 for others."""
-    cdef Reading r = Reading(start, 4, end, version >= 12, False)
-    cdef Reading ahead
-    cdef Bytes p
-    if not 0 <= version <= HIGHEST_FETCH:
-        return -1
-    past_no_tags(&r)
-    throttle[0] = int32_at(taken(&r, 4)) if version >= 1 else 0
-    error[0] = int16_at(taken(&r, 6)) if version >= 7 else 0
-    ahead = r
-    if length_at(&ahead, 4) <= 0 and not ahead.failed:
-        return 0
-    sole.topic = sole_topic_at(&r, version >= 13)
-    p = taken(&r, 14 + 8 * (version >= 4) + 8 * (version >= 5))
-    sole.index, code[0] = int32_at(p), int16_at(p + 4)
-    if version >= 4 and length_at(&r, 4) > 0:
-        return -1
-    if version >= 11:
-        taken(&r, 4)
-    return 1 if ends_with(&r, sole, total) else -1
 
 
 cdef class Passing:

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from notleader.proxy.handling import Handling
     from notleader.proxy.inflight import ConnectionEvent, Kept
     from notleader.proxy.metrics import Counters
+    from notleader.proxy.pump.endpoints import FetchWalk
     from notleader.proxy.record.writer import CaptureWriter
     from notleader.proxy.relays import Relayed
     from notleader.proxy.session import Session
     from notleader.proxy.shaping import Shaper
-    from notleader.proxy.wire.endpoints import FetchWalk
     from notleader.proxy.wire.schemas import Direction
 
 Outcome = Literal["answered", "injected", "altered", "dropped", "closed", "no_response"]
@@ -325,7 +325,7 @@ class Plain:
                 return False
             kept.skip -= total
         if walk is not None:
-            walk.skip -= total
+            walk.pass_over(total)
         self._response_left -= total
         self._commands.to_client(data)
         return True

@@ -23,11 +23,11 @@ from notleader.proxy.capture.rows import first_error
 from notleader.proxy.inflight import ConnectionEvent, Exchange
 from notleader.proxy.plain.flags import ASSEMBLE_RESPONSE, ENDPOINTS, HOLD_RESPONSE, KEEP_RESPONSE, RESPONSE_BODY
 from notleader.proxy.plain.pure import SMALL
+from notleader.proxy.pump.endpoints import FetchWalk, surely_absent
 from notleader.proxy.sasl import makes_bare
 from notleader.proxy.session.conversation import Conversation, names_of
 from notleader.proxy.wire.addresses import with_addresses
 from notleader.proxy.wire.codec import Body, Codec, response_codec
-from notleader.proxy.wire.endpoints import FetchWalk, surely_absent
 from notleader.proxy.wire.errors import BodyTooLarge, WireError
 from notleader.proxy.wire.header import encode_response_header, response_body_offset
 from notleader.proxy.wire.names import ApiKey
@@ -109,8 +109,8 @@ class Answers(Conversation):
                             exchange.api_key, exchange.api_version, data, position + 4, position + total
                         )
                     elif exchange.api_key == ApiKey.Fetch and available > _HEAD.size:
-                        self._walk = FetchWalk()
-                        self._walk.feed(data, position + 8, end)
+                        self._walk = FetchWalk(exchange.api_version, size)
+                        self._walk.feed(data, position + 4, end)
                         if self._walk.hide_at >= 0:
                             data = pieces.hidden(data, self._walk.hide_at)
                     else:

@@ -131,6 +131,13 @@ def program(api_key: int, api_version: int, direction: Direction, wanted: frozen
     return bytes(made.code)
 
 
+@cache
+def has_endpoints(api_key: int, api_version: int) -> bool:
+    """Whether answers of this version may carry the tagged field `node_endpoints`."""
+    fields = message(api_key, api_version, "response").fields
+    return any(field.name == _NODE_ENDPOINTS and field.tag is not None for field in fields)
+
+
 class _Program:
     """A program under construction."""
 

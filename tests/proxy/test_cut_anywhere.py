@@ -17,8 +17,7 @@ import pytest
 
 from notleader.proxy.capture import rows
 from notleader.proxy.capture.rows import Level
-from notleader.proxy.session import answers
-from notleader.proxy.wire.endpoints import FetchWalk
+from notleader.proxy.pump.endpoints import FetchWalk
 from notleader.proxy.wire.errors import WireError
 from tests.proxy.cut_frames import large_cuts, large_fetches
 from tests.proxy.cutting import Said, Stage, differences
@@ -43,15 +42,16 @@ def found(level: Level | None, said: list[Said]) -> list[str]:
 
 
 def test_a_walk_that_stumbles_between_records_and_what_follows_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Stumbling(FetchWalk):
-        def feed(self, chunk: Any, start: int, stop: int) -> None:
-            super().feed(chunk, start, stop)
-            if self._partitions < -1 and not self.skip and not self._rest and not self.ended:
-                raise WireError("a read that ended just there", "broker")
+    whole = FetchWalk.feed
+
+    def stumbling(walk: FetchWalk, chunk: Any, start: int, stop: int) -> None:
+        whole(walk, chunk, start, stop)
+        if not walk.skip and not walk.ended:
+            raise WireError("a read that ended just there", "broker")
 
     several = [said for said in large_fetches() if said.name.endswith("v17")]
     assert found(None, several) == []
-    monkeypatch.setattr(answers, "FetchWalk", Stumbling)
+    monkeypatch.setattr(FetchWalk, "feed", stumbling)
     assert "wire_error" in found(None, several)[0]
 
 
