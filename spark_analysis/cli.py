@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -142,6 +143,7 @@ def _analyze(given: argparse.Namespace) -> int:
     progress = _Progress(not given.json and sys.stderr.isatty())
     progress("starting Spark")
     # Late, so that wrong use is told without waiting for Spark to load.
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     from notleader.spark_analysis import warm
@@ -165,20 +167,21 @@ def _analyze(given: argparse.Namespace) -> int:
             )  # fmt: skip
             progress("writing the report")
             report = write_report(spark, analysis, out)
+            progress.done()
+            # Whoever waits has the verdict before anything is done for the next time.
+            if given.json:
+                print(json.dumps({**analysis.as_dict(), "report": report}), flush=True)  # noqa: T201
+            else:
+                print(f"{summary(analysis)}\n\nreport: {report}", flush=True)  # noqa: T201
             progress("keeping Spark's start for the next time")
             warm.keep(spark)
+            progress.done()
         finally:
             spark.stop()
     except (SchemaError, NoJavaError) as error:
         raise InputError(str(error)) from error
-    except PySparkException as error:
-        raise InputError(f"Spark: {_cause(error)}") from error
-    progress.done()
-    if given.json:
-        print(json.dumps({**analysis.as_dict(), "report": report}))  # noqa: T201
-    else:
-        print(summary(analysis))  # noqa: T201
-        print(f"\nreport: {report}")  # noqa: T201
+    except (PySparkException, Py4JError) as error:
+        raise InputError(f"Spark: {_cause(error)}{_configured()}") from error
     return 1 if analysis.verdict == "invalid" else 0
 
 
@@ -234,8 +237,21 @@ def _usable_out(out: str) -> str:
 
 
 def _cause(error: Exception) -> str:
+    """What an error of Spark's or Java's comes down to, in one line: the deepest cause, and the file it is about."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    said = [
+        line.removeprefix(": ") for line in lines if not line.startswith(("at ", "An error occurred", "Caused by: "))
+    ]
+    found = (causes[-1:] or said[:1] or [type(error).__name__])[0]
+    file = next((each[0] for line in lines if (each := re.search(r"[^\s'\"]+\.parquet", line))), "")
+    return found if not file or file in found else f"{file}: {found}"
+
+
+def _configured() -> str:
+    """Where a configuration of the user's own came in, which may be what is wrong."""
+    folder = os.environ.get("SPARK_CONF_DIR")
+    return f" (with the configuration in SPARK_CONF_DIR={folder})" if folder else ""
 
 
 class _Progress:

@@ -85,24 +85,22 @@ def find(tables: Tables, options: Options, checks: list[Check] | None = None) ->
     for check in asked:
         why = missing[check.name]
         if why is not None:
-            findings.append(Finding(check.name, check.title, "unknown", _told(f"not judged: {why}"), None, ()))
+            findings.append(Finding(check.name, check.title, "unknown", told(f"not judged: {why}"), None, ()))
         elif check.name in by_check:
             found = [_finding(check, row) for row in _fewer(by_check[check.name], options.groups_per_check)]
             findings += found
             if blind(check) and all(finding.verdict == "valid" for finding in found):
                 findings.append(
-                    Finding(check.name, check.title, "unknown", _told(f"{gaps}; more may be missing"), None, ())
+                    Finding(check.name, check.title, "unknown", told(f"{gaps}; more may be missing"), None, ())
                 )
         elif blind(check):
             clear = check.all_clear(tables)
-            findings.append(
-                Finding(check.name, check.title, "unknown", _told(f"{gaps}; in the rest {clear}"), None, ())
-            )
+            findings.append(Finding(check.name, check.title, "unknown", told(f"{gaps}; in the rest {clear}"), None, ()))
         elif (unsettled := check.unsettled(tables)) is not None:
             why = f"not judged: {unsettled}; by what is known {check.all_clear(tables)}"
-            findings.append(Finding(check.name, check.title, "unknown", _told(why), None, ()))
+            findings.append(Finding(check.name, check.title, "unknown", told(why), None, ()))
         else:
-            findings.append(Finding(check.name, check.title, "valid", _told(check.all_clear(tables)), None, ()))
+            findings.append(Finding(check.name, check.title, "valid", told(check.all_clear(tables)), None, ()))
     return findings
 
 
@@ -154,10 +152,10 @@ def _missing(check: Check, tables: Tables) -> str | None:
 def _finding(check: Check, row: Row) -> Finding:
     group = Group(*(row[name] for name in Group._fields))
     evidence = tuple(entry.asDict(recursive=True) for entry in row.evidence or ())
-    return Finding(check.name, check.title, group.verdict, _told(check.sentence(group), group), group, evidence)
+    return Finding(check.name, check.title, group.verdict, told(check.sentence(group), group), group, evidence)
 
 
-def _told(sentence: str, group: Group | None = None) -> str:
+def told(sentence: str, group: Group | None = None) -> str:
     """A sentence as it is printed; a client's or a topic's name at its beginning stays as it is."""
     names = (group.client, group.topic) if group else ()
     if any(name and sentence.startswith(name) for name in names):

@@ -12,7 +12,7 @@ from typing import Any
 from notleader.proxy.wire.names import ErrorCode
 
 _COLUMNS = ["event", "client_id", "api_name", "request_at_us", "response_at_us", "outcome", "error_code"]
-_COLUMNS += ["fault_names", "fault_phase", "detail", "partitions"]
+_COLUMNS += ["fault_names", "detail", "partitions", "forwarded_at_us", "broker_responded_at_us"]
 _SLOW_US = 500_000
 _NOTHING_NEW = 6
 
@@ -92,9 +92,16 @@ def _exchange(row: dict[str, Any]) -> Line:
     if not faults:
         fine = row["outcome"] == "answered" and not row["error_code"] and took_us < _SLOW_US
         return Line(at_us, f"{what} → {answer}", usual=fine)
-    where = {"before_broker": "; the broker never saw it", "after_broker": ", though the broker has acted on it"}
+    # Only what was seen: a request that was passed on may still lie in a socket, one that was answered was read.
+    where = (
+        "; the broker never saw it"
+        if row["forwarded_at_us"] is None
+        else ", though the broker has acted on it"
+        if row["broker_responded_at_us"] is not None and row["outcome"] != "answered"
+        else ""
+    )
     by = f" (rule {', '.join(faults)})"
-    return Line(at_us, f"{what} → {answer}{by}{where.get(row['fault_phase'] or '', '')}")
+    return Line(at_us, f"{what} → {answer}{by}{where}")
 
 
 def _places(partitions: list[dict[str, Any]] | None) -> str:

@@ -95,6 +95,12 @@ class Check:
     name: ClassVar[str]
     title: ClassVar[str]
     means: ClassVar[Meaning]
+    brief: ClassVar[str]
+    """What a rule did, in a few words: `{n} retried`; also {slowest}, {clients} and {rate} (a second)."""
+
+    counts: ClassVar[tuple[str, str]] = ("send", "sends")
+    """What {n} counts, one and several."""
+
     needs: ClassVar[tuple[str, ...]] = ()
     order: ClassVar[int] = 50
     jepsen: ClassVar[str] = ""

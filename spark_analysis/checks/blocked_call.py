@@ -15,6 +15,8 @@ class BlockedCall(HistoryCheck):
 
     name = "blocked_call"
     title = "Blocked calls"
+    brief = "{n} blocked for up to {slowest}"
+    counts = ("call", "calls")
     needs = ("operations",)
     order = 20
     means = Meaning(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables
-from notleader.spark_analysis.checks.phrases import count, place
-from notleader.spark_analysis.checks.wire_cases import from_exchanges
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, joined
+from notleader.spark_analysis.checks.phrases import by_rule, count, place
+from notleader.spark_analysis.checks.wire_cases import from_exchanges, of_api
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.transforms.attempts import touches
 
 
 class CommitLost(Check):
@@ -16,14 +17,19 @@ class CommitLost(Check):
 
     name = "commit_lost"
     title = "Commit lost"
+    brief = "{n} read again behind a commit"
+    counts = ("record", "records")
     needs = ("commits", "consumer")
     order = 18
     means = Meaning(
-        invalid="a group read a record after a commit beyond it",
-        valid="no such record",
-        unknown="no commit was told of, or nobody read",
-        evidence="commits and reads, by group and partition",
-        cause="none is named",
+        invalid=(
+            "a group read a record after a commit beyond it, and in between was told an older offset as the "
+            "committed one"
+        ),
+        valid="no such record; a group that was told no other place than the one it committed went back by itself",
+        unknown="a group read a record after a commit beyond it, and what it was told in between was not captured",
+        evidence="commits and reads, by group and partition, and captured OffsetFetch and OffsetCommit answers",
+        cause="the rules that answered that commit in the broker's place, or changed it, or the offset that was told",
     )
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
@@ -44,24 +50,87 @@ class CommitLost(Check):
             .orderBy("at_us")
             .rangeBetween(Window.unboundedPreceding, -1)
         )
-        rows = (
+        behind = (
             committed.unionByName(read)
-            .withColumn("last_commit", F.max("committed").over(before))
-            .filter(F.col("first_offset") < F.col("last_commit"))
+            .withColumn(
+                "last", F.max(F.when(F.col("committed").isNotNull(), F.struct("committed", "at_us"))).over(before)
+            )
+            .filter(F.col("first_offset") < F.col("last.committed"))
         )
+        same = [F.col(name).eqNullSafe(F.col(f"w_{name}")) for name in ("scope", "group", "topic", "partition")]
+        rows = behind.join(F.broadcast(_asked(tables)), same, "left")
+        told = F.filter(
+            "answers",
+            lambda a: (
+                (a["at_us"] >= F.col("last.at_us"))
+                & (a["at_us"] <= F.col("at_us"))
+                & (a["offset"] < F.col("last.committed"))
+            ),
+        )
+        faked = F.filter("commits", lambda c: c["offset"] == F.col("last.committed"))
+        rows = rows.withColumn("seen", F.flatten(F.array(told, faked))).withColumns(
+            {
+                "rule": joined(F.array_distinct(F.flatten(F.transform("seen", lambda s: s["rules"])))),
+                "kind": joined(F.array_distinct(F.flatten(F.transform("seen", lambda s: s["kinds"])))),
+                "lost": F.size(told) > 0,
+            }
+        )
+        # Whoever was never told another place than the one committed went back by itself: a seek.
+        rows = rows.filter(F.col("answers").isNull() | F.col("lost"))
         return from_exchanges(
             rows,
             self.name,
-            "invalid",
+            F.when(F.coalesce("lost", F.lit(False)), "invalid").otherwise("unknown"),
             client=F.col("group"),
-            note=F.format_string("offset %d although %d was committed", "first_offset", "last_commit"),
+            note=F.format_string("offset %d although %d was committed", "first_offset", "last.committed"),
         )
 
     def sentence(self, group: Group) -> str:
-        return (
+        what = (
             f"{group.client or 'a group'} read {count(group.cases, 'record')} of {place(group)}"
             " again after committing beyond them"
         )
+        if group.verdict == "unknown":
+            return f"{what}; whether it was told to or sought to was not captured"
+        if not group.rule:
+            return f"{what}, because it was told an older offset; no fault had a hand in it"
+        return f"{what}, because it was told an older offset; the answers were changed or made up{by_rule(group)}"
 
     def all_clear(self, tables: Tables) -> str:
-        return f"nobody read behind {count(tables.outcomes.commits, 'commit')}"
+        return f"nobody was sent back behind {count(tables.outcomes.commits, 'commit')}"
+
+
+_FAKED = ("answered", "altered_request", "altered_answer", "swallowed_request")
+
+
+def _asked(tables: Tables) -> DataFrame:
+    """w_scope, w_group, w_topic, w_partition → `answers` to OffsetFetch and `commits` that a rule faked.
+
+    Each has at_us, offset, rules, kinds. A group that was never seen to ask has no row.
+    """
+    rows = of_api(tables.exchanges, "OffsetFetch", "OffsetCommit").filter(F.col("group_id").isNotNull())
+    placed = rows.select("*", F.posexplode("partitions").alias("place", "p"))
+    faked = F.filter(
+        touches(F.col("place")), lambda t: t["did"].isin(*_FAKED) & (F.coalesce(t["error_code"], F.lit(0)) == 0)
+    )
+    told = F.struct(
+        F.coalesce("response_at_us", "request_at_us").alias("at_us"),
+        F.coalesce("p.base_offset", F.lit(-1)).alias("offset"),
+        F.transform("faked", lambda t: t["rule"]).alias("rules"),
+        F.transform("faked", lambda t: t["kind"]).alias("kinds"),
+    )
+    asked = F.col("api_name") == "OffsetFetch"
+    good = F.col("response_at_us").isNotNull() & (F.coalesce("p.error_code", F.lit(0)) == 0)
+    return (
+        placed.withColumn("faked", faked)
+        .groupBy(
+            F.col("scope").alias("w_scope"),
+            F.col("group_id").alias("w_group"),
+            F.col("p.topic").alias("w_topic"),
+            F.col("p.partition_index").alias("w_partition"),
+        )
+        .agg(
+            F.collect_list(F.when(asked & good, told)).alias("answers"),
+            F.collect_list(F.when(~asked & (F.size("faked") > 0), told)).alias("commits"),
+        )
+    )

@@ -20,6 +20,8 @@ class Duplicate(Check):
 
     name = "duplicate"
     title = "Duplicated"
+    brief = "{n} in the log more than once"
+    counts = ("message", "messages")
     jepsen = "duplicate"
     needs = ("sends",)
     wire = True
@@ -27,14 +29,14 @@ class Duplicate(Check):
     order = 12
     means = Meaning(
         invalid=(
-            "one message is at two offsets of a topic, aborted transactions aside: by the log; without it, by what "
-            "consumers got or by the broker's own answers"
+            "one message is at two offsets of a topic, aborted transactions aside: by the log; without it, by "
+            "what consumers got or by the broker's own answers"
         ),
         valid="the log has each message at one place; without it: consumers got each at one place",
         unknown="sends have no message ids, or nobody read and no log was given, and the broker's answers show no case",
         evidence=(
-            "the log, what consumers got at which offset, or the offsets in the broker's answers, those that a rule "
-            "swallowed included"
+            "the log, what consumers got at which offset, or the offsets in the broker's answers, those that a "
+            "rule swallowed included"
         ),
         cause=(
             "what kept the first acknowledgement from the client, or sent the request twice, whichever call "

@@ -15,6 +15,8 @@ class Failed(HistoryCheck):
 
     name = "failed"
     title = "Failed"
+    brief = "{n} told an error"
+    counts = ("operation", "operations")
     needs = ("operations",)
     order = 40
     means = Meaning(

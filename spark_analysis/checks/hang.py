@@ -15,12 +15,20 @@ class Hang(HistoryCheck):
 
     name = "hang"
     title = "Never answered"
+    brief = "{n} never completed"
+    counts = ("operation", "operations")
     needs = ("operations",)
     order = 10
     means = Meaning(
-        invalid="an operation is pending, and was called `--hang-ms` or more before its run ended",
+        invalid=(
+            "an operation is pending, and was called `--hang-ms` or more before its run or its client's last "
+            "connection ended"
+        ),
         valid="every operation has an outcome",
-        unknown="an operation is pending and younger than that",
+        unknown=(
+            "an operation is pending and younger than that, or its client was gone `--slow-ms` after the call: "
+            "nobody could have heard"
+        ),
         evidence="the client's outcome lines; for the cause its exchanges",
         cause=(
             "the rules that were in its way for a quarter of the wait or more; where none was, what ended its "
@@ -29,8 +37,11 @@ class Hang(HistoryCheck):
     )
 
     def case_of_row(self, options: Options, end_us: Column) -> Column:
-        waited = F.greatest(end_us - F.col("called_at_us"), F.lit(0))
-        old = F.coalesce(waited >= options.hang_ms * 1000, F.lit(True))
+        # A client that is gone waits no longer; a moment before it went nobody could have heard anything.
+        gone = F.col("gone_us") > F.col("called_at_us")
+        waited = F.greatest(F.when(gone, F.col("gone_us")).otherwise(end_us) - F.col("called_at_us"), F.lit(0))
+        at_once = F.coalesce(gone & (waited < options.slow_ms * 1000), F.lit(False))
+        old = F.coalesce(waited >= options.hang_ms * 1000, F.lit(True)) & ~at_once
         verdict = F.when(old, "invalid").otherwise("unknown")
         return F.when(
             F.col("outcome") == "pending",
@@ -40,9 +51,11 @@ class Hang(HistoryCheck):
     def sentence(self, group: Group) -> str:
         what = f"{count(group.cases, 'operation')} on {place(group)}{by_client(group)}"
         if group.verdict == "unknown":
-            return f"{what} had no outcome yet when the recording ended, {duration(group.slowest_us)} after the call"
+            ended = "the recording or its client's last connection ended"
+            return f"{what} had no outcome yet when {ended}, {duration(group.slowest_us)} after the call"
         return (
-            f"{what} never completed; the longest had waited {duration(group.slowest_us)} when the recording ended"
+            f"{what} never completed; the longest had waited {duration(group.slowest_us)} when the recording or its"
+            f" client's last connection ended"
             f"{because(group)}"
         )
 

@@ -18,6 +18,8 @@ class InconsistentOffsets(Check):
 
     name = "inconsistent_offsets"
     title = "Inconsistent offsets"
+    brief = "{n} read differently by two clients"
+    counts = ("offset", "offsets")
     jepsen = "inconsistent offsets"
     needs = ("operations",)
     reading = True

@@ -15,6 +15,7 @@ class Late(HistoryCheck):
 
     name = "late"
     title = "Late or over budget"
+    brief = "{n} waited up to {slowest}"
     needs = ("sends",)
     order = 30
     means = Meaning(

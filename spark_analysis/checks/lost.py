@@ -22,8 +22,11 @@ class Lost(Check):
 
     name = "lost"
     title = "Lost though acknowledged"
+    brief = "{n} acknowledged and lost"
     jepsen = "lost write"
-    needs = ("sends", "reader")
+    needs = ("sends",)
+    wire = True
+    reading = True
     order = 11
     means = Meaning(
         invalid=(
@@ -47,6 +50,9 @@ class Lost(Check):
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         missing = (F.col("landed_count") == 0) & ~_accounted_for()
         unseen = tables.history.filter(is_send() & (F.col("outcome") == "ok") & missing)
+        if tables.log is None and not tables.outcomes.polled:
+            # Nobody read: only of what never reached the broker it is known that it isn't there.
+            unseen = unseen.filter(_never_arrived())
         read = tables.delivered.groupBy(
             F.col("scope").alias("r_scope"),
             F.col("topic").alias("r_topic"),

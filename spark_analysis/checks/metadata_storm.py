@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables
-from notleader.spark_analysis.checks.phrases import by_rule, count
+from notleader.spark_analysis.checks.phrases import by_rule, count, duration
 from notleader.spark_analysis.checks.wire_cases import of_api, storm
 from notleader.spark_analysis.options import Options
 
@@ -16,11 +16,12 @@ class MetadataStorm(Check):
 
     name = "metadata_storm"
     title = "Metadata storm"
+    brief = "{clients} asked for metadata up to {rate} times a second"
     needs = ("capture",)
     order = 51
     means = Meaning(
         invalid="a connection asked `--storm-per-s` times within a second for Metadata or a coordinator",
-        valid="fewer",
+        valid="fewer, or each only after a pause of the client's own of 5 ms or more (then it is told)",
         unknown="no exchange was captured",
         evidence="captured exchanges, by connection; one that two segments hold counts once",
         cause="the rules that answered, swallowed or cut off these exchanges; not those that only held them",
@@ -31,11 +32,12 @@ class MetadataStorm(Check):
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         asked = of_api(tables.exchanges, "Metadata", "FindCoordinator")
-        return storm(asked, F.col("client_id"), self.name, options.storm_per_s, "invalid", "proxy_id", "connection_id")
+        return storm(asked, F.col("client_id"), self.name, options.storm_per_s, "proxy_id", "connection_id")
 
     def sentence(self, group: Group) -> str:
         seconds = count(group.cases, "second")
-        return f"{group.client or 'a client'} asked for metadata without a pause in {seconds}{by_rule(group)}"
+        pause = f"after pauses of {duration(group.slowest_us)}" if group.verdict == "valid" else "without a pause"
+        return f"{group.client or 'a client'} asked for metadata {pause} in {seconds}{by_rule(group)}"
 
     def all_clear(self, tables: Tables) -> str:
         return "no client asked for metadata without a pause"

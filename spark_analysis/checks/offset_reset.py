@@ -18,6 +18,8 @@ class OffsetReset(Check):
 
     name = "offset_reset"
     title = "Offset reset"
+    brief = "{n} out of range"
+    counts = ("Fetch", "Fetches")
     needs = ("capture",)
     order = 66
     means = Meaning(

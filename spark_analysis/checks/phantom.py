@@ -22,6 +22,7 @@ class Phantom(HistoryCheck):
 
     name = "phantom"
     title = "In the log though failed"
+    brief = "{n} in the log though failed"
     jepsen = "aborted read"
     needs = ("sends",)
     wire = True
@@ -29,8 +30,8 @@ class Phantom(HistoryCheck):
     order = 14
     means = Meaning(
         invalid=(
-            "reported as failed, and it is in the log, aborted transactions aside; without the log: a consumer got it, "
-            "or the broker said that it was appended"
+            "reported as failed, and it is in the log, aborted transactions aside; without the log: a consumer "
+            "got it, or the broker said that it was appended"
         ),
         valid="no failed send is in the log; without it: none was read by a consumer",
         unknown="nobody read and no log was given, or the log can't tell, and the broker's answers show no case",

@@ -94,7 +94,7 @@ def met(group: Group) -> str:
     likely = group.trouble.startswith("likely:")
     sort, _, what = group.trouble.removeprefix("likely:").partition(":")
     if sort == "unsent":
-        return "did not reach the wire"
+        return number_agrees(group.cases, "were not seen by the proxy") + by_rule(group)
     if sort in ("error", "outcome"):
         happened = f"were answered {error_name(int(what))}" if sort == "error" else _HAPPENED.get(what, what)
         return number_agrees(group.cases, happened) + by_rule(group)

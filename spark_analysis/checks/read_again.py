@@ -19,6 +19,8 @@ class ReadAgain(Check):
 
     name = "read_again"
     title = "Read again"
+    brief = "{n} read again"
+    counts = ("record", "records")
     jepsen = "nonmonotonic poll"
     needs = ("consumer",)
     order = 65

@@ -31,12 +31,13 @@ class ReconnectStorm(Check):
 
     name = "reconnect_storm"
     title = "Reconnect storm"
+    brief = "{clients} connected up to {rate} times a second"
     needs = ("capture",)
     order = 52
     means = Meaning(
         invalid=(
-            "a host opened a fifth of `--storm-per-s` connections within a second, each in vain: nothing but the "
-            "greeting was answered, and it ended within a second"
+            "a host opened a fifth of `--storm-per-s` connections within a second, each in vain: nothing but "
+            "the greeting was answered, and it ended within a second"
         ),
         valid="fewer",
         unknown="no exchange was captured",

@@ -11,10 +11,14 @@ from notleader.spark_analysis.options import Options
 
 
 class Recovery(Check):
-    """Time from a rule's last hit on a client's sends to a partition until the next acknowledged send there."""
+    """Time from a rule's last hit on a client's sends to a partition until the next acknowledged send there.
+
+    Without the time in which nobody sent: between the last send that went wrong and the call of the one that went well.
+    """
 
     name = "recovery"
     title = "Recovery"
+    brief = "acknowledged again after {slowest}"
     needs = ("sends", "faults")
     order = 70
     means = Meaning(
@@ -54,14 +58,28 @@ class Recovery(Check):
             F.max(hit_end).alias("last_us"),
             F.array_sort(F.min_by("a", "a.request_at_us", 10)).alias("attempts"),
         )
-        good = sends.filter(F.col("outcome") == "ok").select(
-            *[F.col(name).alias(f"g_{name}") for name in place_], F.col("completed_at_us").alias("again_us")
+        later = sends.select(
+            *[F.col(name).alias(f"g_{name}") for name in place_],
+            F.coalesce("called_at_us", "completed_at_us").alias("from_us"),
+            F.col("completed_at_us").alias("done_us"),
+            (F.col("outcome") == "ok").alias("good"),
         )
         same = [F.col(name).eqNullSafe(F.col(f"g_{name}")) for name in place_]
+        since = F.col("done_us") >= F.col("last_us")
+        hits = (*place_, "rule", "kind", "first_us", "last_us", "attempts")
+        first = (
+            later.filter("good")
+            .join(F.broadcast(struck), [*same, since], "right")
+            .groupBy(*hits)
+            .agg(F.min("done_us").alias("again_us"), F.min_by("from_us", "done_us").alias("called_us"))
+        )
+        # Between the last that went wrong and the call of the one that went well nothing was ill: nobody sent.
         rows = (
-            good.join(F.broadcast(struck), [*same, F.col("again_us") >= F.col("last_us")], "right")
-            .groupBy(*place_, "rule", "kind", "first_us", "last_us", "attempts")
-            .agg(F.min("again_us").alias("again_us"))
+            later.filter(~F.col("good"))
+            .join(F.broadcast(first), [*same, since, F.col("done_us") <= F.col("again_us")], "right")
+            .groupBy(*hits, "again_us", "called_us")
+            .agg(F.max("done_us").alias("wrong_us"))
+            .withColumn("idle_us", F.greatest(F.col("called_us") - F.greatest("last_us", "wrong_us"), F.lit(0)))
         )
         again = F.col("again_us").isNotNull()
         return as_cases(
@@ -72,15 +90,15 @@ class Recovery(Check):
             kind=F.col("kind"),
             trouble=F.lit(None),
             at_us=F.col("last_us"),
-            duration_us=F.col("again_us") - F.col("last_us"),
+            duration_us=F.col("again_us") - F.col("last_us") - F.col("idle_us"),
             message_id=F.lit(None),
             operation_id=F.lit(None),
             note=F.when(
                 again,
                 F.concat(
                     F.lit("outage of "),
-                    F.round((F.col("again_us") - F.col("first_us")) / 1000).cast("long"),
-                    F.lit(" ms from the first hit"),
+                    F.round((F.col("again_us") - F.col("first_us") - F.col("idle_us")) / 1000).cast("long"),
+                    F.lit(" ms from the first hit, without the time in which nothing was sent"),
                 ),
             ),
         )

@@ -18,6 +18,7 @@ class Reordered(Check):
 
     name = "reordered"
     title = "Reordered"
+    brief = "{n} out of order"
     jepsen = "nonmonotonic send"
     needs = ("sends",)
     reading = True

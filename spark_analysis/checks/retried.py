@@ -15,6 +15,7 @@ class Retried(HistoryCheck):
 
     name = "retried"
     title = "Retried"
+    brief = "{n} retried"
     needs = ("sends", "capture")
     order = 60
     means = Meaning(

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables
-from notleader.spark_analysis.checks.phrases import by_rule, count
+from notleader.spark_analysis.checks.phrases import by_rule, count, duration
 from notleader.spark_analysis.checks.wire_cases import of_api, storm
 from notleader.spark_analysis.options import Options
 
@@ -16,11 +16,15 @@ class RetryStorm(Check):
 
     name = "retry_storm"
     title = "Retry storm"
+    brief = "{clients} repeated failing requests up to {rate} times a second"
     needs = ("capture",)
     order = 50
     means = Meaning(
-        invalid="a connection got `--storm-per-s` errors to Produce and Fetch within a second",
-        valid="fewer",
+        invalid=(
+            "a connection got `--storm-per-s` errors to Produce and Fetch within a second, without a pause from "
+            "an answer to the next request"
+        ),
+        valid="fewer, or each only after a pause of the client's own of 5 ms or more (then it is told)",
         unknown="no exchange was captured",
         evidence="captured exchanges, by connection; one that two segments hold counts once",
         cause="the rules that answered, swallowed or cut off these exchanges; not those that only held them",
@@ -31,11 +35,12 @@ class RetryStorm(Check):
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         failed = of_api(tables.exchanges, "Produce", "Fetch").filter(F.col("error_code") != 0)
-        return storm(failed, F.col("client_id"), self.name, options.storm_per_s, "invalid", "proxy_id", "connection_id")
+        return storm(failed, F.col("client_id"), self.name, options.storm_per_s, "proxy_id", "connection_id")
 
     def sentence(self, group: Group) -> str:
         seconds = count(group.cases, "second")
-        return f"{group.client or 'a client'} repeated failing requests without a pause in {seconds}{by_rule(group)}"
+        pause = f"after pauses of {duration(group.slowest_us)}" if group.verdict == "valid" else "without a pause"
+        return f"{group.client or 'a client'} repeated failing requests {pause} in {seconds}{by_rule(group)}"
 
     def all_clear(self, tables: Tables) -> str:
         return "no client retried without a pause"

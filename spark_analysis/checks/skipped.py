@@ -15,6 +15,8 @@ class Skipped(Check):
 
     name = "skipped"
     title = "Skipped by a consumer"
+    brief = "{n} passed over by a reader"
+    counts = ("record", "records")
     jepsen = "poll skip"
     needs = ("sends", "consumer")
     order = 17

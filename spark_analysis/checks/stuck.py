@@ -20,6 +20,7 @@ class Stuck(Check):
 
     name = "stuck"
     title = "Stuck after the fault was gone"
+    brief = "{clients} stuck afterwards"
     needs = ("sends", "faults")
     order = 15
     means = Meaning(

@@ -16,6 +16,8 @@ class Throttled(Check):
 
     name = "throttled"
     title = "Throttled"
+    brief = "{n} throttled for up to {slowest}"
+    counts = ("answer", "answers")
     needs = ("capture",)
     order = 75
     means = Meaning(

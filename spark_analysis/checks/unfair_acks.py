@@ -20,6 +20,8 @@ class UnfairAcks(Check):
 
     name = "unfair_acks"
     title = "Unfair acknowledgements"
+    brief = "{n} acknowledged much more slowly"
+    counts = ("partition", "partitions")
     needs = ("sends",)
     order = 76
     means = Meaning(

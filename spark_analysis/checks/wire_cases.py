@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import as_cases, joined
@@ -21,14 +21,21 @@ def first_seen() -> Column:
     return F.array_sort(F.min_by("seen", "request_at_us", 10))
 
 
-def storm(
-    exchanges: DataFrame, who: Column, check: str, per_s: int, verdict: str = "invalid", *apart: str
-) -> DataFrame:
-    """A case for each second in which `who` did this `per_s` times or more; `duration_us` is null.
+# A client that waits this long before it asks again has a backoff, however short; how many then ask is arithmetic.
+_BACKOFF_US = 5_000
 
-    `apart` are the columns that tell apart those who share a name; a row that two segments hold counts once.
+
+def storm(exchanges: DataFrame, who: Column, check: str, per_s: int, *apart: str) -> DataFrame:
+    """A case for each second in which `who` did this `per_s` times or more; `duration_us` is its median pause.
+
+    `apart` are the columns that tell apart those who share a name; a row that two segments hold counts once. What was
+    asked again only after a pause of the client's own (the median, from one's answer to the next one's request) is told
+    and no storm.
     """
     second = F.floor(F.col("request_at_us") / 1_000_000)
+    before = Window.partitionBy("scope", "proxy_id", "connection_id").orderBy("request_at_us", "exchange_seq")
+    waited = F.greatest(F.col("request_at_us") - F.lag("response_at_us").over(before), F.lit(0))
+    pause = F.when(F.col("event") == "exchange", waited)
     # What only held an exchange is no reason to send the next one at once.
     said = F.filter(touches(), lambda t: ~t["did"].isin("held_request", "held_answer", "shaped"))
     named = {
@@ -36,12 +43,13 @@ def storm(
         "fault_kinds": F.transform(said, lambda t: t["kind"]),
     }
     rows = (
-        sample(exchanges)
+        sample(exchanges.withColumn("pause_us", pause))
         .withColumns(named)
         .groupBy("scope", who.alias("client"), *apart, second.alias("second"))
         .agg(
             F.count_distinct("proxy_id", "connection_id", F.coalesce("exchange_seq", F.lit(-1))).alias("times"),
             F.min("request_at_us").alias("at_us"),
+            F.percentile_approx("pause_us", 0.5, 1000).alias("duration_us"),
             first_seen().alias("exchanges"),
             F.array_distinct(F.flatten(F.collect_set("fault_names"))).alias("fault_names"),
             F.array_distinct(F.flatten(F.collect_set("fault_kinds"))).alias("fault_kinds"),
@@ -51,7 +59,7 @@ def storm(
     return from_exchanges(
         rows,
         check,
-        verdict,
+        F.when(F.coalesce("duration_us", F.lit(0)) < _BACKOFF_US, "invalid").otherwise("valid"),
         rule=joined("fault_names"),
         kind=joined("fault_kinds"),
         note=F.concat(F.col("times"), F.lit(" in one second")),

@@ -24,6 +24,7 @@ class WrongBroker(Check):
 
     name = "wrong_broker"
     title = "Wrong-broker traffic"
+    brief = "{clients} refused as at the wrong broker for up to {slowest}"
     needs = ("capture",)
     order = 53
     means = Meaning(
@@ -35,8 +36,8 @@ class WrongBroker(Check):
         unknown="no exchange was captured",
         evidence="captured Produce and Fetch answers",
         cause=(
-            "the rules that said NOT_LEADER_OR_FOLLOWER for that very partition; a rule that delayed the broker's "
-            "own refusal has no part in it"
+            "the rules that said NOT_LEADER_OR_FOLLOWER for that very partition; a rule that delayed the "
+            "broker's own refusal has no part in it"
         ),
     )
 

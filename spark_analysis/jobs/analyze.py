@@ -23,10 +23,12 @@ from notleader.spark_analysis.schemas import FINDING, OPERATION
 from notleader.spark_analysis.transforms import timeline
 from notleader.spark_analysis.transforms.attempts import produce_attempts, with_topics
 from notleader.spark_analysis.transforms.causes import with_causes, without_causes
+from notleader.spark_analysis.transforms.clocks import Clock, clocks, in_proxy_time
 from notleader.spark_analysis.transforms.fault_windows import fault_windows
 from notleader.spark_analysis.transforms.history import build_history, run_of
 from notleader.spark_analysis.transforms.landed import deliveries, fetched
 from notleader.spark_analysis.transforms.log import Log, LogProfile, as_log, unjudged
+from notleader.spark_analysis.transforms.presence import with_gone
 
 Progress = Callable[[str], None]
 
@@ -60,6 +62,8 @@ class Analysis:
     drawn: Drawn
     out: Path | str
     seconds: float
+    clocks: tuple[Clock, ...] = ()
+    """The clients' clocks that were wrong, and by how much; the times in all else are the proxy's."""
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON document of `--json` and of findings.json."""
@@ -87,6 +91,7 @@ class Analysis:
                 "matched": {kind: rows for kind, rows in self.drawn.matched.items() if kind != "attempts"},
             },
             "log": self.log.as_dict() if self.log is not None else None,
+            "clocks": [clock._asdict() for clock in self.clocks],
             "set_aside": [line._asdict() for line in self.bad_lines],
             "out": str(self.out),
             "seconds": round(self.seconds, 1),
@@ -119,15 +124,16 @@ def analyze(
         capture = profile_capture(raw)
         reading.result()
     told = spark.read.schema(OPERATION).parquet(f"{out}/operations")
-    said = profile_outcomes(told)
     if not capture.rows:
         raise io.InputError("the capture holds no rows" + (" for that run or date" if runs or dates else ""))
-    set_aside = bad_lines(spark, outcome_files) if said.bad_lines else []
     log = None
     if logs:
         progress("reading the log")
         log = as_log(io.read_logs(spark, logs), tuple(run for run, _, _ in capture.runs), by_run=options.by_run)
-    return judge(spark, raw, told, capture, said, set_aside, out, options, log, started=started, progress=progress)
+    return judge(
+        spark, raw, told, capture, lambda _: bad_lines(spark, outcome_files), out, options, log,
+        started=started, progress=progress,
+    )  # fmt: skip
 
 
 def judge(
@@ -135,8 +141,7 @@ def judge(
     raw: DataFrame,
     told: DataFrame,
     capture: CaptureProfile,
-    said: OutcomeProfile,
-    set_aside: list[BadLine],
+    bad: Callable[[OutcomeProfile], list[BadLine]],
     out: str,
     options: Options,
     log: Log | None = None,
@@ -146,8 +151,12 @@ def judge(
 ) -> Analysis:
     """Everything behind the reading: match, check, and write `history` and `findings` below `out`.
 
-    `started` is when the reading began, on the monotonic clock.
+    `started` is when the reading began, on the monotonic clock; `bad` tells the lines that were set aside.
     """
+    measured = clocks(told, raw, capture, options.skew_ms) if _has_ids(capture) else []
+    told = in_proxy_time(told, measured)
+    said = profile_outcomes(told)
+    set_aside = bad(said) if said.bad_lines else []
     progress(f"matching {said.sends:,} sends with {capture.exchanges:,} exchanges")
     tables = build_tables(raw, good(told), capture, said, options, log)
     with ThreadPoolExecutor(1) as pool:
@@ -174,7 +183,12 @@ def judge(
         drawn,
         out,
         time.monotonic() - started,
+        tuple(clock for clock in measured if clock.ahead_us),
     )
+
+
+def _has_ids(capture: CaptureProfile) -> bool:
+    return capture.batches_with_ids > 0 or capture.fetches_with_ids > 0
 
 
 def build_tables(
@@ -206,12 +220,14 @@ def build_tables(
 
 def explained(tables: Tables, options: Options, out: str | None = None) -> Tables:
     """`tables` whose history says which rules had a hand in it; what that rests on is written to `out`."""
+    if tables.outcomes.pending and tables.capture.exchanges:
+        history = with_gone(tables.history, tables.exchanges, tables.operations)
+    else:
+        history = tables.history.withColumn("gone_us", F.lit(None).cast("long"))
     if not tables.capture.faulted:
-        return replace(tables, history=without_causes(tables.history))
+        return replace(tables, history=without_causes(history))
     end_us = tables.end_of_run()
-    told, struck = with_causes(
-        tables.history, tables.exchanges, tables.operations, options, end_us, F.lit(tables.end_us), out
-    )
+    told, struck = with_causes(history, tables.exchanges, tables.operations, options, end_us, F.lit(tables.end_us), out)
     return replace(tables, history=told, struck=struck)
 
 
@@ -231,7 +247,7 @@ def draw(tables: Tables) -> Drawn:
         traffic=_rows(timeline.traffic(tables.exchanges, first, width, tables.capture.clients)),
         faults=_rows(timeline.fault_hits(tables.exchanges, first, width)) if tables.capture.faulted else [],
         outcomes=_rows(timeline.outcomes_over_time(tables.history, first, coarse)),
-        clients=_rows(timeline.clients(tables.history)),
+        clients=_rows(timeline.clients(tables.history, tables.delivered)),
         spread=_rows(timeline.latency_spread(tables.history)),
         matched={row["match_kind"]: row["rows"] for row in kinds},
     )

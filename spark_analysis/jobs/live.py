@@ -24,7 +24,7 @@ from notleader.spark_analysis.io import InputError, is_local, local_path, size_b
 from notleader.spark_analysis.jobs.analyze import Analysis, Progress, judge
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.outcomes import BadLine, last_word, said, set_aside
-from notleader.spark_analysis.profile import profile_capture, profile_outcomes
+from notleader.spark_analysis.profile import OutcomeProfile, profile_capture
 from notleader.spark_analysis.schemas import EXCHANGE, OPERATION
 from notleader.spark_analysis.session import suit
 
@@ -131,9 +131,11 @@ def _take(
         f"{out}/operations"
     )
     told = spark.read.schema(OPERATION).parquet(f"{out}/operations")
-    outcomes = profile_outcomes(told)
-    bad = _bad_lines(spark, f"{state}/set_aside") if outcomes.bad_lines else []
-    judged(judge(spark, raw, told, capture, outcomes, bad, out, options, started=started, progress=progress))
+
+    def bad(_: OutcomeProfile) -> list[BadLine]:
+        return _bad_lines(spark, f"{state}/set_aside")
+
+    judged(judge(spark, raw, told, capture, bad, out, options, started=started, progress=progress))
 
 
 def _bad_lines(spark: SparkSession, folder: str, limit: int = 20) -> list[BadLine]:

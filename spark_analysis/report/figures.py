@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from notleader.spark_analysis.checks import Group
 from notleader.spark_analysis.findings import Finding
 from notleader.spark_analysis.jobs.analyze import Drawn
 from notleader.spark_analysis.report.printable import printable
@@ -33,7 +34,7 @@ def timeline(drawn: Drawn) -> Figure:
     }
     for trace in [*latency["by broker"], *latency["by client"]]:
         trace["visible"] = False
-    outcomes = _outcome_traces(drawn)
+    outcomes = [*_waiting_trace(drawn), *_outcome_traces(drawn)]
     rows = max(len(rules), 1)
     top = min(0.06 * rows + 0.04, 0.3) if rules else 0.0
     layout: dict[str, Any] = {
@@ -52,7 +53,7 @@ def timeline(drawn: Drawn) -> Figure:
         "yaxis3": {"domain": [0, 0.22], "title": {"text": "operations"}, "rangemode": "tozero"},
         "yaxis2": {
             "domain": [0.28, 1 - top - (0.04 if rules else 0)],
-            "title": {"text": "slowest exchange"},
+            "title": {"text": "slowest"},
             "type": "log",
             **_duration_ticks(),
         },
@@ -88,9 +89,10 @@ def timeline(drawn: Drawn) -> Figure:
 def _fault_traces(drawn: Drawn) -> tuple[list[dict[str, Any]], list[str]]:
     rules: dict[str, list[dict[str, Any]]] = {}
     for row in sorted(drawn.faults, key=lambda row: row["first_us"]):
-        rules.setdefault(_plain(_short(f"{row['rule']} ({row['kind']})")), []).append(row)
+        rules.setdefault(row["rule"], []).append(row)
+    names = _labels([f"{rule} ({rows[0]['kind']})" for rule, rows in rules.items()])
     traces = []
-    for rule, rows in list(rules.items())[:MOST_RULES]:
+    for rule, rows in list(zip(names, rules.values(), strict=True))[:MOST_RULES]:
         x: list[float | None] = []
         for row in rows:
             x += [_ms(row["first_us"]), _ms(max(row["until_us"], row["first_us"])), None]
@@ -110,7 +112,16 @@ def _fault_traces(drawn: Drawn) -> tuple[list[dict[str, Any]], list[str]]:
                 "hovertemplate": "%{x|%H:%M:%S.%L}<br>%{text}<extra>" + rule + "</extra>",
             }
         )
-    return traces, list(rules)[:MOST_RULES]
+    return traces, names[:MOST_RULES]
+
+
+def _labels(names: list[str]) -> list[str]:
+    """The names short enough for an axis, and still as many: what two would share is numbered."""
+    short: list[str] = []
+    for name in names:
+        label = _plain(_short(name))
+        short.append(label if label not in short else f"{label} #{len(short) + 1}")
+    return short
 
 
 def _latency_traces(drawn: Drawn, by: str, label: str) -> list[dict[str, Any]]:
@@ -165,6 +176,30 @@ def _told(values: dict[str, Any]) -> str:
     if values["faulted"]:
         text += f", {values['faulted']:,} faulted"
     return text
+
+
+def _waiting_trace(drawn: Drawn) -> list[dict[str, Any]]:
+    """How long operations took, by when they were called: where nothing is exchanged an outage shows here alone."""
+    slowest: dict[int, int] = {}
+    for row in drawn.outcomes:
+        if row["max_us"] is not None:
+            slowest[row["bin_us"]] = max(slowest.get(row["bin_us"], 0), row["max_us"])
+    if not slowest:
+        return []
+    points = sorted(slowest.items())
+    return [
+        {
+            "type": "scatter",
+            "yaxis": "y2",
+            "mode": "lines+markers",
+            "name": "operations",
+            "x": [_ms(at + drawn.operations_bin_us / 2) for at, _ in points],
+            "y": [max(took, 1) / 1000 for _, took in points],
+            "line": {"width": 2, "color": "var:--faint", "shape": "hvh"},
+            "marker": {"size": 4, "color": "var:--faint"},
+            "hovertemplate": "%{x|%H:%M:%S.%L}<br>slowest operation %{y:,.1f} ms<extra></extra>",
+        }
+    ]
 
 
 def _outcome_traces(drawn: Drawn) -> list[dict[str, Any]]:
@@ -255,14 +290,13 @@ def recovery(findings: list[Finding]) -> Figure | None:
     ]
     if not rows:
         return None
-    # Of the clients that share a place and a rule the slowest: bars of one name would be added up.
-    slowest: dict[str, int] = {}
+    # One bar a rule, its slowest place: bars of one name would be added up.
+    slowest: dict[str, Group] = {}
     for group in sorted(rows, key=lambda group: group.slowest_us or 0):
-        place = f"{group.topic or '?'}-{'?' if group.partition is None else group.partition}"
-        label = _plain(_short(f"{place} after {group.rule}"))
-        slowest.pop(label, None)
-        slowest[label] = group.slowest_us or 0
-    bars = list(slowest.items())[-20:]
+        slowest.pop(group.rule or "", None)
+        slowest[group.rule or ""] = group
+    labels = _labels([f"{rule}: {group.topic or '?'}-{_number(group.partition)}" for rule, group in slowest.items()])
+    bars = [(label, group.slowest_us or 0) for label, group in zip(labels, slowest.values(), strict=True)][-20:]
     return {
         "data": [
             {
@@ -282,6 +316,10 @@ def recovery(findings: list[Finding]) -> Figure | None:
             "yaxis": {"automargin": True},
         },
     }
+
+
+def _number(partition: int | None) -> str:
+    return "?" if partition is None else str(partition)
 
 
 def _duration_ticks() -> dict[str, Any]:

@@ -17,12 +17,15 @@ from notleader.spark_analysis.findings import Finding
 from notleader.spark_analysis.jobs.analyze import Analysis
 from notleader.spark_analysis.kafka_names import error_name
 from notleader.spark_analysis.report import figures
+from notleader.spark_analysis.report.causes import Chapter, chapters, one_line_per_storm
 from notleader.spark_analysis.report.printable import printable
-from notleader.spark_analysis.report.summary import basis, headline, mark, noteworthy
+from notleader.spark_analysis.report.summary import CLOCK_WORTH_TELLING_US, basis, headline, mark, noteworthy
 
 _MOST_CLIENTS = 300
 _NOTHING = "\u2013"
 _MOST_IN_SIGHT = 5
+# A table that is wider than its place can be scrolled with the keyboard too.
+_SCROLL = '<div class="scroll" tabindex="0" role="region" aria-label="table">'
 _ASSETS = files("notleader.spark_analysis.report") / "assets"
 _WORDS = {"✗": "negative", "?": "not decided", "•": "noted", "✓": "clear"}
 _CLASSES = {"✗": "bad", "?": "unknown", "•": "noted", "✓": "good"}
@@ -43,8 +46,9 @@ def render(analysis: Analysis) -> str:
         "headline": _text(headline(analysis)),
         "basis": _text(basis(analysis)),
         "when": _text(_when(analysis)),
-        "findings": _findings(analysis.findings),
-        "figures": "\n".join(_figure(name) for name in drawn),
+        "causes": _beside(_chapters(chapters(analysis)), "timeline"),
+        "findings": _findings(one_line_per_storm(analysis.findings)),
+        "figures": "\n".join(_proof(name, analysis.findings) for name in drawn if name != "timeline"),
         "clients": _clients(analysis),
         "notes": _notes(analysis),
         "style": _asset("style.css"),
@@ -155,7 +159,7 @@ def _evidence(entry: dict[str, Any]) -> str:
     rows = "".join(_exchange(row) for row in entry["exchanges"] or ())
     heads = "".join(f"<th>{name}</th>" for name in _WIRE_HEADS)
     table = (
-        f'<div class="scroll"><table class="wire"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+        f'{_SCROLL}<table class="wire"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
         if rows
         else '<p class="none">nothing of it on the wire</p>'
     )
@@ -190,6 +194,43 @@ def _exchange(row: dict[str, Any]) -> str:
     return f"<tr{marked}>" + "".join(f"<td>{_text(cell)}</td>" for cell in cells) + "</tr>"
 
 
+def _chapters(told: list[Chapter]) -> str:
+    """What each rule did, in the order in which they struck, each with its sentences; what no rule did comes last."""
+    if not told:
+        return '<p class="none">No rule struck, and nothing happened.</p>'
+    return "\n".join(map(_chapter, told))
+
+
+def _chapter(chapter: Chapter) -> str:
+    signs = {"invalid": "✗", "unknown": "?", "valid": "•"}
+    sign = signs[chapter.verdict]
+    sentences = [f"<li>{_text(f.title)}: {_text(f.sentence)}</li>" for f in one_line_per_storm(list(chapter.findings))]
+    shown, folded = "".join(sentences[:_MOST_IN_SIGHT]), "".join(sentences[_MOST_IN_SIGHT:])
+    rest = len(sentences) - _MOST_IN_SIGHT
+    more = f'<details class="quiet"><summary>{rest:,} more</summary><ul>{folded}</ul></details>' if folded else ""
+    return (
+        f'<article class="chapter"><h3><span class="mark {_CLASSES[sign]}" title="{_WORDS[sign]}">{sign}</span>'
+        f" {_text(chapter.head)}</h3>"
+        f'<p class="did">{_text(chapter.told)}</p><ul>{shown}</ul>{more}</article>'
+    )
+
+
+def _beside(sentences: str, figure: str) -> str:
+    """Sentences, and beside them the chart that proves them."""
+    return f'<div class="beside"><div class="said">{sentences}</div>{_figure(figure)}</div>'
+
+
+_PROVES = {"spread": ("late", "blocked_call", "hang"), "recovery": ("recovery",)}
+
+
+def _proof(name: str, findings: list[Finding]) -> str:
+    """A section of one chart, with the sentences that it proves before it."""
+    proven = [f for f in findings if f.count and f.check in _PROVES[name]]
+    said = "".join(f"<li>{_text(f.sentence)}</li>" for f in proven[:_MOST_IN_SIGHT])
+    sentences = f"<ul>{said}</ul>" if said else '<p class="none">Nothing took long.</p>'
+    return f'<section class="figure"><h2>{_FIGURES[name][0]}</h2>{_beside(sentences, name)}</section>'
+
+
 _FIGURES = {
     "timeline": ("Faults over traffic", "Diamonds: a fault struck. Crosses: answered with an error. Drag to zoom."),
     "spread": ("How long operations took", "Hatched: a fault touched one of their attempts."),
@@ -200,8 +241,8 @@ _FIGURES = {
 def _figure(name: str) -> str:
     title, caption = _FIGURES[name]
     return (
-        f'<section class="figure"><h2>{title}</h2><p class="caption">{caption}</p>'
-        f'<div id="figure-{name}" class="plot"></div></section>'
+        f'<figure><figcaption class="caption">{caption}</figcaption>'
+        f'<div id="figure-{name}" class="plot" role="img" aria-label="{title}: {caption}"></div></figure>'
     )
 
 
@@ -233,9 +274,13 @@ def _clients(analysis: Analysis) -> str:
     left = len(analysis.drawn.clients) - _MOST_CLIENTS
     more = f'<p class="more">The worst {_MOST_CLIENTS:,} rows; {left:,} more are in history/.</p>' if left > 0 else ""
     return (
-        f'<div class="scroll"><table class="clients"><thead><tr>{head}</tr></thead><tbody>'
+        f'{_SCROLL}<table class="clients"><thead><tr>{head}</tr></thead><tbody>'
         f"{''.join(rows)}</tbody></table></div>{more}"
     )
+
+
+def _off(ahead_us: int) -> str:
+    return f"{duration(abs(ahead_us))} {'ahead of' if ahead_us > 0 else 'behind'}"
 
 
 def _notes(analysis: Analysis) -> str:
@@ -249,6 +294,12 @@ def _notes(analysis: Analysis) -> str:
         f"Produce batches captured: {document['capture']['produce_batches']:,};"
         f" {document['capture']['unmatched_batches']:,} belong to no operation that was told of.",
         "An operation matched by time is a guess, by key hash likely; the other kinds are sure.",
+    ]
+    notes += [
+        f"The clock of {clock.client} ({clock.source}) was {_off(clock.ahead_us)} the proxy's, by"
+        f" {count(clock.messages, 'message')} that both saw; its times are shown by the proxy's clock."
+        for clock in analysis.clocks
+        if abs(clock.ahead_us) >= CLOCK_WORTH_TELLING_US
     ]
     if document["capture"]["gaps"]:
         notes.append(f"The capture says that it lost rows at {document['capture']['gaps']:,} places.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from notleader.spark_analysis.jobs.analyze import Analysis
+from notleader.spark_analysis.report.causes import chapters, one_line_per_storm
 from notleader.spark_analysis.report.printable import printable
 from notleader.spark_analysis.report.summary import basis, headline, mark, noteworthy
 
@@ -11,8 +12,10 @@ _SIGNS = {"✗": "❌", "?": "❔", "•": "\u2139\ufe0f", "✓": "✅"}
 
 def render(analysis: Analysis) -> str:
     """A heading, what was looked at, one table row per finding."""
-    lines = [f"## notleader: {headline(analysis)}", "", basis(analysis), "", "| | check | finding |", "|---|---|---|"]
-    told = noteworthy(analysis.findings)
+    lines = [f"## notleader: {headline(analysis)}", "", basis(analysis), ""]
+    lines += [f"- **{_cell(c.head)}**: {_cell(c.told)}" for c in chapters(analysis)]
+    lines += ["", "| | check | finding |", "|---|---|---|"]
+    told = noteworthy(one_line_per_storm(analysis.findings))
     quiet = [f for f in analysis.findings if not f.count]
     lines += [f"| {_SIGNS[mark(f)]} | {_cell(f.title)} | {_cell(f.sentence)} |" for f in [*told, *quiet]]
     if analysis.bad_lines:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from notleader.spark_analysis.checks.phrases import count
+from notleader.spark_analysis.checks.phrases import count, duration
 from notleader.spark_analysis.findings import Finding
 from notleader.spark_analysis.jobs.analyze import Analysis
+from notleader.spark_analysis.report.causes import chapters, one_line_per_storm
 from notleader.spark_analysis.report.printable import printable
 
 MOST_LINES = 11
-MOST_OF_A_CHECK = 2
+CLOCK_WORTH_TELLING_US = 10_000
 MARKS = {"invalid": "✗", "unknown": "?", "valid": "✓"}
 
 
@@ -16,17 +17,6 @@ def noteworthy(findings: list[Finding]) -> list[Finding]:
     """What happened, worst first; answers without a case behind them are left out."""
     rank = {"invalid": 0, "valid": 1, "unknown": 2}
     return sorted((f for f in findings if f.count), key=lambda f: rank[f.verdict])
-
-
-def _few_of_each(told: list[Finding]) -> list[Finding]:
-    """All negative ones that fit, and of the others the first few of each check."""
-    seen: dict[str, int] = {}
-    shown = []
-    for finding in told:
-        seen[finding.check] = seen.get(finding.check, 0) + 1
-        if finding.verdict == "invalid" or seen[finding.check] <= MOST_OF_A_CHECK:
-            shown.append(finding)
-    return shown[:MOST_LINES]
 
 
 def mark(finding: Finding) -> str:
@@ -71,12 +61,18 @@ def _identity(finding: Finding) -> tuple[object, ...]:
 
 def summary(analysis: Analysis) -> str:
     """The lines for the terminal; the report's path is the caller's to add."""
-    told = noteworthy(analysis.findings)
+    told = noteworthy(one_line_per_storm(analysis.findings))
     lines = [headline(analysis), basis(analysis), ""]
-    shown = _few_of_each(told)
+    negative = [f for f in told if f.verdict == "invalid"]
+    shown = negative[:MOST_LINES]
     lines += [f"{mark(f)} {f.title}: {f.sentence}" for f in shown]
-    if len(told) > len(shown):
-        lines.append(f"  … and {count(len(told) - len(shown), 'more finding')} in the report")
+    if len(negative) > len(shown):
+        lines.append(f"  … and {count(len(negative) - len(shown), 'more finding')} in the report")
+    causes = chapters(analysis)
+    room = max(MOST_LINES - len(shown), 3)
+    lines += [f"• {chapter.head}: {chapter.told}." for chapter in causes[:room]]
+    if len(causes) > room:
+        lines.append(f"  … and what {count(len(causes) - room, 'more rule')} did, in the report")
     clear = [f.title.lower() for f in analysis.findings if f.verdict == "valid" and not f.count]
     if clear:
         lines.append(f"✓ {count(len(clear), 'question')} answered with nothing found")
@@ -86,6 +82,12 @@ def summary(analysis: Analysis) -> str:
     lines += [f"! {line.file}:{line.line} set aside: {line.reason}" for line in analysis.bad_lines[:3]]
     if analysis.outcomes.bad_lines > 3:
         lines.append(f"! {analysis.outcomes.bad_lines:,} lines set aside in all")
+    lines += [
+        f"! the clock of {clock.client} was {duration(abs(clock.ahead_us))}"
+        f" {'ahead of' if clock.ahead_us > 0 else 'behind'} the proxy's; corrected"
+        for clock in analysis.clocks[:3]
+        if abs(clock.ahead_us) >= CLOCK_WORTH_TELLING_US
+    ]
     if analysis.capture.gaps:
         lines.append(f"! the capture has {count(analysis.capture.gaps, 'gap')}: rows are missing from it")
     return "\n".join(map(printable, lines))

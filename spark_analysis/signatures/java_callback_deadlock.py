@@ -18,6 +18,7 @@ class JavaCallbackDeadlock(Check):
 
     name = "looks_like_java_callback_deadlock"
     title = "Looks like java-callback-deadlock"
+    brief = "looks like java-callback-deadlock"
     needs = ("sends", "faults")
     order = 7
     means = Meaning(

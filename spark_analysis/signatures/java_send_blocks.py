@@ -18,6 +18,7 @@ class JavaSendBlocks(HistoryCheck):
 
     name = "looks_like_java_send_blocks"
     title = "Looks like java-send-blocks"
+    brief = "looks like java-send-blocks"
     needs = ("sends",)
     order = 8
     means = Meaning(

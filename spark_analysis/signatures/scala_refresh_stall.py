@@ -20,6 +20,7 @@ class ScalaRefreshStall(Check):
 
     name = "looks_like_scala_refresh_stall"
     title = "Looks like scala-refresh-stall"
+    brief = "looks like scala-refresh-stall"
     needs = ("sends", "capture")
     order = 9
     means = Meaning(

@@ -67,7 +67,7 @@ def with_causes(
     """
     spark = history.sparkSession
     rows = history.withColumn("end_us", F.coalesce("completed_at_us", end_us))
-    names = _clients(rows, operations)
+    names = clients_of(rows, operations)
     obstacles = _obstacles(exchanges, names, rows, last_us).persist()
     struck = _struck(obstacles, rows)
     compared = _weights(_suspects(rows, options), obstacles)
@@ -115,17 +115,17 @@ def without_causes(history: DataFrame) -> DataFrame:
     return history.withColumns(dict.fromkeys(("slow_by", "ended_by", "retried_by", "touched_by"), nothing))
 
 
-def _connection(within: str = "") -> Column:
+def connection(within: str = "") -> Column:
     """One connection of one proxy, as a number; from the row itself, or from a struct in it (`within`, with a dot)."""
     return F.xxhash64("scope", F.col(f"{within}proxy_id"), F.col(f"{within}connection_id"))
 
 
-def _clients(history: DataFrame, operations: DataFrame) -> DataFrame:
+def clients_of(history: DataFrame, operations: DataFrame) -> DataFrame:
     """scope, client, `connection` or `wire_id`: whose connections and client ids these are, where that is one's."""
     used = (
         history.select("scope", "client", F.explode("attempts").alias("a"))
         .filter(F.col("a.match_kind") != "time")
-        .select("scope", "client", _connection("a.").alias("connection"))
+        .select("scope", "client", connection("a.").alias("connection"))
         .distinct()
     )
     of_kafka = operations.filter(F.col("client_id").isNotNull())
@@ -166,7 +166,7 @@ def _suspects(history: DataFrame, options: Options) -> DataFrame:
 
 def _obstacles(exchanges: DataFrame, names: DataFrame, history: DataFrame, last_us: Column) -> DataFrame:
     """scope, client, how, connection, topic, partition, rule, kind, did, error_code, from_us, until_us, covered_us."""
-    told = exchanges.withColumns({"connection": _connection(), "touches": touches(), "run_end_us": last_us})
+    told = exchanges.withColumns({"connection": connection(), "touches": touches(), "run_end_us": last_us})
     touched = told.filter(F.size("touches") > 0)
     lines = told.join(F.broadcast(touched.select("connection").distinct()), "connection", "left_semi")
     found = [_lines(lines), _answers(told, touched), _cuts(told, touched)]
@@ -342,7 +342,7 @@ def _partitions(history: DataFrame) -> DataFrame:
     )
     rows = rows.filter(unanswered | code).withColumns(
         {
-            "connection": _connection("a."),
+            "connection": connection("a."),
             "client_id": F.lit(None).cast("string"),
             "node_id": F.col("a.node_id"),
             "topic": F.col("a.topic"),

@@ -274,7 +274,8 @@ def _shape(rows: DataFrame, every_batch_has_ids: bool) -> DataFrame:
         }
     )
     weakest = F.array_max(F.transform("entries", lambda e: e["rank"]))
-    first = F.coalesce("called_at_us", F.get("attempts", F.lit(0))["request_at_us"])
+    # By the client's clock alone, or where it never said when it called, by the proxy's alone: never from both.
+    wire_us = F.array_max("attempts.response_at_us") - F.get("attempts", F.lit(0))["request_at_us"]
     troubles = F.filter(
         F.transform("attempts", lambda a: trouble(a["outcome"], a["error_code"])), lambda t: t.isNotNull()
     )
@@ -287,7 +288,10 @@ def _shape(rows: DataFrame, every_batch_has_ids: bool) -> DataFrame:
     shaped = with_attempts.withColumns(
         {
             "blocked_us": F.col("returned_at_us") - F.col("called_at_us"),
-            "latency_us": F.col("completed_at_us") - first,
+            "latency_us": F.when(
+                F.col("completed_at_us").isNotNull(),
+                F.coalesce(F.col("completed_at_us") - F.col("called_at_us"), wire_us),
+            ),
             "match_kind": F.when(F.size("attempts") == 0, F.lit("none")).otherwise(
                 F.element_at(F.array(*[F.lit(kind) for kind in MATCH_KINDS]), weakest)
             ),

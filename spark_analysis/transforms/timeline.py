@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 MOST_BINS = 240
@@ -54,12 +54,27 @@ def traffic(exchanges: DataFrame, first_us: int, width_us: int, clients: Sequenc
 
 
 def fault_hits(exchanges: DataFrame, first_us: int, width_us: int) -> DataFrame:
-    """rule, kind, api_name, bin_us → hits, first_us and until_us (the end of the last of them)."""
-    hit = exchanges.filter(F.size("fault_names") > 0).select(
-        F.explode(F.arrays_zip("fault_names", "fault_kinds")).alias("f"),
-        F.coalesce("api_name", "event").alias("api_name"),
-        "request_at_us",
-        F.coalesce("response_at_us", "request_at_us").alias("until_us"),
+    """rule, kind, api_name, bin_us → hits, first_us and until_us (the end of the last of them).
+
+    What was never answered lasts until a later answer on its connection, or the connection's end.
+    """
+    one = Window.partitionBy("run_id", "proxy_id", "connection_id").orderBy("request_at_us", "exchange_seq")
+    later = one.rowsBetween(1, Window.unboundedFollowing)
+    ended = F.coalesce("response_at_us", F.when(F.col("event") == "disconnect", F.col("request_at_us")))
+    struck = exchanges.filter(F.size("fault_names") > 0).select("run_id", "proxy_id", "connection_id").distinct()
+    names = {name: f"s_{name}" for name in struck.columns}
+    same = [F.col(name).eqNullSafe(F.col(other)) for name, other in names.items()]
+    lines = exchanges.join(F.broadcast(struck.withColumnsRenamed(names)), same, "left_semi")
+    never = F.when(F.col("event") == "exchange", F.min(ended).over(later))
+    hit = (
+        lines.withColumn("never_us", never)
+        .filter(F.size("fault_names") > 0)
+        .select(
+            F.explode(F.arrays_zip("fault_names", "fault_kinds")).alias("f"),
+            F.coalesce("api_name", "event").alias("api_name"),
+            "request_at_us",
+            F.coalesce("response_at_us", "never_us", "request_at_us").alias("until_us"),
+        )
     )
     return hit.groupBy(
         F.col("f.fault_names").alias("rule"),
@@ -79,8 +94,27 @@ def outcomes_over_time(history: DataFrame, first_us: int, width_us: int) -> Data
     )
 
 
-def clients(history: DataFrame) -> DataFrame:
-    """client, client_version, operation → counts by outcome, retried, faulted, unmatched, latency quantiles."""
+def clients(history: DataFrame, delivered: DataFrame) -> DataFrame:
+    """client, client_version, operation → counts by outcome, retried, faulted, unmatched, latency quantiles.
+
+    What a consumer was handed is an operation `poll` here, one for each record.
+    """
+    return _callers(history).unionByName(_readers(delivered))
+
+
+def _readers(delivered: DataFrame) -> DataFrame:
+    nothing = ("fail", "info", "pending", "retried", "faulted", "unmatched")
+    none = {name: F.lit(None).cast("long") for name in ("max_us", "max_blocked_us")}
+    return (
+        delivered.groupBy("client")
+        .agg(F.sum("record_count").alias("count"))
+        .withColumns({"client_version": F.lit(None).cast("string"), "operation": F.lit("poll"), "ok": F.col("count")})
+        .withColumns({**{name: F.lit(0).cast("long") for name in nothing}, **none})
+        .withColumn("quantiles", F.lit(None).cast("array<bigint>"))
+    )
+
+
+def _callers(history: DataFrame) -> DataFrame:
     said = [F.count_if(F.col("outcome") == word).alias(word) for word in ("ok", "fail", "info", "pending")]
     return history.groupBy("client", "client_version", "operation").agg(
         F.count("*").alias("count"),

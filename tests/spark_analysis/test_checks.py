@@ -274,6 +274,29 @@ def behind_its_commit(s: Story) -> None:
     s.poll(10, "m1", 1)
 
 
+def went_back_to_one(s: Story, fetched: int, **commit: object) -> None:
+    reader, group = f"{s.client}-reader", {"group_id": s.client}
+    place = {"topic": "orders", "partition_index": 0}
+    s.poll(0, "m0", 0, **group)
+    s.poll(0, "m1", 1, **group)
+    s.poll(5, None, 2, operation="commit", **group)
+    asked = {"client_id": reader, "took_ms": 1, **group}
+    s.exchange(0, "OffsetFetch", partitions=[{**place, "base_offset": -1}], **asked)
+    s.exchange(4, "OffsetCommit", partitions=[{**place, "base_offset": 2}], **asked, **commit)
+    s.exchange(8, "OffsetFetch", partitions=[{**place, "base_offset": fetched}], **asked)
+    s.poll(10, "m1", 1, **group)
+
+
+@story
+def sent_back_by_a_faked_commit(s: Story) -> None:
+    went_back_to_one(s, 1, outcome="injected", fault=("fake", "offset_commit_lie"))
+
+
+@story
+def sought_back(s: Story) -> None:
+    went_back_to_one(s, 2)
+
+
 @story
 def on_from_its_commit(s: Story) -> None:
     s.poll(0, "m0", 0)
@@ -298,10 +321,9 @@ def shared_in_a_group(s: Story) -> None:
 
 @story
 def hammering(s: Story) -> None:
-    for number in range(30):
-        s.exchange(10 * number, "Produce", error_code=5)
-        s.exchange(10 * number, "Metadata")
-        s.exchange(10 * number, "Metadata")
+    for number in range(60):
+        s.exchange(3 * number, "Produce", error_code=5)
+        s.exchange(3 * number, "Metadata")
 
 
 @story
@@ -352,6 +374,64 @@ def half_answered_batch(s: Story) -> None:
 
 
 @story
+def half_answered_with_other_codes(s: Story) -> None:
+    for number, code in enumerate((5, 3, 19)):
+        s.produce(number * 3, message_ids=["m0", "m1"], error_code=code, outcome="injected", fault=("lose", "error"))
+    s.send(0, "m0", took_ms=None, client_version="sarama 1.37.2")
+    s.send(0, "m1", took_ms=None, client_version="sarama 1.37.2")
+    s.exchange(10_000, "Metadata")
+
+
+@story
+def killed_while_it_retried(s: Story) -> None:
+    # librdkafka goes on for as long as it lives: its last attempt was a moment before its end.
+    for number in range(8):
+        s.produce(number * 200, message_ids=["m0", "m1"], error_code=6, outcome="injected", fault=("lose", "error"))
+    s.send(0, "m0", took_ms=None)
+    s.send(0, "m1", took_ms=None)
+    s.exchange(1505, "", event="disconnect", took_ms=None, outcome=None)
+    s.exchange(10_000, "Metadata", client_id="somebody", connection_id=9)
+
+
+@story
+def another_that_gave_up(s: Story) -> None:
+    for number in range(114):
+        s.produce(number * 20, message_ids=["m0", "m1"], error_code=6, outcome="injected", fault=("lose", "error"))
+    s.send(0, "m0", took_ms=None, client_version="aiokafka 0.14.0")
+    s.send(0, "m1", took_ms=None, client_version="aiokafka 0.14.0")
+    s.exchange(20_000, "Metadata")
+
+
+@story
+def one_long_timeout(s: Story) -> None:
+    s.produce(1, message_ids=["m0"], outcome="no_response", took_ms=None, fault=("gone", "blackhole"))
+    s.send(0, "m0", outcome="info", took_ms=16_000, error="RequestTimedOutError", client_version="aiokafka 0.14.0")
+
+
+@story
+def dialling_in_vain(s: Story) -> None:
+    # As its incident's capture has it: the connection was silent, so the send itself was never seen.
+    silenced = {"rule": "firewall", "kind": "blackhole", "did": "silenced", "error_code": None, "partitions": None}
+    s.exchange(100, "", event="fault", fault=("firewall", "blackhole"), took_ms=None, outcome=None, effects=[silenced])
+    s.send(200, "m0", outcome="info", took_ms=6_900, client_version="sarama 1.27.2",
+           error="kafka: client has run out of available brokers to talk to (Is your cluster reachable?)")  # fmt: skip
+
+
+@story
+def killed_at_once(s: Story) -> None:
+    s.produce(1, message_ids=["m0"], outcome="no_response", took_ms=None)
+    s.send(0, "m0", took_ms=None)
+    s.exchange(20, "", event="disconnect", took_ms=None, outcome=None)
+    s.exchange(60_000, "Metadata", client_id="somebody", connection_id=9)
+
+
+@story
+def backing_off(s: Story) -> None:
+    for number in range(40):
+        s.exchange(10 * number, "Metadata", took_ms=1)
+
+
+@story
 def many_timeouts(s: Story) -> None:
     s.produce(1, message_ids=["m0"], outcome="no_response", took_ms=None, fault=("gone", "blackhole"))
     s.send(0, "m0", outcome="fail", took_ms=18_860, error="dial tcp: i/o timeout")
@@ -392,12 +472,21 @@ def waiting_for_a_leader(s: Story) -> None:
 
 # check → verdict → the stories that must have a finding with it; every other story must have none.
 EXPECTED: dict[str, dict[str, set[str]]] = {
-    "looks_like_sarama_hang": {"invalid": {"half_answered_batch"}},
-    "looks_like_sarama_two_minutes": {"invalid": {"many_timeouts"}},
+    "looks_like_sarama_hang": {"invalid": {"half_answered_batch", "half_answered_with_other_codes"}},
+    "looks_like_sarama_two_minutes": {"invalid": {"many_timeouts", "dialling_in_vain"}},
     "looks_like_java_callback_deadlock": {"invalid": {"waiting_for_itself"}},
     "looks_like_java_send_blocks": {"invalid": {"waiting_for_metadata", "blocking_then_failed"}},
     "looks_like_scala_refresh_stall": {"invalid": {"refreshing"}},
-    "hang": {"invalid": {"hanging", "half_answered_batch"}},
+    "hang": {
+        "invalid": {
+            "hanging",
+            "half_answered_batch",
+            "half_answered_with_other_codes",
+            "killed_while_it_retried",
+            "another_that_gave_up",
+        },
+        "unknown": {"killed_at_once"},
+    },
     "lost": {
         "invalid": {"lost_for_another", "lost_without_trace", "acknowledged_in_the_brokers_place", "acks_0_swallowed"},
         "unknown": {
@@ -423,6 +512,8 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "behind_its_commit",
             "half_answered_batch",
             "many_timeouts",
+            "one_long_timeout",
+            "dialling_in_vain",
             "waiting_for_itself",
             "waiting_for_metadata",
             "recovering",
@@ -436,11 +527,21 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
     "retried": {"valid": {"retrying", "doubled", "doubled_by_the_broker_s_word"}},
     "stuck": {"invalid": {"stuck", "waiting_for_itself"}},
     "inconsistent_offsets": {"invalid": {"other_id_at_its_place", "lost_for_another"}},
-    "read_again": {"valid": {"went_back", "behind_its_commit", "read_twice", "out_of_order", "two_threads"}},
-    "commit_lost": {"invalid": {"behind_its_commit"}},
+    "read_again": {
+        "valid": {
+            "went_back",
+            "behind_its_commit",
+            "sent_back_by_a_faked_commit",
+            "sought_back",
+            "read_twice",
+            "out_of_order",
+            "two_threads",
+        },
+    },
+    "commit_lost": {"invalid": {"sent_back_by_a_faked_commit"}, "unknown": {"behind_its_commit"}},
     "skipped": {"invalid": {"passed_over"}},
-    "retry_storm": {"invalid": {"hammering"}},
-    "metadata_storm": {"invalid": {"hammering"}},
+    "retry_storm": {"invalid": {"hammering"}, "valid": {"another_that_gave_up"}},
+    "metadata_storm": {"invalid": {"hammering"}, "valid": {"backing_off"}},
     "reconnect_storm": {"invalid": {"reconnecting"}},
     "wrong_broker": {
         "invalid": {"stubborn"},
@@ -450,6 +551,8 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "stuck",
             "recovering",
             "half_answered_batch",
+            "killed_while_it_retried",
+            "another_that_gave_up",
             "waiting_for_itself",
             "two_short_searches",
         },
@@ -467,7 +570,17 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "acknowledged_in_the_brokers_place",
             "acks_0_swallowed",
         },
-        "unknown": {"stuck", "honest_failure", "half_answered_batch", "many_timeouts", "waiting_for_itself"},
+        "unknown": {
+            "stuck",
+            "honest_failure",
+            "half_answered_batch",
+            "half_answered_with_other_codes",
+            "killed_while_it_retried",
+            "another_that_gave_up",
+            "many_timeouts",
+            "one_long_timeout",
+            "waiting_for_itself",
+        },
     },
 }
 
@@ -553,6 +666,47 @@ def test_the_note_says_what_lies_at_a_lost_offset(findings: list[Finding]) -> No
     notes = {f.group.client: f.evidence[0]["note"] for f in findings if f.check == "lost" and f.group and f.evidence}
     assert notes["lost_for_another"] == "offset 1 holds message other"
     assert notes["lost_without_trace"] == "no consumer got offset 1"
+
+
+def test_a_faked_commit_is_named_with_its_rule(findings: list[Finding]) -> None:
+    said = sentence_of(findings, "commit_lost", "sent_back_by_a_faked_commit")
+    assert "by rule fake (offset_commit_lie)" in said
+
+
+def test_what_a_rule_kept_from_the_broker_is_lost_if_nobody_reads(
+    analyse: Callable[..., tuple[object, list[Finding]]],
+) -> None:
+    s = Story()
+    acks_0_swallowed(s)
+    s.outcomes = [row for row in s.outcomes if row["operation"] != "poll"]
+    (lost,) = (f for f in analyse(s, Options())[1] if f.check == "lost")
+    assert (lost.verdict, lost.count) == ("invalid", 1)
+    assert "no request with it reached the broker; it had a request swallowed by rule eat" in lost.sentence
+
+
+def test_a_signature_gives_its_evidence(findings: list[Finding]) -> None:
+    said = sentence_of(findings, "looks_like_sarama_hang", "half_answered_with_other_codes")
+    assert "refused 3 times, the last time NOT_ENOUGH_REPLICAS by rule lose (error), and then no request" in said
+    assert "no request for 10.0 s" in said
+    said = sentence_of(findings, "looks_like_sarama_two_minutes", "dialling_in_vain")
+    assert "failed only after 6.9 s without an answer by rule firewall (blackhole)" in said
+
+
+def test_a_hang_ends_with_its_client(findings: list[Finding]) -> None:
+    said = sentence_of(findings, "hang", "killed_while_it_retried")
+    assert "had waited 1.5 s when" in said
+
+
+def test_recovery_does_not_count_the_time_in_which_nobody_sent(
+    analyse: Callable[..., tuple[object, list[Finding]]],
+) -> None:
+    s = Story()
+    s.produce(1, message_ids=["m0"], error_code=6, outcome="injected", took_ms=1, fault=("lose", "error"))
+    s.send(0, "m0", outcome="info", took_ms=2)
+    acked(s, 60_000, "m1", 0)
+    findings = analyse(s, Options())[1]
+    (sentence,) = (f.sentence for f in findings if f.check == "recovery")
+    assert "acknowledged again 5 ms after" in sentence
 
 
 def test_a_check_without_a_question_is_refused() -> None:

@@ -104,3 +104,22 @@ def test_the_whole_command_on_its_own_where_the_proxy_is_not_installed(tmp_path:
     assert Path(document["report"]).stat().st_size > 1_000_000
     for name in ("report.md", "junit.xml", "findings.json", "findings", "history", "operations"):
         assert (out / name).exists(), name
+
+
+@pytest.mark.spark
+def test_a_torn_segment_is_one_line(tmp_path: Path) -> None:
+    capture, outcomes = incident(20).write(tmp_path)
+    (whole,) = capture.rglob("*.parquet")
+    torn = whole.with_name("proxy-1-000002.parquet")
+    torn.write_bytes(whole.read_bytes()[:5000])
+    command = ["analyze", "--capture", capture, "--outcomes", outcomes, "--out", tmp_path / "out"]
+    run = subprocess.run(
+        [sys.executable, "-m", "notleader.spark_analysis", *map(str, command)],
+        env={**os.environ, "SPARK_CONF_DIR": str(tmp_path)}, capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    assert run.returncode == 2, run.stderr
+    (line,) = run.stderr.splitlines()
+    assert torn.name in line
+    assert "is not a Parquet file" in line
+    assert str(tmp_path) in line.rpartition("SPARK_CONF_DIR=")[2]
+    assert run.stdout == ""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import pairwise
+from statistics import median_low
 from typing import NamedTuple
 
 import pytest
@@ -166,10 +168,12 @@ def hang(history: History) -> Iterator[tuple[str, object]]:
 @judge
 def lost(history: History) -> Iterator[tuple[str, object]]:
     seen, spans = landed(history), offsets_of(history).values()
-    for message, send, _ in history.sends():
+    for message, send, attempts in history.sends():
         if send.outcome == "ok" and message not in seen:
             passed = send.offset is not None and any(min(o) <= send.offset < max(o) for o in spans)
-            yield "invalid" if passed else "unknown", message
+            # A rule acknowledged each of its requests in the broker's place.
+            kept = bool(attempts) and all(attempt.faulted and not attempt.code for _, attempt in attempts)
+            yield "invalid" if passed or kept else "unknown", message
 
 
 @judge
@@ -237,7 +241,8 @@ def commit_lost(history: History) -> Iterator[tuple[str, object]]:
     for read in history.reads:
         if read.commit is None:
             if read.offset < committed.get(read.reader, -1):
-                yield "invalid", f"m{read.message}"
+                # Nobody saw what the group was told in between.
+                yield "unknown", f"m{read.message}"
         elif read.commit == "ok":
             committed[read.reader] = max(committed.get(read.reader, -1), read.offset)
 
@@ -313,9 +318,15 @@ def batch_attempts(history: History) -> Iterator[tuple[int, Attempt]]:
 
 @judge
 def retry_storm(history: History) -> Iterator[tuple[str, object]]:
-    seconds = Counter(at // 1000 for at, attempt in batch_attempts(history) if attempt.code)
-    if any(times >= STORM for times in seconds.values()):
-        yield "invalid", None
+    failed = sorted((at, ended_ms(at, attempt)) for at, attempt in batch_attempts(history) if attempt.code)
+    pauses: dict[int, list[int]] = {}
+    seconds = Counter(at // 1000 for at, _ in failed)
+    for (_, ended), (at, _) in pairwise(failed):
+        pauses.setdefault(at // 1000, []).append(max(at - ended, 0))
+    for second, times in seconds.items():
+        if times >= STORM:
+            pause = median_low(pauses.get(second, [0]))
+            yield "invalid" if pause < 5 else "valid", None
 
 
 @judge
@@ -347,23 +358,6 @@ def unfair_acks(history: History) -> Iterator[tuple[str, object]]:
     slow = history.slow_partition_ms
     if slow is not None and slow >= 10 * 2 and slow - 2 >= 50:
         yield "valid", None
-
-
-@judge
-def looks_like_sarama_hang(history: History) -> Iterator[tuple[str, object]]:
-    for batch in history.batches:
-        refused = len(batch.attempts) > 1 and all(attempt.code == 6 for attempt in batch.attempts)
-        outcomes = Counter(send.outcome for send in batch.sends)
-        if refused and outcomes["pending"] and outcomes["pending"] + outcomes["fail"] > 1:
-            yield "invalid", None
-
-
-@judge
-def looks_like_sarama_two_minutes(history: History) -> Iterator[tuple[str, object]]:
-    for message, send, attempts in history.sends():
-        silent = bool(attempts) and not any(a.answered for _, a in attempts)
-        if send.outcome == "fail" and send.took_ms >= 15_000 and silent:
-            yield "invalid", message
 
 
 @judge
@@ -443,13 +437,16 @@ def told(number: int, history: History) -> Story:
 
 
 def test_every_check_has_an_oracle() -> None:
-    assert set(JUDGES) == {check.name for check in all_checks()}
+    assert set(JUDGES) | ELSEWHERE == {check.name for check in all_checks()}
 
+
+# What is peculiar to one client is judged with that client, and with strangers to it.
+ELSEWHERE = {"looks_like_sarama_hang", "looks_like_sarama_two_minutes"}
 
 # Cases of these are about more than one message, or none.
 WITHOUT_MESSAGE = {
     "stuck", "recovery", "wrong_broker", "retry_storm", "metadata_storm", "reconnect_storm", "throttled",
-    "offset_reset", "unfair_acks", "looks_like_sarama_hang", "looks_like_java_callback_deadlock",
+    "offset_reset", "unfair_acks", "looks_like_java_callback_deadlock",
     "looks_like_scala_refresh_stall",
 }  # fmt: skip
 
@@ -470,7 +467,7 @@ def test_verdicts_are_those_of_the_oracle(build: Callable[[Story, Options], Tabl
     found: dict[str, Found] = {f"h{number}": set() for number in range(len(histories))}
     for row in cases(tables, options, all_checks()).select("client", "check", "verdict", "message_id").collect():
         # The twenty sends of an uneven partition are there for one question only.
-        if not (row.message_id or "").startswith("u"):
+        if not (row.message_id or "").startswith("u") and row.check not in ELSEWHERE:
             what = None if row.check in WITHOUT_MESSAGE else row.message_id
             found[row.client.partition("-")[0]].add((row.check, row.verdict, what))
     for number, history in enumerate(histories):

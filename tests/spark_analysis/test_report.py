@@ -11,64 +11,23 @@ from xml.etree import ElementTree
 
 import pytest
 
-from notleader.spark_analysis.checks import Group, all_checks
+from notleader.spark_analysis.checks import all_checks
+from notleader.spark_analysis.checks.base import REGISTRY
 from notleader.spark_analysis.docs import meaning
-from notleader.spark_analysis.findings import Finding, verdict
-from notleader.spark_analysis.jobs.analyze import Analysis, Drawn
+from notleader.spark_analysis.findings import Finding, told, verdict
+from notleader.spark_analysis.jobs.analyze import Analysis
 from notleader.spark_analysis.outcomes import BadLine
-from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile
 from notleader.spark_analysis.report import figures, html, junit, markdown
+from notleader.spark_analysis.report.causes import chapters, one_line_per_storm
 from notleader.spark_analysis.report.summary import changes, summary
 from notleader.spark_analysis.transforms.timeline import MOST_BINS, MOST_SERIES, bin_width_us
 
-NASTY = "</script><b>x|y {{plotly}} \x01"
-AT = 1_750_000_000_000_000
-
-
-def finding(check: str, what: str, cases: int = 1, sentence: str = "Something happened.") -> Finding:
-    group = Group(check, what, "app", "orders", 0, NASTY, "error", "error:6", cases, cases, AT, AT, 5000, 4000)
-    wire: dict[str, Any] = {
-        "request_at_us": AT, "response_at_us": AT + 900, "connection_id": 1, "exchange_seq": 2, "api_name": "Produce",
-        "node_id": 1, "outcome": "injected", "error_code": 6, "base_offset": -1, "fault_names": [NASTY],
-        "fault_kinds": ["error"], "fault_phase": "before_broker", "match_kind": "message_id",
-    }  # fmt: skip
-    evidence = {"at_us": AT, "duration_us": 5000, "message_id": NASTY, "operation_id": 1, "note": NASTY,
-                "exchanges": [wire]}  # fmt: skip
-    return Finding(check, check.title(), what, sentence, group, (evidence,))
+from .made_up import AT, finding, made_up
 
 
 @pytest.fixture
 def analysis() -> Analysis:
-    findings = [
-        finding("lost", "invalid", 3, f"Three sends were lost by {NASTY}."),
-        finding("retried", "valid"),
-        Finding("hang", "Hang", "valid", "Every send got an outcome.", None, ()),
-        Finding("commit", "Commit", "unknown", "Not judged: no commit.", None, ()),
-    ]
-    traffic = {"bin_us": AT, "api_name": "Produce", "node_id": 1, "client": None, "count": 9, "errors": 1, "faulted": 1,
-               "p50_us": 5, "p99_us": 9, "max_us": 12}  # fmt: skip
-    counts = dict.fromkeys(("count", "ok", "fail", "info", "pending", "retried", "faulted", "unmatched"), 1)
-    client = {"client": NASTY, "client_version": None, "operation": "send", "quantiles": None, "max_us": None,
-              "max_blocked_us": None, **counts}  # fmt: skip
-    drawn = Drawn(
-        first_us=AT,
-        last_us=AT + 1_000_000,
-        bin_us=5000,
-        operations_bin_us=20000,
-        traffic=[
-            traffic, {**traffic, "node_id": 2}, {**traffic, "api_name": None, "node_id": None, "client": NASTY}
-        ],
-        faults=[{"rule": NASTY, "kind": "error", "api_name": "Produce", "bin_us": AT, "hits": 2, "first_us": AT,
-                 "until_us": AT + 10}],
-        outcomes=[{"bin_us": AT, "outcome": "ok", "count": 4, "max_us": 3}],
-        clients=[client],
-        spread=[{"client": "app", "faulted": True, "step": 31, "count": 4}],
-        matched={"message_id": 4, "none": 1, "attempts": 3},
-    )  # fmt: skip
-    capture = CaptureProfile(9, 9, 1, 4, 4, 4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, AT, AT + 1, (("run-1", AT, AT + 1),))
-    said = OutcomeProfile(6, 1, 5, 4, 0, 0, 1, 0, 0, 0, 0, 0, AT, AT + 1)
-    bad = [BadLine("/data/a.jsonl", 7, "not JSON", NASTY)]
-    return Analysis(verdict(findings), findings, capture, said, None, bad, drawn, "out", 1.0)
+    return made_up()
 
 
 def test_the_html_is_whole_offline_and_escaped(analysis: Analysis) -> None:
@@ -93,15 +52,70 @@ def test_each_finding_says_what_its_verdict_means(analysis: Analysis) -> None:
             assert f"<li><i>{word}</i>: {said}</li>" in page, (check.name, word)
 
 
+def by_rule(check: str, rule: str | None, cases: int, client: str = "app", **given: Any) -> Finding:
+    plain = finding(check, given.pop("verdict", "valid"), cases)
+    assert plain.group is not None
+    group = plain.group._replace(rule=rule, client=client, **given)
+    note = given.get("trouble")
+    evidence = ({**plain.evidence[0], "note": note},) if note else plain.evidence
+    title = REGISTRY[check].title
+    return Finding(check, title, group.verdict, told(REGISTRY[check].sentence(group), group), group, evidence)
+
+
+def struck(rule: str, at_us: int, until_us: int) -> dict[str, Any]:
+    return {"rule": rule, "kind": "error", "api_name": "Produce", "bin_us": at_us, "hits": 2, "first_us": at_us,
+            "until_us": until_us}  # fmt: skip
+
+
+def test_the_report_is_told_by_cause_in_the_order_of_the_rules(analysis: Analysis) -> None:
+    faults = [
+        struck("late", AT + 9_000_000, AT + 9_500_000),
+        struck("lost", AT, AT + 2_000_000),
+        struck("idle", AT + 1, AT + 1),
+    ]
+    findings = [
+        by_rule("retried", "lost", 2),
+        by_rule("late", "late, lost", 58, slowest_us=4_100_000),
+        by_rule("metadata_storm", "lost", 1, "a", verdict="invalid", trouble="590 in one second"),
+        by_rule("metadata_storm", "lost", 2, "b", verdict="invalid", trouble="120 in one second"),
+        by_rule("failed", None, 3),
+    ]
+    told_ = chapters(replace(analysis, findings=findings, drawn=replace(analysis.drawn, faults=faults)))
+    assert [chapter.rule for chapter in told_] == ["lost", "idle", "late", None]
+    assert told_[0].head == "lost (error), 2.0 s, 2 hits"
+    assert told_[0].told == (
+        "a and b asked for metadata up to 590 times a second, 58 sends waited up to 4.1 s, 2 sends retried"
+    )
+    assert told_[1].told == "nothing that anybody noticed"
+    assert told_[2].told == "58 sends waited up to 4.1 s"
+    assert told_[3].head == "No rule had a hand in it"
+    assert told_[3].told == "3 operations told an error"
+
+
+def test_a_fleet_that_storms_is_one_line(analysis: Analysis) -> None:
+    storms = [by_rule("metadata_storm", f"r{n % 2}", 2, f"client-{n}", verdict="invalid") for n in range(60)]
+    (one,) = one_line_per_storm(storms)
+    assert one.sentence.startswith("60 clients asked for metadata without a pause in 120 seconds by rules r0, r1")
+    lines = summary(replace(analysis, findings=storms)).splitlines()
+    assert sum("Metadata storm" in line for line in lines) == 1
+
+
+def test_names_keep_their_case_at_the_beginning_of_a_sentence() -> None:
+    assert by_rule("metadata_storm", None, 1, "rdkafka").sentence.startswith("rdkafka asked")
+
+
 def test_latency_is_shown_by_api_and_at_a_click_by_broker_or_client(analysis: Analysis) -> None:
     figure = figures.timeline(analysis.drawn)
     latency = [trace for trace in figure["data"] if trace["yaxis"] == "y2"]
+    *latency, waiting = latency
+    assert waiting["name"] == "operations"
     assert [trace["name"] for trace in latency[:-1]] == ["Produce", "broker 1", "broker 2"]
     shown = {
         button["label"]: [trace for trace, visible in zip(figure["data"], button["args"][1], strict=True) if visible]
         for button in figure["layout"]["updatemenus"][0]["buttons"]
     }
-    rest = [trace for trace in figure["data"] if trace["yaxis"] != "y2"]
+    # What operations took is shown beside any of them: where nothing is exchanged it alone is seen.
+    rest = [trace for trace in figure["data"] if trace["yaxis"] != "y2"] + [waiting]
     assert [len(traces) - len(rest) for traces in shown.values()] == [1, 2, 1]
     assert list(shown) == ["by API", "by broker", "by client"]
     assert latency[-1] in shown["by client"]
@@ -170,24 +184,38 @@ def test_many_clients_neither_crowd_the_legend_nor_vanish(analysis: Analysis) ->
 def test_many_findings_of_one_check_do_not_hide_the_others(analysis: Analysis) -> None:
     many = [finding("retried", "valid", 1, f"Partition {n} was retried.") for n in range(40)]
     page = html.render(replace(analysis, findings=[*many, finding("late", "valid", 1, "One was late.")]))
+    by_question = page.partition("<h2>By question</h2>")[2]
     in_sight = re.sub(
-        r'<details class="quiet">.*?</summary>.*?Partition 39.*?</details>\s*</details>', "", page, flags=re.S
+        r'<details class="quiet">.*?</summary>.*?Partition 39.*?</details>\s*</details>', "", by_question, flags=re.S
     )
-    assert "35 more" in page
+    assert "35 more" in by_question
     assert [f"Partition {n} was" in in_sight for n in (0, 4, 5, 39)] == [True, True, False, False]
     assert "One was late" in in_sight
 
 
-def test_clients_that_recover_in_one_place_are_not_added_up() -> None:
-    def recovered(client: str, partition: int, slowest_us: int) -> Finding:
+def test_one_rule_is_one_bar_in_every_chart(analysis: Analysis) -> None:
+    def recovered(client: str, rule: str, slowest_us: int) -> Finding:
         plain = finding("recovery", "valid")
         assert plain.group is not None
-        return replace(plain, group=plain.group._replace(client=client, partition=partition, slowest_us=slowest_us))
+        return replace(plain, group=plain.group._replace(client=client, rule=rule, slowest_us=slowest_us))
 
-    figure = figures.recovery([recovered("a", 0, 5000), recovered("b", 0, 3000), recovered("a", 1, 4000)])
+    long = "a-rule-with-a-name-that-is-longer-than-an-axis"
+    figure = figures.recovery(
+        [recovered("a", long, 5000), recovered("b", long, 3000), recovered("a", f"{long}-2", 4000)]
+    )
     assert figure is not None
     assert figure["data"][0]["x"] == [4.0, 5.0]
     assert len(set(figure["data"][0]["y"])) == 2
+    faults = [struck(long, AT, AT), struck(f"{long}-2", AT, AT), {**struck(long, AT, AT + 9), "api_name": "Fetch"}]
+    drawn = figures.timeline(replace(analysis.drawn, faults=faults))["data"]
+    assert len({trace["y"][0] for trace in drawn if trace["yaxis"] == "y"}) == 2
+
+
+def test_an_outage_in_which_nothing_is_exchanged_is_seen(analysis: Analysis) -> None:
+    outcomes = [{"bin_us": AT, "outcome": "ok", "count": 4, "max_us": 4_000_000}]
+    figure = figures.timeline(replace(analysis.drawn, outcomes=outcomes))
+    (waiting,) = (trace for trace in figure["data"] if trace["yaxis"] == "y2" and trace["name"] == "operations")
+    assert waiting["y"] == [4000.0]
 
 
 @pytest.mark.parametrize("span_us", [1, 999, 5_000_000, 86_400_000_000, 10**14])

@@ -43,10 +43,13 @@ def test_in_order_and_alike_ones_together(tmp_path: Path) -> None:
 
 
 def test_a_lost_answer_says_that_the_broker_applied_it(tmp_path: Path) -> None:
-    lost = {"outcome": "dropped", "fault_names": ["lost"], "fault_phase": "after_broker", "response_at_us": None}
-    assert told(tmp_path, [exchange(1, **lost)], []) == [
+    lost = {"outcome": "dropped", "fault_names": ["lost"], "response_at_us": None, "forwarded_at_us": 2}
+    acted = {**lost, "broker_responded_at_us": 3}
+    assert told(tmp_path, [exchange(1, **acted)], []) == [
         (1, "Produce → no answer (rule lost), though the broker has acted on it", 1)
     ]
+    # Passed on and never answered: nobody knows whether the broker read it.
+    assert told(tmp_path, [exchange(1, **lost)], []) == [(1, "Produce → no answer (rule lost)", 1)]
 
 
 def test_a_call_that_blocked_is_told_when_it_returns(tmp_path: Path) -> None:

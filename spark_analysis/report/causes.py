@@ -1,0 +1,135 @@
+"""The findings told by cause: what each rule did to whom, in the order in which they struck; then what none did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from notleader.spark_analysis.checks.base import REGISTRY, Group
+from notleader.spark_analysis.checks.phrases import count, duration
+from notleader.spark_analysis.findings import Finding, told
+from notleader.spark_analysis.jobs.analyze import Analysis
+
+_FEW = 3
+_STORMS = ("retry_storm", "metadata_storm", "reconnect_storm")
+_WORST = {"invalid": 0, "unknown": 2, "valid": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """What one rule did (`rule` None: what no rule had a hand in); times in µs, UTC, None where it never struck."""
+
+    rule: str | None
+    kind: str
+    hits: int
+    first_us: int | None
+    last_us: int | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def head(self) -> str:
+        """`leader-lost (leader_election), 2.0 s, 345 hits`."""
+        if self.rule is None:
+            return "No rule had a hand in it"
+        lasted = (self.last_us or 0) - (self.first_us or 0)
+        parts = [f"{self.rule} ({self.kind})" if self.kind else self.rule]
+        parts += [duration(lasted)] if lasted else []
+        return ", ".join([*parts, count(self.hits, "hit")])
+
+    @property
+    def told(self) -> str:
+        """`2 sends retried, 58 sends waited up to 4.1 s`; what it did to whom, the worst first."""
+        parts = []
+        for _, alike in groupby(self.findings, key=lambda finding: finding.check):
+            parts.append(_part(list(alike)))
+        return ", ".join(parts) or "nothing that anybody noticed"
+
+    @property
+    def verdict(self) -> str:
+        """The worst of its findings' verdicts; `valid` without any."""
+        return min((f.verdict for f in self.findings), key=_WORST.__getitem__, default="valid")
+
+
+def chapters(analysis: Analysis) -> list[Chapter]:
+    """A chapter for each rule that struck, in time order, and a last one for what none had a hand in.
+
+    A finding that several rules had a hand in stands in the chapter of each.
+    """
+    struck: dict[str, list[dict[str, object]]] = {}
+    for row in sorted(analysis.drawn.faults, key=lambda row: row["first_us"]):
+        struck.setdefault(row["rule"], []).append(row)
+    noticed = [f for f in analysis.findings if f.count]
+    ordered = sorted(noticed, key=lambda f: (_WORST[f.verdict], _order(f), -f.count))
+    found = []
+    for rule, rows in struck.items():
+        own = tuple(f for f in ordered if f.group and rule in (f.group.rule or "").split(", "))
+        found.append(
+            Chapter(
+                rule,
+                str(rows[0]["kind"]),
+                sum(int(str(row["hits"])) for row in rows),
+                min(int(str(row["first_us"])) for row in rows),
+                max(int(str(row["until_us"])) for row in rows),
+                own,
+            )
+        )
+    nobody_s = tuple(f for f in ordered if not any(f in chapter.findings for chapter in found))
+    return [*found, *([Chapter(None, "", 0, None, None, nobody_s)] if nobody_s else [])]
+
+
+def one_line_per_storm(findings: list[Finding]) -> list[Finding]:
+    """`findings` with those of one kind of storm as one: a fleet that storms is one thing that happened."""
+    kept: list[Finding] = []
+    storms: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        if finding.check in _STORMS and finding.group:
+            alike = storms.setdefault((finding.check, finding.verdict), [])
+            if not alike:
+                kept.append(finding)
+            alike.append(finding)
+        else:
+            kept.append(finding)
+    return [_together(storms.get((f.check, f.verdict), [f])) if f.check in _STORMS and f.group else f for f in kept]
+
+
+def _together(alike: list[Finding]) -> Finding:
+    first = alike[0]
+    if len(alike) == 1 or first.group is None:
+        return first
+    groups = [f.group for f in alike if f.group]
+    merged = first.group._replace(
+        client=_clients(groups),
+        rule=", ".join(sorted({name for g in groups if g.rule for name in g.rule.split(", ")})) or None,
+        kind=", ".join(sorted({name for g in groups if g.kind for name in g.kind.split(", ")})) or None,
+        cases=sum(g.cases for g in groups),
+        slowest_us=max((g.slowest_us or 0 for g in groups), default=None),
+    )
+    evidence = tuple(entry for f in alike for entry in f.evidence)[: len(first.evidence) or 1]
+    return replace(
+        first, sentence=told(REGISTRY[first.check].sentence(merged), merged), group=merged, evidence=evidence
+    )
+
+
+def _clients(groups: list[Group]) -> str:
+    names = sorted({g.client for g in groups if g.client})
+    return " and ".join(names) if 0 < len(names) < _FEW else count(len(names), "client") if names else "a client"
+
+
+def _order(finding: Finding) -> int:
+    check = REGISTRY.get(finding.check)
+    return check.order if check else 0
+
+
+def _part(alike: list[Finding]) -> str:
+    groups = [f.group for f in alike if f.group]
+    check = REGISTRY.get(alike[0].check)
+    cases = sum(g.cases for g in groups)
+    if check is None:
+        return f"{cases:,} x {alike[0].title.lower()}"
+    rates = [int(word) for f in alike for e in f.evidence if (word := str(e["note"] or "").partition(" ")[0]).isdigit()]
+    return check.brief.format(
+        n=count(cases, *check.counts),
+        slowest=duration(max((g.slowest_us or 0 for g in groups), default=0)),
+        clients=_clients(groups),
+        rate=f"{max(rates, default=0):,}",
+    )

@@ -1,0 +1,32 @@
+"""Which client library an operation is of, as far as anybody said."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+_LIBRARIES = (
+    "aiokafka",
+    "kafka-python",
+    "confluent",
+    "librdkafka",
+    "sarama",
+    "franz",
+    "kafka-go",
+    "kafkajs",
+    "rskafka",
+)
+_JAVA = ("kafka-clients", "apache-kafka-java", "java")
+
+
+def may_be(library: str) -> Column:
+    """True unless the client said (`client_version`, as a recorder writes it) that it is another library."""
+    said = F.lower(F.coalesce("client_version", F.lit("")))
+    others = [name for name in (*_LIBRARIES, *_JAVA) if name != library]
+    known = said.rlike("|".join(others))
+    return said.contains(library) | ~known
+
+
+def is_library(library: str) -> Column:
+    """True where the client said that it is this library."""
+    return F.lower(F.coalesce("client_version", F.lit(""))).contains(library)

@@ -1,0 +1,138 @@
+"""How far each client's clock was from the proxy's, measured from the messages that both saw, and taken out.
+
+A send is called before its request is seen and completed after its answer is, so every message that both sides name
+bounds the difference; only a clock that these bounds prove wrong is corrected. A consumer is handed a record after the
+answer that brought it, and soon after it at least once: a reader whose quickest record took seconds has another clock.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from notleader.spark_analysis.profile import CaptureProfile
+
+# More messages than this bound a clock no better.
+_ENOUGH = 50_000
+_MOST_CLOCKS = 10_000
+_TIMES = ("called_at_us", "returned_at_us", "completed_at_us")
+
+
+class Clock(NamedTuple):
+    """One client's clock, as one file of outcome lines has it: `ahead_us` of the proxy's, by that many messages."""
+
+    source: str
+    client: str
+    ahead_us: int
+    messages: int
+
+
+def clocks(told: DataFrame, exchanges: DataFrame, capture: CaptureProfile, skew_ms: int) -> list[Clock]:
+    """The clocks that could be measured, worst first; `ahead_us` is 0 where one may be right."""
+    few = max(capture.produce_batches // _ENOUGH, 1)
+    said, seen = _said(told), _seen(exchanges)
+    if few > 1:
+        said, seen = (rows.filter(F.pmod("_key", F.lit(few)) == 0) for rows in (said, seen))
+    # A message that was sent twice doesn't say which call an attempt belongs to.
+    once = said.groupBy("_key", "is_send").agg(
+        F.count("*").alias("calls"),
+        F.collect_list(F.struct("source", "client", "wire_id", *_TIMES[::2], "ok")).alias("said"),
+    )
+    once = once.filter(~F.col("is_send") | (F.col("calls") == 1)).select(
+        "_key", "is_send", F.explode("said").alias("s")
+    )
+    met = once.join(seen, ["_key", "is_send"])
+    of_reader = F.coalesce(F.col("s.wire_id") == F.col("reader"), F.lit(True))
+    bounds = (
+        met.groupBy("s.source", "s.client")
+        .agg(
+            F.max(F.when(F.col("is_send"), F.col("s.called_at_us") - F.col("from_us"))).alias("least"),
+            F.min(F.when(F.col("is_send") & F.col("s.ok"), F.col("s.completed_at_us") - F.col("until_us"))).alias(
+                "most"
+            ),
+            F.min(F.when(~F.col("is_send") & of_reader, F.col("s.completed_at_us") - F.col("until_us"))).alias("read"),
+            F.count("*").alias("messages"),
+        )
+        .limit(_MOST_CLOCKS)
+        .collect()
+    )
+    found = [
+        Clock(row.source, row.client, _ahead(row.least, row.most, row.read, skew_ms), row.messages) for row in bounds
+    ]
+    return sorted(found, key=lambda clock: -abs(clock.ahead_us))
+
+
+def _ahead(least: int | None, most: int | None, read: int | None, skew_ms: int) -> int:
+    """What a clock is ahead, from the bounds that sends and reads set; 0 where it may be right."""
+    if read is not None and (read < 0 or (least is None and most is None and read > 2000 * skew_ms)):
+        most = read if most is None else min(most, read)
+        least = read if least is None else least
+    if (least is None or least <= 0) and (most is None or most >= 0):
+        return 0
+    known = [bound for bound in (least, most) if bound is not None]
+    return sum(known) // len(known)
+
+
+def in_proxy_time(told: DataFrame, found: list[Clock]) -> DataFrame:
+    """`told` with the times of the clients in `found` as the proxy's clock would have shown them.
+
+    A client that could not be measured has the clock of the others in its file: these are of one machine, as a rule.
+    """
+    if not any(clock.ahead_us for clock in found):
+        return told
+    spark = told.sparkSession
+    rows = [(clock.source, clock.client, clock.ahead_us) for clock in found]
+    ahead = spark.createDataFrame(rows, "c_source string, c_client string, ahead_us long")
+    by_file = {clock.source: clock.ahead_us for clock in sorted(found, key=lambda clock: clock.messages)}
+    of_file = spark.createDataFrame(list(by_file.items()), "f_source string, file_us long")
+    same = F.col("source").eqNullSafe(F.col("c_source")) & F.col("client").eqNullSafe(F.col("c_client"))
+    joined = told.join(F.broadcast(ahead), same, "left")
+    joined = joined.join(F.broadcast(of_file), F.col("source").eqNullSafe(F.col("f_source")), "left")
+    right = {name: F.col(name) - F.coalesce("ahead_us", "file_us", F.lit(0)) for name in _TIMES}
+    return joined.withColumns(right).select(*told.columns)
+
+
+def _said(told: DataFrame) -> DataFrame:
+    """_key, is_send, source, client, wire_id, called_at_us, completed_at_us, ok: what can be met on the wire."""
+    named = told.filter(
+        F.col("bad_reason").isNull() & F.col("message_id").isNotNull() & F.col("operation").isin("send", "poll")
+    )
+    return named.select(
+        F.xxhash64("message_id").alias("_key"),
+        (F.col("operation") == "send").alias("is_send"),
+        "source",
+        "client",
+        F.coalesce("client_id", "client").alias("wire_id"),
+        *_TIMES[::2],
+        (F.col("outcome") == "ok").alias("ok"),
+    )
+
+
+def _seen(exchanges: DataFrame) -> DataFrame:
+    """_key, is_send, reader, from_us, until_us: when a message's first request came and its first good answer left.
+
+    Of a Fetch it is the last answer that brought the message to a client.
+    """
+    parts = exchanges.filter((F.col("event") == "exchange") & F.col("api_name").isin("Produce", "Fetch")).select(
+        (F.col("api_name") == "Produce").alias("is_send"),
+        "client_id",
+        "request_at_us",
+        "response_at_us",
+        (F.col("outcome").isin("answered", "altered", "injected")).alias("answered"),
+        F.explode("partitions").alias("p"),
+    )
+    rows = parts.filter(F.size("p.message_ids") > 0).select("*", F.explode("p.message_ids").alias("message_id"))
+    good = F.col("answered") & (F.coalesce("p.error_code", F.lit(0)) == 0)
+    reader = F.when(~F.col("is_send"), F.col("client_id"))
+    return (
+        rows.filter(F.col("message_id").isNotNull())
+        .groupBy(F.xxhash64("message_id").alias("_key"), "is_send", reader.alias("reader"))
+        .agg(F.min("request_at_us").alias("from_us"), _end(good).alias("until_us"))
+    )
+
+
+def _end(good: Column) -> Column:
+    first = F.min(F.when(good & F.col("is_send"), F.col("response_at_us")))
+    return F.coalesce(first, F.max(F.when(good & ~F.col("is_send"), F.col("response_at_us"))))

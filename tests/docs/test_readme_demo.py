@@ -1,0 +1,52 @@
+"""What README says of the demo is what a fresh one shows: which rule, which effect."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docker.image import PROJECT
+
+sys.path.insert(0, str(PROJECT / "scripts"))
+from readme_demo import block, claims, missing, shown
+
+SAID = """\
+verdict NEGATIVE: duplicated
+
+✗ Duplicated: 1 message sent to orders-2 by orders-plain is in the log more than once; it had an answer swallowed by
+  rule lost (drop_response).
+• leader-lost (leader_election), 2.0 s, 345 hits: orders-plain asked for metadata up to 590 times a second, 58 sends
+  waited up to 4.1 s.
+"""
+
+
+def test_claims_are_rules_and_effects_without_their_numbers() -> None:
+    assert claims(SAID) == (
+        {("Duplicated", "lost")},
+        {("leader-lost", "waited up to")},
+    )
+    other = SAID.replace("590", "612").replace("58 sends", "1 send").replace("4.1 s", "340 ms")
+    assert missing(SAID, other) == []
+    assert claims(block(SAID)) == claims(SAID)
+
+
+@pytest.mark.parametrize(
+    ("what", "now"),
+    [("rule lost ", "rule other "), ("✗ Duplicated: 1", "✗ Reordered: 1"), ("waited up to", "blocked for")],
+)
+def test_another_rule_or_effect_is_a_difference(what: str, now: str) -> None:
+    assert missing(SAID, SAID.replace(what, now))
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_readme_claims_what_a_fresh_demo_shows(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "notleader", "demo", "--out", str(tmp_path)], capture_output=True, text=True, timeout=900
+    )
+    assert ran.returncode == 0, ran.stderr
+    words = (tmp_path / "latest" / "verdict.txt").read_text()
+    assert missing(shown(), words) == [], words
