@@ -171,8 +171,8 @@ def lost(history: History) -> Iterator[tuple[str, object]]:
     for message, send, attempts in history.sends():
         if send.outcome == "ok" and message not in seen:
             passed = send.offset is not None and any(min(o) <= send.offset < max(o) for o in spans)
-            # A rule acknowledged each of its requests in the broker's place.
-            kept = bool(attempts) and all(attempt.faulted and not attempt.code for _, attempt in attempts)
+            # A rule answered each of its requests in the broker's place.
+            kept = bool(attempts) and all(attempt.faulted and attempt.base_offset < 0 for _, attempt in attempts)
             yield "invalid" if passed or kept else "unknown", message
 
 
