@@ -30,18 +30,19 @@ class Lost(Check):
     order = 11
     means = Meaning(
         invalid=(
-            "acknowledged, and the log was read and does not have it; without the log: acknowledged with an offset, "
-            "outside of a transaction, and a consumer went past that offset without getting the record, or "
-            "acknowledged though no request that carried it reached the broker"
+            "acknowledged, and the log was read and does not have it; without the log: acknowledged with an "
+            "offset, outside of a transaction, and a consumer went past that offset without getting the record, "
+            "or acknowledged though no request that carried it reached the broker"
         ),
         valid=(
-            "every acknowledged record is in the log, in a transaction that was aborted, or behind a later record of "
-            "its key in a compacted topic; without the log: a consumer got every one; or nothing was acknowledged"
+            "every acknowledged record is in the log, in a transaction that was aborted, or behind a later "
+            "record of its key in a compacted topic; without the log: a consumer got every one; or nothing was "
+            "acknowledged"
         ),
         unknown=(
-            "the log could not be read there, was read before the send, begins behind its offset by now, or holds the "
-            "send in a transaction that had not ended; without the log: no consumer read that far, it has no offset, "
-            "it was sent in a transaction, or nobody read at all"
+            "the log could not be read there, was read before the send, begins behind its offset by now, or "
+            "holds the send in a transaction that had not ended; without the log: no consumer read that far, it "
+            "has no offset, it was sent in a transaction, or nobody read at all"
         ),
         evidence="acknowledgements with their offsets, the log, and what consumers got",
         cause="a rule that answered, changed or swallowed the request of that record, without an error in the answer",

@@ -21,7 +21,10 @@ class MetadataStorm(Check):
     order = 51
     means = Meaning(
         invalid="a connection asked `--storm-per-s` times within a second for Metadata or a coordinator",
-        valid="fewer, or each only after a pause of the client's own of 5 ms or more (then it is told)",
+        valid=(
+            "fewer, or each only after a pause of the client's own, of half the time that the bound leaves for "
+            "each (5 ms at 100 a second; then it is told)"
+        ),
         unknown="no exchange was captured",
         evidence="captured exchanges, by connection; one that two segments hold counts once",
         cause="the rules that answered, swallowed or cut off these exchanges; not those that only held them",

@@ -24,7 +24,10 @@ class RetryStorm(Check):
             "a connection got `--storm-per-s` errors to Produce and Fetch within a second, without a pause from "
             "an answer to the next request"
         ),
-        valid="fewer, or each only after a pause of the client's own of 5 ms or more (then it is told)",
+        valid=(
+            "fewer, or each only after a pause of the client's own, of half the time that the bound leaves for "
+            "each (5 ms at 100 a second; then it is told)"
+        ),
         unknown="no exchange was captured",
         evidence="captured exchanges, by connection; one that two segments hold counts once",
         cause="the rules that answered, swallowed or cut off these exchanges; not those that only held them",

@@ -21,17 +21,14 @@ def first_seen() -> Column:
     return F.array_sort(F.min_by("seen", "request_at_us", 10))
 
 
-# A client that waits this long before it asks again has a backoff, however short; how many then ask is arithmetic.
-_BACKOFF_US = 5_000
-
-
 def storm(exchanges: DataFrame, who: Column, check: str, per_s: int, *apart: str) -> DataFrame:
     """A case for each second in which `who` did this `per_s` times or more; `duration_us` is its median pause.
 
     `apart` are the columns that tell apart those who share a name; a row that two segments hold counts once. What was
     asked again only after a pause of the client's own (the median, from one's answer to the next one's request) is told
-    and no storm.
+    and no storm: a pause of half the time that the bound leaves for each (5 ms at 100 a second).
     """
+    backoff_us = 500_000 // per_s
     second = F.floor(F.col("request_at_us") / 1_000_000)
     before = Window.partitionBy("scope", "proxy_id", "connection_id").orderBy("request_at_us", "exchange_seq")
     waited = F.greatest(F.col("request_at_us") - F.lag("response_at_us").over(before), F.lit(0))
@@ -59,7 +56,7 @@ def storm(exchanges: DataFrame, who: Column, check: str, per_s: int, *apart: str
     return from_exchanges(
         rows,
         check,
-        F.when(F.coalesce("duration_us", F.lit(0)) < _BACKOFF_US, "invalid").otherwise("valid"),
+        F.when(F.coalesce("duration_us", F.lit(0)) < backoff_us, "invalid").otherwise("valid"),
         rule=joined("fault_names"),
         kind=joined("fault_kinds"),
         note=F.concat(F.col("times"), F.lit(" in one second")),

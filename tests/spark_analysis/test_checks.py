@@ -428,7 +428,7 @@ def killed_at_once(s: Story) -> None:
 @story
 def backing_off(s: Story) -> None:
     for number in range(40):
-        s.exchange(10 * number, "Metadata", took_ms=1)
+        s.exchange(25 * number, "Metadata", took_ms=1)
 
 
 @story

@@ -326,7 +326,7 @@ def retry_storm(history: History) -> Iterator[tuple[str, object]]:
     for second, times in seconds.items():
         if times >= STORM:
             pause = median_low(pauses.get(second, [0]))
-            yield "invalid" if pause < 5 else "valid", None
+            yield "invalid" if pause < 500 / STORM else "valid", None
 
 
 @judge
