@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.docker.image import PROJECT
 
 sys.path.insert(0, str(PROJECT / "scripts"))
-from readme_demo import block, claims, missing, shown
+from readme_demo import block, claims, missing
 
 SAID = """\
 verdict NEGATIVE: duplicated
@@ -39,14 +37,3 @@ def test_claims_are_rules_and_effects_without_their_numbers() -> None:
 )
 def test_another_rule_or_effect_is_a_difference(what: str, now: str) -> None:
     assert missing(SAID, SAID.replace(what, now))
-
-
-@pytest.mark.kafka
-@pytest.mark.spark
-def test_readme_claims_what_a_fresh_demo_shows(tmp_path: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-m", "notleader", "demo", "--out", str(tmp_path)], capture_output=True, text=True, timeout=900
-    )
-    assert ran.returncode == 0, ran.stderr
-    words = (tmp_path / "latest" / "verdict.txt").read_text()
-    assert missing(shown(), words) == [], words
