@@ -113,7 +113,7 @@ def _said(told: DataFrame) -> DataFrame:
 def _seen(exchanges: DataFrame) -> DataFrame:
     """_key, is_send, reader, from_us, until_us: when a message's first request came and its first good answer left.
 
-    Of a Fetch it is the last answer that brought the message to a client.
+    Of a Fetch it is the first answer that brought the message to a client: it may be fetched again.
     """
     parts = exchanges.filter((F.col("event") == "exchange") & F.col("api_name").isin("Produce", "Fetch")).select(
         (F.col("api_name") == "Produce").alias("is_send"),
@@ -135,4 +135,4 @@ def _seen(exchanges: DataFrame) -> DataFrame:
 
 def _end(good: Column) -> Column:
     first = F.min(F.when(good & F.col("is_send"), F.col("response_at_us")))
-    return F.coalesce(first, F.max(F.when(good & ~F.col("is_send"), F.col("response_at_us"))))
+    return F.coalesce(first, F.min(F.when(good & ~F.col("is_send"), F.col("response_at_us"))))
