@@ -43,12 +43,20 @@ def incident_ls(
     with clear_errors():
         incidents = [load_incident(name) for name in incident_names()]
     if as_json:
-        rows = [{"name": i.name, "title": i.title, "runs": [run.model_dump() for run in i.runs]} for i in incidents]
+        rows = [
+            {"name": i.name, "title": i.title, "reproduces": i.reproduces, "runs": [run.model_dump() for run in i.runs]}
+            for i in incidents
+        ]
         typer.echo(json.dumps(rows))
         return
     width = max(len(incident.name) for incident in incidents)
     for incident in incidents:
-        typer.echo(f"{incident.name:{width}}  {incident.title}")
+        if incident.reproduces:
+            typer.echo(f"{incident.name:{width}}  {incident.title}")
+    typer.echo("\ntried, and not reproduced here:")
+    for incident in incidents:
+        if not incident.reproduces:
+            typer.echo(f"{incident.name:{width}}  {incident.title}")
 
 
 @incident_app.command("show")

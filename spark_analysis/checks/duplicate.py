@@ -15,6 +15,10 @@ _APPENDED_AT = (
 )
 
 
+# What a rule does to an exchange, or to its connection, after which no answer comes.
+_KEPT_AWAY = ("swallowed_answer", "cut", "repeated", "garbled", "muted", "silenced")
+
+
 class Duplicate(Check):
     """Messages at more than one offset of a topic: by the log, else by what consumers got or the broker answered."""
 
@@ -55,7 +59,7 @@ class Duplicate(Check):
         # A message that the application itself sent twice is one message here.
         of_all = {
             # The copy belongs to the call that a fault touched, whichever call carried it: each tells its part.
-            "copied_by": F.array_distinct(F.flatten(F.collect_list(_copied()))),
+            "copied_by": F.array_distinct(F.flatten(F.collect_list(F.array_union(_copied(), _waited_behind())))),
             "attempts": F.array_sort(F.array_distinct(F.flatten(F.collect_list("attempts")))),
             "copies": F.max("copies"),
         }
@@ -103,13 +107,22 @@ def _copied() -> Column:
     def also_in(causes: str, c: Column) -> Column:
         return F.exists(causes, lambda other: (other["rule"] == c["rule"]) & (other["did"] == c["did"]))
 
-    kept_away = ("swallowed_answer", "cut", "repeated", "garbled", "muted", "silenced")
     return F.filter(
         "touched_by",
         lambda c: (
-            c["did"].isin(*kept_away)
+            c["did"].isin(*_KEPT_AWAY)
             | (c["did"].isin("altered_answer", "answered") & c["error_code"].isNotNull())
             | also_in("retried_by", c)
             | also_in("ended_by", c)
         ),
     )
+
+
+def _waited_behind() -> Column:
+    """The causes of a second copy of what was appended behind an exchange whose answer never came.
+
+    A connection's answers come in order: then none comes of those behind it either, and they are sent again.
+    """
+    unanswered = F.exists("attempts", lambda a: ~a["outcome"].isin("answered", "altered", "injected"))
+    gone = (*_KEPT_AWAY, "swallowed_request")
+    return F.filter("slow_by", lambda c: unanswered & c["did"].isin(*gone) & (c["how"] == "behind"))

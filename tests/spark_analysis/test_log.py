@@ -111,6 +111,23 @@ def doubled(s: Story) -> None:
 
 
 @story
+def doubled_behind_a_swallowed_answer(s: Story) -> None:
+    # m0's answer was swallowed: m1, on the same connection, got none either. Both went out again on a new one.
+    swallowed = {"outcome": "dropped", "took_ms": None, "fault": ("eat", "drop_response")}
+    effects = [
+        {"rule": "eat", "kind": "drop_response", "did": "swallowed_answer", "error_code": None, "partitions": [0]}
+    ]
+    s.produce(1, message_ids=["m0"], base_offset=0, effects=effects, **swallowed)
+    s.produce(11, message_ids=["m1"], outcome="no_response", took_ms=None)
+    s.exchange(1000, "", event="disconnect", took_ms=0, api_key=None, api_name=None)
+    s.produce(1010, message_ids=["m0"], base_offset=2, connection_id=2)
+    s.produce(1011, message_ids=["m1"], base_offset=3, connection_id=2)
+    s.send(0, "m0", offset=2, took_ms=1020)
+    s.send(10, "m1", offset=3, took_ms=1020)
+    s.holds("m0", "m1", "m0", "m1")
+
+
+@story
 def doubled_though_aborted_once(s: Story) -> None:
     acked(s, 0, "m0", 1)
     s.holds("m0:aborted", "m0:committed")
@@ -226,7 +243,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "not_read",
         },
     },
-    "duplicate": {"invalid": {"doubled", "resent_behind_a_later_one"}},
+    "duplicate": {"invalid": {"doubled", "doubled_behind_a_swallowed_answer", "resent_behind_a_later_one"}},
     "phantom": {"invalid": {"there_though_failed"}},
     "reordered": {"invalid": {"out_of_order"}},
     "inconsistent_offsets": {"invalid": {"told_a_wrong_offset", "a_reader_was_given_another", "lost_for_another"}},
@@ -269,6 +286,12 @@ def test_what_the_log_has_at_the_place_is_said(judged: Built) -> None:
     notes = {f.group.client: f.evidence[0]["note"] for f in judged[1] if f.check == "lost" and f.group}
     assert notes["lost_for_another"] == "offset 0 holds message m9"
     assert notes["lost_at_the_end"] == "the log does not have it"
+
+
+def test_what_got_no_answer_behind_a_swallowed_one_is_doubled_by_that_rule(judged: Built) -> None:
+    doubled = [f for f in judged[1] if f.check == "duplicate" and f.group]
+    blamed = [(f.group.rule, f.count) for f in doubled if f.group.client == "doubled_behind_a_swallowed_answer"]
+    assert sum(count for rule, count in blamed if rule == "eat") == 2, doubled
 
 
 def verdicts(findings: list[Finding]) -> dict[str, str]:

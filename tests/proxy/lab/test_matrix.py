@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from notleader.proxy.lab.incident import CLIENTS, Incident, incident_names, load_incident
+from notleader.proxy.lab.incident_docs import PAGES
 from notleader.proxy.lab.incident_docs import page as incident_page
 from notleader.proxy.lab.matrix import FAMILIES, Client, MatrixError, cell, clients, incidents
 from notleader.proxy.lab.matrix_page import Page, html, markdown
@@ -141,9 +142,10 @@ def test_both_pages_have_every_cell_and_the_html_its_evidence() -> None:
     assert all(f"**{word}**" in plain for word in WORDS)
 
 
-def test_the_catalogue_page_is_up_to_date() -> None:
-    there = Path("docs/incidents.md").read_text()
-    assert there == incident_page(), "run `python -m notleader.proxy.lab.incident_docs`"
+def test_the_pages_of_the_catalogue_are_up_to_date() -> None:
+    for name, reproduced in PAGES.items():
+        there = Path("docs", name).read_text()
+        assert there == incident_page(reproduced=reproduced), "run `python -m notleader.proxy.lab.incident_docs`"
     assert len(incident_names()) >= 26
 
 
