@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from typer.testing import CliRunner
 
 from notleader.proxy.brokerlog.schema import rows_of
 from notleader.proxy.cli import app
 from notleader.proxy.lab.kafka import KafkaCluster
+from tests.integration.doors import PASSWORD, ManyDoors
 from tests.integration.proxy.conftest import ProxyFor
 
 pytestmark = pytest.mark.kafka
@@ -122,3 +124,27 @@ def test_bad_use_is_one_line_and_leaves_nothing(kafka: KafkaCluster, tmp_path: P
         assert not out.exists()
     listed = CliRunner().invoke(app, [*asked[:2], "--kafka", "nonsense", *asked[2:]])
     assert listed.exit_code == 2
+
+
+@pytest.mark.parametrize("door", ["TLS", "SASL"])
+def test_before_brokers_that_want_tls_or_a_login(kafka3: ManyDoors, tmp_path: Path, door: str) -> None:
+    topic = f"log-by-{door.lower()}"
+    kafka3.create_topic(topic, partitions=3)
+    asked = ["--kafka", kafka3.bootstrap_of(door), "--topic", topic, "--out", str(tmp_path / "log")]
+    secret = tmp_path / "secret"
+    if door == "TLS":
+        kafka3.authority.cert_pem.write_to_path(str(secret))
+        who = ["--tls-kafka", "--tls-kafka-ca", str(secret)]
+    else:
+        secret.write_text(PASSWORD + "\n")
+        who = ["--sasl-mechanism", "PLAIN", "--sasl-username", "alice", "--sasl-password-file", str(secret)]
+    code, told = read(*asked, *who)
+    assert (code, told["problems"], len(told["topics"][topic]["partitions"])) == (0, [], 3)
+
+    if door == "TLS":
+        trustme.CA().cert_pem.write_to_path(str(secret))
+    else:
+        secret.write_text("wrong")
+    ran = CliRunner().invoke(app, ["log", "read", *asked, *who])
+    assert ran.exit_code == 2
+    assert ("certificate" if door == "TLS" else "SASL_AUTHENTICATION_FAILED") in ran.output
