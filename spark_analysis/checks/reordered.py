@@ -38,13 +38,17 @@ class Reordered(Check):
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         first_copy = F.get("landed", F.lit(0))
-        is_there = F.coalesce(first_copy["seen_by"] == "log", F.lit(False))
+        # Of a message that the application sent several times nobody knows which copy is which call's.
+        calls = F.count("*").over(
+            Window.partitionBy("scope", "topic", F.coalesce("message_id", F.col("operation_id").cast("string")))
+        )
+        is_there = F.coalesce((first_copy["seen_by"] == "log") & (calls == 1), F.lit(False))
         placed = (
-            tables.history.filter(is_send() & (F.col("outcome") == "ok") & F.col("called_at_us").isNotNull())
+            tables.history.filter(is_send())
             .withColumns(
                 {name: F.when(is_there, first_copy[name]).otherwise(F.col(name)) for name in ("partition", "offset")}
             )
-            .filter(F.col("offset").isNotNull())
+            .filter((F.col("outcome") == "ok") & F.col("called_at_us").isNotNull() & F.col("offset").isNotNull())
         )
         # Calls in the same microsecond have no order between them: the frame ends one before.
         earlier = (

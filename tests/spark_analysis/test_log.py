@@ -174,6 +174,15 @@ def out_of_order(s: Story) -> None:
 
 
 @story
+def sent_again_by_the_application(s: Story) -> None:
+    # The second call's copy is the second one, and lies behind m1 as it was called behind it.
+    failed(s, 0, "m0", outcome="info")
+    acked(s, 10, "m1", 1)
+    acked(s, 20, "m0", 2)
+    s.holds("m0", "m1", "m0")
+
+
+@story
 def resent_behind_a_later_one(s: Story) -> None:
     failed(s, 0, "m0", outcome="ok", offset=2)
     acked(s, 10, "m1", 1)
@@ -243,7 +252,14 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "not_read",
         },
     },
-    "duplicate": {"invalid": {"doubled", "doubled_behind_a_swallowed_answer", "resent_behind_a_later_one"}},
+    "duplicate": {
+        "invalid": {
+            "doubled",
+            "doubled_behind_a_swallowed_answer",
+            "resent_behind_a_later_one",
+            "sent_again_by_the_application",
+        }
+    },
     "phantom": {"invalid": {"there_though_failed"}},
     "reordered": {"invalid": {"out_of_order"}},
     "inconsistent_offsets": {"invalid": {"told_a_wrong_offset", "a_reader_was_given_another", "lost_for_another"}},
