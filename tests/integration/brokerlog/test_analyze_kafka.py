@@ -53,7 +53,7 @@ async def test_nobody_read_and_the_log_tells(kafka: KafkaCluster, tmp_path: Path
     assert told["log"] == {"records": 5, "aborted": 0, "partitions": 2, "problems": []}
     assert {findings[check]["verdict"] for check in ("duplicate", "phantom", "reordered")} == {"valid"}
 
-    code, told = analysed(tmp_path, "by-nobody")
-    unsettled = ("lost", "duplicate", "phantom", "reordered", "inconsistent_offsets")
-    assert code == 0
+    # What a rule kept from the broker the capture knows too; all else nobody can tell now.
+    _, told = analysed(tmp_path, "by-nobody")
+    unsettled = ("duplicate", "phantom", "reordered", "inconsistent_offsets")
     assert {one["verdict"] for one in told["findings"] if one["check"] in unsettled} == {"unknown"}
