@@ -119,7 +119,7 @@ def doubled_behind_a_swallowed_answer(s: Story) -> None:
     ]
     s.produce(1, message_ids=["m0"], base_offset=0, effects=effects, **swallowed)
     s.produce(11, message_ids=["m1"], outcome="no_response", took_ms=None)
-    s.exchange(1000, "", event="disconnect", took_ms=0, api_key=None, api_name=None)
+    s.exchange(1000, "", event="disconnect", took_ms=0).update(api_name=None, api_key=None)
     s.produce(1010, message_ids=["m0"], base_offset=2, connection_id=2)
     s.produce(1011, message_ids=["m1"], base_offset=3, connection_id=2)
     s.send(0, "m0", offset=2, took_ms=1020)
