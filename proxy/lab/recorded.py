@@ -82,10 +82,16 @@ def record_incident(
         return [record_run(kafka, incident, incident.runs[0], folder, stages, commands)]
     recorded = []
     for run in incident.runs:
-        own = apart(incident.model_copy(update={"runs": [run]}), run.word if alone else f"{incident.name}.{run.word}")
-        own = own.model_copy(update={"runs": [run]})  # a round is not in the file
-        recorded.append(record_run(kafka, own, run, folder / run.word, stages))
+        own = run_of_its_own(incident, run, run.word if alone else f"{incident.name}.{run.word}")
+        recorded.append(record_run(kafka, own, own.runs[0], folder / run.word, stages))
     return recorded
+
+
+def run_of_its_own(incident: Incident, run: Run, word: str) -> Incident:
+    """The incident with this run alone, and `word` in the names of its topics, groups and clients."""
+    own = apart(incident.model_copy(update={"runs": [run]}), word)
+    (renamed,) = own.runs
+    return own.model_copy(update={"runs": [renamed.model_copy(update={"round": run.round})]})  # no file has a round
 
 
 def record_alone(incident: Incident, folder: Path, stages: Stages) -> list[Recorded]:

@@ -10,6 +10,7 @@ from notleader.faults.schema import parse_faults
 from notleader.faults.timeline import parse_timeline
 from notleader.proxy.lab.incident import CLIENTS, IncidentError, Run, incident_names, load_incident
 from notleader.proxy.lab.incident_run import Done, Held
+from notleader.proxy.lab.recorded import run_of_its_own
 from notleader.proxy.lab.verdict import Judged, judge, not_done
 
 
@@ -85,6 +86,16 @@ def test_rounds_are_told_apart_by_the_client_id() -> None:
     assert len(set(names)) == len(names) == 6
     assert names[1] == "java-4.4.0-newest-r1"
     assert [run.label for run in incident.runs[2:4]] == ["control, round 1", "affected, round 2"]
+
+
+def test_a_run_of_its_own_has_its_own_names_in_its_own_faults_too() -> None:
+    incident = load_incident("librdkafka-fatal-sequence").repeated(2)
+    (control,) = (run for run in incident.runs if (run.name, run.round) == ("control", 2))
+    own = run_of_its_own(incident, control, "word")
+    assert control.faults is not None
+    assert own.runs[0].faults == [{**control.faults[0], "match": {"api_key": "Produce", "topic": "orders.word"}}]
+    assert own.runs[0].label == "control, round 2"
+    assert {topic.name for topic in own.topics} == {"orders.word"}
 
 
 def test_a_form_changes_arguments_and_limit() -> None:
