@@ -11,6 +11,7 @@ from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.transforms.intervals import join_offsets
 
 _LOSES = ("answered", "altered_request", "altered_answer", "swallowed_request", "garbled")
+_KEPT_AWAY = (["own", "answered"], ["own", "swallowed_request"], ["own", "cut"])
 
 
 class Lost(Check):
@@ -108,7 +109,13 @@ class Lost(Check):
         # What only held it, or told of an error, lost nothing: it was acknowledged after that.
         rows = rows.withColumn(
             "lost_by",
-            F.filter("touched_by", lambda c: (F.coalesce(c["error_code"], F.lit(0)) == 0) & c["did"].isin(*_LOSES)),
+            F.filter(
+                "touched_by",
+                lambda c: (
+                    (F.coalesce(c["error_code"], F.lit(0)) == 0)
+                    & (c["did"].isin(*_LOSES) | ((c["did"] == "cut") & _never_arrived()))
+                ),
+            ),
         )
         return as_cases(rows, self.name, verdict, "lost_by", note=note)
 
@@ -118,7 +125,7 @@ class Lost(Check):
         if group.verdict == "unknown":
             why = f"nobody read the log past {them}, or {they} had no offset of {their} own or may be deleted by now"
             return f"{sends(group)} {verb} acknowledged but cannot be judged: {why}"
-        if (group.trouble or "").split(":")[:2] in (["own", "answered"], ["own", "swallowed_request"]):
+        if (group.trouble or "").split(":")[:2] in _KEPT_AWAY:
             what = f"no request with {them} reached the broker"
         else:
             what = f"the log was read past {them} and does not have {them}"
@@ -143,7 +150,11 @@ def _never_arrived() -> Column:
     """Of each request that is known to have carried the record a rule took the broker's place, or swallowed it."""
 
     def kept_away(attempt: Column) -> Column:
-        by_rule = F.exists(attempt["touches"], lambda t: t["did"].isin("answered", "swallowed_request"))
+        # What is cut before the broker got the request is never sent on.
+        early = attempt["fault_phase"].eqNullSafe(F.lit("before_broker"))
+        by_rule = F.exists(
+            attempt["touches"], lambda t: t["did"].isin("answered", "swallowed_request") | ((t["did"] == "cut") & early)
+        )
         return by_rule & (F.coalesce(attempt["base_offset"], F.lit(-1)) < 0)
 
     known = (F.col("match_kind") == "message_id") & (F.size("attempts") > 0)

@@ -13,7 +13,8 @@ from notleader.spark_analysis.options import Options
 class Reordered(Check):
     """Sends of one thread to one partition whose offset is smaller than that of an earlier call.
 
-    Their offsets are those in the log, of several copies the first; without a log those that the client was told.
+    Their offsets are those in the log, of several copies the first; without a log those that the client was told, or
+    a smaller one at which a consumer got a copy.
     """
 
     name = "reordered"
@@ -29,7 +30,10 @@ class Reordered(Check):
         ),
         valid="no such pair",
         unknown="no send was told of, or nobody read, no log was given, and the offsets that were told show no case",
-        evidence="the offsets in the log, of several copies the first; without it those that clients were told",
+        evidence=(
+            "the offsets in the log, of several copies the first; without it those that clients were told, or a "
+            "smaller one at which a consumer got the record"
+        ),
         cause="why the overtaken one was sent again; without a retry, a rule that changed what was said",
     )
 
@@ -42,7 +46,13 @@ class Reordered(Check):
         calls = F.count("*").over(
             Window.partitionBy("scope", "topic", F.coalesce("message_id", F.col("operation_id").cast("string")))
         )
-        is_there = F.coalesce((first_copy["seen_by"] == "log") & (calls == 1), F.lit(False))
+        # What was acknowledged last may be the second copy; a reader who got the first shows where the record went.
+        before = (
+            (first_copy["seen_by"] == "consumer")
+            & first_copy["partition"].eqNullSafe(F.col("partition"))
+            & (first_copy["offset"] < F.col("offset"))
+        )
+        is_there = F.coalesce(((first_copy["seen_by"] == "log") | before) & (calls == 1), F.lit(False))
         placed = (
             tables.history.filter(is_send())
             .withColumns(

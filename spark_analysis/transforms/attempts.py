@@ -32,7 +32,12 @@ def produce_attempts(exchanges: DataFrame) -> DataFrame:
     placed = produce.select("*", F.posexplode("partitions").alias("place", "p")).withColumn(
         "error_code", F.coalesce("p.error_code", "error_code")
     )
-    rows = placed.withColumn("touches", touches(F.col("place"))).select(
+    placed = placed.withColumn("touches", touches(F.col("place"))).join(
+        F.broadcast(_cut_connections(exchanges)), list(_CONNECTION), "left"
+    )
+    unanswered = (F.col("outcome") == "no_response") & (F.coalesce("acks", F.lit(-1)) != 0)
+    under_it = F.when(unanswered, F.array_except("cut_by", "touches"))
+    rows = placed.withColumn("touches", F.concat("touches", F.coalesce(under_it, F.array().cast(_TOUCHES)))).select(
         F.xxhash64(
             "run_id", "proxy_id", "connection_id", "exchange_seq", "p.topic", "p.partition_index", "p.base_sequence"
         ).alias("attempt_id"),
@@ -44,6 +49,17 @@ def produce_attempts(exchanges: DataFrame) -> DataFrame:
         *_same("fault_phase", "touches", "transactional_id"),
     )
     return conform(rows, ATTEMPT, "attempts")
+
+
+_CONNECTION = ("run_id", "proxy_id", "connection_id")
+
+
+def _cut_connections(exchanges: DataFrame) -> DataFrame:
+    """`cut_by`, the touches that ended each connection: they took every request with them that had no answer yet."""
+    ended = exchanges.select(*_CONNECTION, F.explode(touches()).alias("t")).filter(
+        F.col("t.did").isin("cut", "garbled")
+    )
+    return ended.groupBy(*_CONNECTION).agg(F.array_distinct(F.collect_list("t")).alias("cut_by"))
 
 
 def touches(place: Column | None = None) -> Column:
@@ -75,6 +91,7 @@ def touches(place: Column | None = None) -> Column:
 
 
 _EFFECT = "struct<rule:string,kind:string,did:string,error_code:smallint,partitions:array<int>>"
+_TOUCHES = f"array<{TOUCH.simpleString()}>"
 _OF_PARTITION = (
     "topic",
     "partition_index",

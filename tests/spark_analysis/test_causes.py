@@ -157,6 +157,16 @@ def copied(s: Story) -> None:
 
 
 @story
+def cut_off_with_its_connection(s: Story) -> None:
+    # The connection was cut under the second request: the first one, which waited for its answer there, went with it.
+    s.produce(0, message_ids=["m0"], outcome="no_response", took_ms=None)
+    s.produce(5, message_ids=["m1"], outcome="closed", took_ms=None, **did(("break", "reset", "cut")))
+    for number in range(2):
+        s.produce(100 + 5 * number, message_ids=[f"m{number}"], base_offset=number, connection_id=2)
+        s.send(5 * number, f"m{number}", offset=number, took_ms=110)
+
+
+@story
 def fleet_starting_together(s: Story) -> None:
     for number in range(60):
         for event in ("connect", "exchange"):
@@ -177,6 +187,7 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "metadata_held_meanwhile": {"late": {None}},
     "never_answered": {"hang": {"lose"}},
     "followed_by_a_sequence_error": {"failed": {"eat"}},
+    "cut_off_with_its_connection": {"retried": {"break"}},
     "copied": {"duplicate": {"eat"}, "retried": {"eat"}},
     "fleet_starting_together": {"metadata_storm": set(), "reconnect_storm": set()},
 }

@@ -103,6 +103,25 @@ def acks_0_swallowed(s: Story) -> None:
 
 
 @story
+def acks_0_cut_on_the_way(s: Story) -> None:
+    said = {"rule": "cut", "kind": "close", "did": "cut", "error_code": None, "partitions": None}
+    s.produce(0, message_ids=["m0"], outcome="closed", took_ms=None, acks=0, fault=("cut", "close"), effects=[said])
+    s.send(0, "m0")
+    acked(s, 20, "m1", 0)
+
+
+@story
+def the_second_copy_was_acknowledged(s: Story) -> None:
+    said = {"rule": "eat", "kind": "drop_response", "did": "swallowed_answer", "error_code": None, "partitions": None}
+    s.produce(0, message_ids=["m0"], outcome="dropped", took_ms=None, fault=("eat", "drop_response"), effects=[said])
+    s.poll(40, "m0", 0)
+    acked(s, 10, "m1", 1)
+    s.produce(30, message_ids=["m0"], base_offset=2)
+    s.send(0, "m0", offset=2, took_ms=40)
+    s.poll(80, "m0", 2)
+
+
+@story
 def aborted_and_passed_over(s: Story) -> None:
     place = {**dict.fromkeys(f.name for f in PARTITION), "topic": "orders", "partition_index": 0, "error_code": 0}
     s.exchange(35, "Fetch", partitions=[{**place, "base_offset": 0, "message_ids": ["m0", "m1", "m2"]}])
@@ -488,7 +507,13 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         "unknown": {"killed_at_once"},
     },
     "lost": {
-        "invalid": {"lost_for_another", "lost_without_trace", "acknowledged_in_the_brokers_place", "acks_0_swallowed"},
+        "invalid": {
+            "lost_for_another",
+            "lost_without_trace",
+            "acknowledged_in_the_brokers_place",
+            "acks_0_swallowed",
+            "acks_0_cut_on_the_way",
+        },
         "unknown": {
             "not_read_yet",
             "middle_read_by_nobody_told",
@@ -497,7 +522,14 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "one_slow_partition",
         },
     },
-    "duplicate": {"invalid": {"doubled", "doubled_by_the_broker_s_word", "doubled_by_two_calls"}},
+    "duplicate": {
+        "invalid": {
+            "doubled",
+            "doubled_by_the_broker_s_word",
+            "doubled_by_two_calls",
+            "the_second_copy_was_acknowledged",
+        }
+    },
     "reordered": {"invalid": {"out_of_order"}},
     "phantom": {"invalid": {"ghost", "ghost_by_the_broker_s_word", "doubled_by_two_calls"}},
     "failed": {
@@ -524,7 +556,9 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         "invalid": {"over_budget"},
         "valid": {"slow", "blocking", "synchronous", "retrying", "refreshing", "waiting_for_a_leader"},
     },
-    "retried": {"valid": {"retrying", "doubled", "doubled_by_the_broker_s_word"}},
+    "retried": {
+        "valid": {"retrying", "doubled", "doubled_by_the_broker_s_word", "the_second_copy_was_acknowledged"},
+    },
     "stuck": {"invalid": {"stuck", "waiting_for_itself"}},
     "inconsistent_offsets": {"invalid": {"other_id_at_its_place", "lost_for_another"}},
     "read_again": {
@@ -569,6 +603,8 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "hanging",
             "acknowledged_in_the_brokers_place",
             "acks_0_swallowed",
+            "acks_0_cut_on_the_way",
+            "the_second_copy_was_acknowledged",
         },
         "unknown": {
             "stuck",

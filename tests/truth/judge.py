@@ -117,7 +117,7 @@ def _mark(scenario: Scenario, effect: Effect, told: Mapping[tuple[str, str | Non
         found = [finding for (check, _), some in told.items() if check == effect.check for finding in some]
     if not found:
         return Mark(scenario.name, effect.check, effect.client, "missed", note="planted")
-    named = {rule for finding in found for rule in _rules(finding)}
+    named = {rule for finding in found for rule in _rules(finding) or {"none"}} - (set() if effect.by else {"none"})
     wanted = set(effect.by)
     sentences = " | ".join(finding["sentence"] for finding in found)[:400]
     if named == wanted or (effect.any_of and named and named <= wanted):

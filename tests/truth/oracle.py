@@ -38,15 +38,16 @@ def lines(run: Run) -> list[Line]:
     """The last word on each operation."""
     last: dict[tuple[Any, ...], Line] = {}
     for file in sorted(run.outcomes.glob("*.jsonl")):
-        for number, text in enumerate(file.read_text().splitlines()):
+        for text in file.read_text().splitlines():
             line = json.loads(text)
             line["client"] = run.own(line["client"])
             line["group_id"] = run.own(line.get("group_id"))
-            called = line.get("called_at_us")
-            place = (line.get("message_id"), line.get("topic"), line["operation"], called)
+            key = (line["client"], line.get("message_id"), line.get("topic"), line["operation"])
+            key += (line.get("called_at_us"),)
             if line["operation"] != "send":
-                place += (line.get("partition"), line.get("offset"))
-            key = (line["client"], *place) if called is not None else (file, number)
+                key += (line.get("partition"), line.get("offset"))
+            if line["operation"] == "poll":
+                key += (line.get("completed_at_us"),)
             last[key] = line
     return list(last.values())
 
@@ -71,6 +72,11 @@ def truth(run: Run) -> Truth:
 
 
 Cases = Iterator[tuple[str, str | None]]
+
+
+def _placed(line: Line) -> bool:
+    offset = line.get("offset")
+    return offset is not None and offset >= 0
 
 
 def _latency(line: Line) -> int | None:
@@ -123,14 +129,21 @@ def _in_the_log(run: Run, told: list[Line], seen: list[Row]) -> Cases:
 def _order(run: Run, told: list[Line], seen: list[Row]) -> Cases:
     queues: dict[tuple[Any, ...], list[Line]] = defaultdict(list)
     for line in told:
-        if line["operation"] == "send" and line["outcome"] == "ok" and (line.get("offset") or -1) >= 0:
+        if line["operation"] == "send" and line["outcome"] == "ok" and _placed(line):
             queues[line["client"], line.get("thread"), line["topic"], line["partition"]].append(line)
+    first_copy: dict[tuple[str, str], int] = {}
+    for record in reversed(run.log):
+        first_copy[record.topic, record.message_id] = record.offset
     for (client, *_), sends in queues.items():
         sends.sort(key=lambda line: line["called_at_us"])
-        for place, later in enumerate(sends):
-            before = (line for line in sends[:place] if line["completed_at_us"] <= later["called_at_us"])
-            if any(line["offset"] > later["offset"] for line in before):
+        highest = -1
+        for line in sends:
+            offset = first_copy.get((line["topic"], line["message_id"]), line["offset"])
+            # What a client wrongly took down is the order that it believes in.
+            offset = line["offset"] if offset > line["offset"] or run.scenario.twist else offset
+            if offset < highest:
                 yield "reordered", client
+            highest = max(highest, offset)
     medians: dict[str, list[float]] = defaultdict(list)
     by_place: dict[tuple[str, Any, Any], list[int]] = defaultdict(list)
     for line in told:
@@ -168,7 +181,7 @@ def _readers(run: Run, told: list[Line], seen: list[Row]) -> Cases:
         group = line.get("group_id")
         if line["operation"] in ("poll", "commit") and line["outcome"] == "ok" and group:
             events[group].append(line)
-        if line["operation"] in ("poll", "send") and line["outcome"] == "ok" and (line.get("offset") or -1) >= 0:
+        if line["operation"] in ("poll", "send") and line["outcome"] == "ok" and _placed(line):
             by_offset[line["topic"], line["partition"], line["offset"]].add(line["message_id"])
     for client, times in again.items():
         if times:

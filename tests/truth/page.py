@@ -31,7 +31,8 @@ def matrix(told: Sequence[Told], judged: Judged) -> str:
     today = datetime.datetime.now(tz=datetime.UTC)
     bad = {mark.scenario for mark in judged.wrong} | {problem.split(":")[0] for problem in judged.void}
     text = [
-        f"Run on {today.day} {today:%B %Y}, {os.cpu_count()} cores: {len(planted)} planted scenarios with "
+        f"Run on {today.day} {today:%B %Y}, {os.cpu_count()} cores at a load of {os.getloadavg()[2]:.0f}: "
+        f"{len(planted)} planted scenarios with "
         f"{len(kinds)} kinds of fault, {sum(one.run.scenario.name not in bad for one in planted)} without a complaint; "
         f"{len(healthy)} healthy ones, {sum(one.run.scenario.name not in bad for one in healthy)} without. "
         f"Clients: {', '.join(clients)}.",

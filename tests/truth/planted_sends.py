@@ -153,7 +153,13 @@ def _refused() -> list[Scenario]:
         made.append(
             one(
                 f"idempotent-refused-{lib}",
-                rule("refusal", "error", error_code="NOT_LEADER_OR_FOLLOWER", phase="after_broker"),
+                rule(
+                    "refusal",
+                    "error",
+                    error_code="NOT_LEADER_OR_FOLLOWER",
+                    phase="after_broker",
+                    trigger={"times": 1},
+                ),
                 Effect("retried", "p", ("refusal",)),
                 lib=lib,
                 idempotent=True,

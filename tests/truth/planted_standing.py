@@ -205,7 +205,7 @@ def _lines() -> list[Scenario]:
     made.append(
         during(
             "one-slow-partition",
-            rule("slow", "delay", delay_ms=250, match={"partition_index": 1}, trigger={"times": "forever"}),
+            rule("slow", "delay", delay_ms=500, match={"partition_index": 1}, trigger={"times": "forever"}),
             Effect("unfair_acks", "p", ("slow",)),
             partitions=2,
             messages=46,

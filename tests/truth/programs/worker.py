@@ -19,6 +19,8 @@ from typing import Any
 
 LIBRARY = sys.argv[1]
 ONCE = "once" in sys.argv[2:]
+FIRST_S = 3.0
+"""How long the first message is waited for before the others are sent."""
 _writing = threading.Lock()
 
 
@@ -91,6 +93,9 @@ async def aiokafka_produce(job: dict[str, Any]) -> None:
         open_sends.append(sending)
         if job["sync"]:
             await asyncio.wait([sending], timeout=job["wait_ms"] / 1000)
+        elif number == 0:
+            # What waits for the first connection would go out in one request.
+            await asyncio.wait([sending], timeout=FIRST_S)
         if ends:
             await asyncio.wait(open_sends)
             await (plain.abort_transaction() if aborts else plain.commit_transaction())
@@ -207,6 +212,8 @@ def confluent_produce(job: dict[str, Any]) -> None:
         plain.poll(0)
         if job["sync"]:
             plain.flush(job["wait_ms"] / 1000)
+        elif number == 0:
+            plain.flush(FIRST_S)
         if ends:
             plain.flush(20)
             if aborts:
@@ -311,6 +318,9 @@ def kafka_python_produce(job: dict[str, Any]) -> None:
                 open_sends.append(future)
                 if job["sync"]:
                     future.get(job["wait_ms"] / 1000)
+                elif number == 0:
+                    with contextlib.suppress(KafkaError):
+                        future.get(FIRST_S)
                 break
             except KafkaError:
                 continue
