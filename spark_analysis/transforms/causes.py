@@ -455,8 +455,7 @@ def _own_causes() -> dict[str, Column]:
     answered = last["outcome"].isin("answered", "altered", "injected")
 
     def part_of_the_end(t: Column) -> Column:
-        of_error = t["error_code"].isNotNull() & (t["error_code"] == last["error_code"])
-        return F.when(answered, of_error | (t["did"] == "garbled")).otherwise(_kept_away(t, last))
+        return F.when(answered, _said(t, last) | (t["did"] == "garbled")).otherwise(_kept_away(t, last))
 
     ends = F.transform(F.filter(last["touches"], part_of_the_end), told)
     # An attempt counts for the retry that followed: by its error, or by not being answered until then.
@@ -468,8 +467,7 @@ def _own_causes() -> dict[str, Column]:
         silent = silent | ~attempt["outcome"].isin("answered", "altered", "injected")
 
         def counts(t: Column) -> Column:
-            of_error = t["error_code"].isNotNull() & (t["error_code"] == attempt["error_code"])
-            return of_error | (silent & _kept_away(t, attempt)) | t["did"].isin("garbled", "repeated")
+            return _said(t, attempt) | (silent & _kept_away(t, attempt)) | t["did"].isin("garbled", "repeated")
 
         return F.transform(F.filter(attempt["touches"], counts), told)
 
@@ -481,6 +479,13 @@ def _own_causes() -> dict[str, Column]:
         "_broker": answered & F.coalesce(last["error_code"] != 0, F.lit(False)),
         "_waits": F.coalesce("_waits", nothing),
     }
+
+
+def _said(t: Column, attempt: Column) -> Column:
+    """The attempt's error is this rule's: it said that very code, or changed the request that was then refused."""
+    own = t["error_code"].isNotNull() & (t["error_code"] == attempt["error_code"])
+    refused = (t["did"] == "altered_request") & F.coalesce(attempt["error_code"] != 0, F.lit(False))
+    return own | refused
 
 
 def _kept_away(t: Column, attempt: Column) -> Column:

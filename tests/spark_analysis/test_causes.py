@@ -157,6 +157,12 @@ def copied(s: Story) -> None:
 
 
 @story
+def refused_for_what_a_rule_changed(s: Story) -> None:
+    s.produce(0, message_ids=["m0"], error_code=2, **did(("damage", "corrupt", "altered_request")))
+    s.send(0, "m0", outcome="fail", error="CorruptRecordError")
+
+
+@story
 def cut_off_with_its_connection(s: Story) -> None:
     # The connection was cut under the second request: the first one, which waited for its answer there, went with it.
     s.produce(0, message_ids=["m0"], outcome="no_response", took_ms=None)
@@ -187,6 +193,7 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "metadata_held_meanwhile": {"late": {None}},
     "never_answered": {"hang": {"lose"}},
     "followed_by_a_sequence_error": {"failed": {"eat"}},
+    "refused_for_what_a_rule_changed": {"failed": {"damage"}},
     "cut_off_with_its_connection": {"retried": {"break"}},
     "copied": {"duplicate": {"eat"}, "retried": {"eat"}},
     "fleet_starting_together": {"metadata_storm": set(), "reconnect_storm": set()},

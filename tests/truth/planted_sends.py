@@ -230,8 +230,8 @@ def _broken() -> list[Scenario]:
         made.append(
             one(
                 f"corrupted-{lib}",
-                rule("damage", "corrupt"),
-                Effect("retried" if lib == "kafka-python" else "failed", "p", ("damage",)),
+                rule("damage", "corrupt", phase="before_broker"),
+                Effect("failed" if lib == "kafka-python" else "retried", "p", ("damage",)),
                 lib=lib,
                 messages=12,
             )
