@@ -88,7 +88,6 @@ def _swallowed() -> list[Scenario]:
                     partitions=3,
                     messages=15,
                     delivery_ms=8000,
-                    fast=(lib, acks) == ("confluent-kafka", "1"),
                 )
             )
         made.append(
