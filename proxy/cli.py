@@ -19,6 +19,7 @@ from notleader.proxy.config import ConfigError, load, read_yaml
 from notleader.proxy.extras import missing
 from notleader.proxy.files_cli import init, schema
 from notleader.proxy.lab.cli import demo, incident_app, kafka_app
+from notleader.proxy.lab.explore.cli import explore
 from notleader.proxy.lab.matrix_cli import matrix
 from notleader.proxy.run_cli import run
 from notleader.proxy.toxiproxy_cli import toxiproxy
@@ -42,6 +43,7 @@ app.command()(demo)
 app.add_typer(kafka_app, name="kafka")
 app.add_typer(incident_app, name="incident")
 app.command()(matrix)
+app.command()(explore)
 app.add_typer(fault_app, name="fault")
 app.add_typer(capture_app, name="capture")
 app.add_typer(log_app, name="log")

@@ -52,6 +52,8 @@ NOT_RUN = {
     ("docs/uses/capture-tool.md", "sql"): "for DuckDB: asked of the recording by tests/docs/test_how_to.py",
     ("docs/analysis.md", "json"): "an example of a line: parsed here",
     ("docs/embedding.md", "python"): _EXCERPT,
+    ("docs/explore.md", "console"): "its commands are checked here; tests/integration/lab/test_explore.py runs such",
+    ("docs/explore.md", "yaml"): "checked here as a config file",
     ("docs/faults.md", "yaml"): "checked here as a config file",
     ("docs/http-api.md", "json"): "examples of an answer and of a body: parsed here",
     ("docs/how-to/ci-leader-election.md", "yaml"): "a workflow of another CI; its commands are the page's sh block",

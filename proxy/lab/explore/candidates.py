@@ -1,0 +1,220 @@
+"""Which faults can strike at a point: the errors that this API's brokers give, and what a network does to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from notleader.proxy.lab.explore.points import Point
+
+Rule = dict[str, Any]
+"""A rule as a config file has it, without a name."""
+
+# What a client is expected to get over: leaders and coordinators that move, replicas that are slow.
+_LEADER: Final = ("NOT_LEADER_OR_FOLLOWER", "UNKNOWN_TOPIC_OR_PARTITION", "KAFKA_STORAGE_ERROR")
+_COORDINATOR: Final = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
+_MEMBER: Final = ("REBALANCE_IN_PROGRESS", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION")
+_TRANSACTION: Final = (*_COORDINATOR, "CONCURRENT_TRANSACTIONS")
+RETRIABLE: Final[dict[str, tuple[str, ...]]] = {
+    "Produce": (*_LEADER, "NOT_ENOUGH_REPLICAS"),
+    "Fetch": (
+        *_LEADER,
+        "FENCED_LEADER_EPOCH",
+        "UNKNOWN_LEADER_EPOCH",
+        "OFFSET_NOT_AVAILABLE",
+        "FETCH_SESSION_ID_NOT_FOUND",
+        "INVALID_FETCH_SESSION_EPOCH",
+    ),
+    "Metadata": ("LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PARTITION"),
+    "ListOffsets": ("NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE", "OFFSET_NOT_AVAILABLE"),
+    "OffsetForLeaderEpoch": ("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"),
+    "FindCoordinator": ("COORDINATOR_NOT_AVAILABLE",),
+    "JoinGroup": (*_COORDINATOR, "UNKNOWN_MEMBER_ID"),
+    "SyncGroup": (*_COORDINATOR, *_MEMBER),
+    "Heartbeat": ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", *_MEMBER),
+    "ConsumerGroupHeartbeat": (*_COORDINATOR, "UNKNOWN_MEMBER_ID", "FENCED_MEMBER_EPOCH"),
+    "LeaveGroup": ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "UNKNOWN_MEMBER_ID"),
+    "OffsetCommit": (*_COORDINATOR, *_MEMBER),
+    "OffsetFetch": ("NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS"),
+    "InitProducerId": ("COORDINATOR_LOAD_IN_PROGRESS",),
+    "AddPartitionsToTxn": _TRANSACTION,
+    "AddOffsetsToTxn": _TRANSACTION,
+    "TxnOffsetCommit": _COORDINATOR,
+    "EndTxn": _TRANSACTION,
+}
+# The broker has carried these out, and says that it can't vouch for it.
+APPLIED: Final[dict[str, tuple[str, ...]]] = {
+    "Produce": ("REQUEST_TIMED_OUT", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"),
+    "OffsetCommit": ("REQUEST_TIMED_OUT",),
+}
+# A client may end with an error after these; it may not hang, nor be silent about what was lost or doubled.
+FATAL: Final[dict[str, tuple[str, ...]]] = {
+    "Produce": ("TOPIC_AUTHORIZATION_FAILED", "MESSAGE_TOO_LARGE"),
+    "Fetch": ("OFFSET_OUT_OF_RANGE",),
+    "FindCoordinator": ("GROUP_AUTHORIZATION_FAILED",),
+    "EndTxn": ("INVALID_PRODUCER_EPOCH",),
+}
+_IDEMPOTENT_FATAL: Final = ("OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH")
+_DOUBLED: Final = frozenset(("Produce", "OffsetCommit", "EndTxn"))
+_LED: Final = frozenset(("Produce", "Fetch", "Metadata"))
+# One error is got over by nearly all; a client's retries are mostly three to five.
+_TIMES: Final = (1, 5)
+
+
+# What carries the client's work is struck before what it prepares itself with: three faults in a row to one.
+_WORK: Final = (
+    "Produce",
+    "EndTxn",
+    "OffsetCommit",
+    "TxnOffsetCommit",
+    "AddPartitionsToTxn",
+    "AddOffsetsToTxn",
+    "Fetch",
+    "InitProducerId",
+    "JoinGroup",
+    "SyncGroup",
+    "Heartbeat",
+    "ConsumerGroupHeartbeat",
+)
+_WORK_SHARE: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Rules to be put in force together; `family` is what they do, whatever the place in time."""
+
+    rules: tuple[str, ...]
+    """Each as JSON, so that equal candidates are equal."""
+    family: tuple[str, ...]
+    point: str
+    is_fatal: bool = False
+    costs_s: float = 0.0
+    """How much longer a client that gets over it may take."""
+
+    @property
+    def documents(self) -> list[Rule]:
+        """The rules as a config file has them."""
+        return [json.loads(rule) for rule in self.rules]
+
+    def with_(self, other: Candidate) -> Candidate:
+        """Both at once."""
+        return Candidate(
+            tuple(sorted((*self.rules, *other.rules))),
+            tuple(sorted((*self.family, *other.family))),
+            f"{self.point} and {other.point}",
+            self.is_fatal or other.is_fatal,
+            self.costs_s + other.costs_s,
+        )
+
+
+def of_rules(rules: Iterable[Rule], point: str) -> Candidate:
+    """A candidate of rules that somebody wrote, or that an earlier search found."""
+    given = list(rules)
+    return Candidate(
+        tuple(map(frozen, given)),
+        tuple(" ".join(family(rule)) for rule in given),
+        point,
+        any(_is_fatal(rule, str(rule.get("match", {}).get("api_key"))) for rule in given),
+    )
+
+
+def frozen(rule: Rule) -> str:
+    """A rule as one text, the same for equal rules."""
+    return json.dumps(rule, sort_keys=True)
+
+
+def candidates(points: Iterable[Point]) -> list[Candidate]:
+    """Every fault at every point, alone; the families take turns, those of APIs that carry the work more often."""
+    by_api: dict[str, dict[tuple[str, ...], list[Candidate]]] = {}
+    for point in points:
+        for candidate in strikes(point):
+            by_api.setdefault(point.api, {}).setdefault(candidate.family, []).append(candidate)
+    apis = sorted(by_api, key=lambda api: _WORK.index(api) if api in _WORK else len(_WORK))
+    waiting = {api: list(by_api[api].values()) for api in apis}
+    found: list[Candidate] = []
+    while any(waiting.values()):
+        for api, families in waiting.items():
+            for _ in range(_WORK_SHARE if api in _WORK else 1):
+                if families:
+                    found += families.pop(0)
+    return found
+
+
+def strikes(point: Point) -> Iterator[Candidate]:
+    """Every fault that can strike at a point, alone; those that a client meets most often first."""
+    for rule, costs_s in _rules(point):
+        for times in _TIMES if rule["kind"] == "error" else (1,):
+            trigger = {"times": times} | ({"skip": point.nth} if point.nth else {})
+            match: Rule = {"api_key": point.api}
+            if point.partition_index is not None:
+                match["partition_index"] = point.partition_index
+            document = {**rule, "match": match, "trigger": trigger}
+            often = [] if times == 1 else [f"x{times}"]
+            yield Candidate(
+                (frozen(document),),
+                (" ".join([*family(document), *often]),),
+                str(point),
+                _is_fatal(rule, point.api),
+                costs_s,
+            )
+    if point.api in ("Produce", "Fetch", "FindCoordinator"):
+        # It has no place among the exchanges: it begins when the learning run was there.
+        document = {"kind": "blackhole", "trigger": {"after_ms": round(point.at_ms), "for_ms": 3000}}
+        yield Candidate((frozen(document),), (f"{point.api} blackhole",), str(point), costs_s=6.0)
+
+
+def family(rule: Rule) -> list[str]:
+    """API, kind, error and phase of a rule: what failures are grouped by."""
+    api = str(rule.get("match", {}).get("api_key", "any"))
+    words = [api, str(rule["kind"])]
+    return [*words, *(str(rule[key]) for key in ("error_code", "phase") if key in rule)]
+
+
+# Whichever way an exchange is lost, a client that can't take it can't take the others.
+_CUT: Final = frozenset(("close", "reset", "drop_request", "drop_response", "stall", "blackhole", "slow_close"))
+
+
+def cause(rule: Rule, verdict: str) -> str:
+    """What a rule does, so that rules which break a client for one reason are the same.
+
+    A message is sent twice since its acknowledgement did not come: whether an error came instead is no matter.
+    """
+    unacknowledged = verdict == "duplicate" and rule.get("phase") == "after_broker"
+    if rule["kind"] in _CUT or unacknowledged:
+        return f"{rule.get('match', {}).get('api_key', 'any')} cut"
+    return " ".join(family(rule))
+
+
+def _is_fatal(rule: Rule, api: str) -> bool:
+    return rule.get("error_code") in (*FATAL.get(api, ()), *_IDEMPOTENT_FATAL)
+
+
+def _rules(point: Point) -> Iterator[tuple[Rule, float]]:
+    """The rules without their match and trigger, and how many seconds each may cost."""
+    api = point.api
+    retriable = list(RETRIABLE.get(api, ()))
+    if api == "InitProducerId" and point.transactional:
+        retriable = list(_TRANSACTION)
+    for code in retriable[:1]:
+        yield {"kind": "error", "error_code": code}, 1.0
+    yield {"kind": "close", "phase": "after_broker"}, 1.0
+    for code in APPLIED.get(api, ()):
+        yield {"kind": "error", "error_code": code, "phase": "after_broker"}, 1.0
+    yield {"kind": "drop_response"}, 5.0
+    yield {"kind": "close"}, 1.0
+    for code in retriable[1:]:
+        yield {"kind": "error", "error_code": code}, 1.0
+    if api in _LED:
+        yield {"kind": "leader_election", "for_ms": 2000}, 2.0
+    fatal = FATAL.get(api, ()) + (_IDEMPOTENT_FATAL if api == "Produce" and point.idempotent else ())
+    for code in fatal:
+        yield {"kind": "error", "error_code": code}, 1.0
+    yield {"kind": "reset"}, 1.0
+    yield {"kind": "reset", "phase": "after_broker"}, 1.0
+    yield {"kind": "delay", "delay_ms": 1500}, 1.5
+    yield {"kind": "drop_request"}, 5.0
+    yield {"kind": "stall", "for_ms": 5000}, 5.0
+    if api in _DOUBLED:
+        yield {"kind": "duplicate"}, 0.0

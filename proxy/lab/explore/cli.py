@@ -1,0 +1,188 @@
+"""`notleader explore`: find the fault that breaks a client."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.exits import clear_errors
+from notleader.proxy.lab.explore.judging import KINDS
+from notleader.proxy.lab.stages import Stages
+
+if TYPE_CHECKING:
+    from notleader.proxy.lab.explore.candidates import Rule
+    from notleader.proxy.lab.explore.search import Explored
+
+_LANES = 2
+
+
+def explore(
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- COMMAND…", help="What to try, with {bootstrap} and the like in it.")
+    ],
+    kafka: Annotated[
+        str, typer.Option(metavar="HOST:PORT[,…]", help="The Kafka to use. Default: one of its own, from its jars.")
+    ] = "",
+    minutes: Annotated[float, typer.Option(metavar="M", min=0.1, help="When to stop striking.")] = 10.0,
+    tries: Annotated[int | None, typer.Option(metavar="N", min=1, help="Strike so often at most.")] = None,
+    lanes: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="How many tries at once.")] = _LANES,
+    seed: Annotated[int, typer.Option(metavar="N", help="Another order of tries.")] = 0,
+    allow: Annotated[str, typer.Option(metavar="A,B", help=f"What is no failure here: {', '.join(KINDS)}.")] = "",
+    check: Annotated[
+        str, typer.Option(metavar="CMD", help="Run after each try, {bootstrap} being Kafka itself: exit 0 is well.")
+    ] = "",
+    partitions: Annotated[int, typer.Option(metavar="N", min=1, max=100, help="Of each try's topic.")] = 1,
+    limit: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", min=1, help="When a try is late. Default: 10 s + 5 x a run without faults."),
+    ] = None,
+    patience: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1, help="How long a late one is waited for before it `hangs`.")
+    ] = 150.0,
+    replay: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Try the rules of this file, and nothing else.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Report, rule files, corpus; a search of the same command goes on.")
+    ] = Path("out/explore"),
+    again: Annotated[bool, typer.Option("--again", help="Try what the corpus says was tried before, too.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the files of every try.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Find the fault that breaks a client, and shrink it to the line that does.
+
+    COMMAND does some work with Kafka and ends by itself, in seconds. It is run
+    twice without faults, then again and again behind proxies of its own, with
+    faults at the exchanges that it makes. A failure is repeated, shrunk to the
+    smallest rule that still breaks it, and told once. In COMMAND are replaced:
+
+    {bootstrap} the proxy: the command's bootstrap server. {topic} and {group}
+    names of this try alone; the topic exists. {try} its number. {outcomes} a
+    file to write outcome lines to, which may go to stdout as well.
+
+    Well is: exit code 0 in time, and by the broker's log nothing acknowledged
+    lost and nothing doubled. Exit 1 when something was found, 2 when the
+    command does not end well without faults.
+
+    Examples:
+
+    notleader explore -- ./service --bootstrap-server {bootstrap} --topic {topic}
+
+    notleader explore --replay out/explore/failure-1.yaml -- ./service {bootstrap}
+    """
+    with clear_errors():
+        allowed = _words(allow)
+        if replay is not None:
+            rules = _rules(replay)
+        from notleader.proxy.lab.explore import telling
+        from notleader.proxy.lab.explore.findings import Corpus
+        from notleader.proxy.lab.explore.search import Limits, Search
+        from notleader.proxy.lab.explore.tries import Bench, executable
+
+        if not any("{bootstrap}" in word for word in command):
+            raise LabError("the command has to take {bootstrap} somewhere, as its bootstrap server")
+        executable(command)
+        stages = Stages(quiet=as_json)
+        own = any("{topic}" in word for word in command)
+        limits = Limits(minutes, tries, lanes if own else 1, seed, allowed, limit, patience)
+        if not own:
+            stages.console.print("without {topic} the log is not judged, and one try is made at a time", markup=False)
+        out.mkdir(parents=True, exist_ok=True)
+        corpus_file = out / "corpus.json"
+        corpus = Corpus.load(corpus_file, command)
+        if again:
+            corpus.tried.clear()
+        name = f"explore-{uuid.uuid4().hex[:8]}"
+        with _kafka(kafka, stages) as bootstrap, stages.stage("explore") as say:
+            bench = Bench(bootstrap, command, (out / "tries" / name).resolve(), name, partitions, check, keep)
+
+            def tell(text: str) -> None:
+                stages.console.print(text, markup=False, soft_wrap=True)
+
+            search = Search(bench, limits, corpus, say, tell)
+            if replay is not None:
+                tried, verdicts = search.replay(rules)
+                say(f"{replay}: {'; '.join(each.sentence for each in verdicts) or 'the command ends well'}")
+            else:
+                try:
+                    search.run()
+                except KeyboardInterrupt:
+                    search.explored.interrupted = True
+                    raise
+                finally:
+                    if search.explored.points:
+                        corpus.save(corpus_file)
+                        telling.write(search.explored, command, limits, out)
+                say(search.explored.progress())
+    if replay is not None:
+        if as_json:
+            typer.echo(
+                json.dumps(
+                    {
+                        "file": str(replay),
+                        "negative": bool(verdicts),
+                        "verdicts": [{"kind": each.kind, "sentence": each.sentence} for each in verdicts],
+                        "hits": tried.hits,
+                        "folder": str(tried.folder),
+                    }
+                )
+            )
+        elif not any(tried.hits):
+            stages.console.print("none of its rules was hit", markup=False)
+        raise typer.Exit(1 if verdicts else 0)
+    _end(search.explored, telling.document(search.explored, command, limits), out, as_json)
+
+
+def _end(explored: Explored, document: dict[str, Any], out: Path, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(document))
+    else:
+        for number, failure in enumerate(explored.failures, 1):
+            typer.echo(f"{number}. {failure.title}")
+            typer.echo(f"   broke {failure.broke} of {failure.repeated} times: {out / f'failure-{number}.yaml'}")
+        if not explored.failures:
+            typer.echo("nothing found")
+        typer.echo(f"report: {out / 'report.md'}")
+    raise typer.Exit(1 if explored.failures else 0)
+
+
+@contextlib.contextmanager
+def _kafka(given: str, stages: Stages) -> Iterator[str]:
+    """The bootstrap address of the Kafka that was named, or of one that ends with the search."""
+    if given:
+        yield given
+        return
+    from notleader.proxy.lab.incident import Cluster
+    from notleader.proxy.lab.run import started
+
+    with started(Cluster(), stages) as cluster:
+        yield cluster.bootstrap
+
+
+def _words(allow: str) -> frozenset[str]:
+    words = frozenset(word.strip() for word in allow.split(",") if word.strip())
+    if unknown := sorted(words - KINDS.keys()):
+        raise LabError(f"--allow {unknown[0]}: there is no such verdict (there are {', '.join(KINDS)})")
+    return words
+
+
+def _rules(file: Path) -> list[Rule]:
+    """The rules of a config file, each problem told with its path."""
+    from notleader.proxy.config import ConfigError, load, read_yaml
+
+    try:
+        document = read_yaml(file)
+        load(document, need_kafka=False)
+    except ConfigError as error:
+        raise LabError(f"{file}: {error}") from error
+    rules = document.get("faults") or []
+    if not rules:
+        raise LabError(f"{file} has no rules below `faults`")
+    return list(rules)

@@ -1,0 +1,99 @@
+"""What a search found: failures with the rules that cause them, and a corpus that the next search starts from."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from notleader.proxy.lab.explore.candidates import Rule, cause, family
+from notleader.proxy.lab.explore.judging import Verdict
+
+_FORMAT = 1
+
+
+@dataclass(slots=True)
+class Failure:
+    """A way in which the command breaks: the first candidate that showed it, and what was left after shrinking.
+
+    `broke` of `repeated` tries with the shrunk rules broke; `survives_without` is the counterfactual: the same
+    command, at the end, without them.
+    """
+
+    verdicts: list[Verdict]
+    first_rules: list[Rule]
+    rules: list[Rule]
+    point: str
+    broke: int
+    repeated: int
+    survives_without: bool
+    tries_to_find: int
+    tries_to_shrink: int
+    seen_again: int = 0
+    evidence: str = ""
+    timeline: list[str] = field(default_factory=list)
+
+    @property
+    def kind(self) -> str:
+        """The worst of its verdicts."""
+        return self.verdicts[0].kind
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """What makes two failures the same one: verdict, and what the rules do to which API."""
+        return group(self.kind, self.rules)
+
+    @property
+    def title(self) -> str:
+        """One line: what does it, and what happens."""
+        return f"{' and '.join(map(described, self.rules))}: {self.verdicts[0].sentence}"
+
+
+def group(kind: str, rules: list[Rule]) -> tuple[str, ...]:
+    """Verdict, and what the rules do, whatever their places, counts, and the way in which an exchange is lost."""
+    return (kind, *sorted(cause(rule, kind) for rule in rules))
+
+
+def described(rule: Rule) -> str:
+    """A rule in a few words."""
+    trigger = rule.get("trigger", {})
+    words = " ".join(family(rule)[1:])
+    words += "".join(f" {key}={rule[key]:g}" for key in ("delay_ms", "for_ms") if key in rule)
+    match = rule.get("match", {})
+    where = f" on {match['api_key']}" if "api_key" in match else ""
+    if "partition_index" in match:
+        where += f" of partition {match['partition_index']}"
+    if skip := trigger.get("skip"):
+        where += f", the first {skip} left alone"
+    if (times := trigger.get("times", 1)) != 1:
+        where += f", {times} times"
+    if "for_ms" in trigger:
+        where += f" {trigger['for_ms']:g} ms long, after {trigger.get('after_ms', 0):g} ms"
+    return words + where
+
+
+@dataclass(slots=True)
+class Corpus:
+    """What was tried with a command, so that the next search goes on from there."""
+
+    command: list[str]
+    tried: dict[str, str] = field(default_factory=dict)
+    """Verdict kinds by candidate; empty text for one that was survived."""
+    failing: list[list[Rule]] = field(default_factory=list)
+
+    @classmethod
+    def load(cls, file: Path, command: list[str]) -> Corpus:
+        """The corpus in a file; an empty one where there is none, or it is of another command."""
+        try:
+            document = json.loads(file.read_text())
+        except (OSError, ValueError):
+            return cls(command)
+        if document.get("format") != _FORMAT or document.get("command") != command:
+            return cls(command)
+        return cls(command, dict(document["tried"]), list(document["failing"]))
+
+    def save(self, file: Path) -> None:
+        """Write it whole, or leave what was there."""
+        growing = file.with_suffix(".growing")
+        growing.write_text(json.dumps({"format": _FORMAT, **asdict(self)}, indent=1))
+        growing.replace(file)

@@ -1,0 +1,301 @@
+"""Learn, strike, judge, repeat, shrink: the search as a whole, by tries that a bench makes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from random import Random
+
+from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.explore.candidates import Candidate, Rule, candidates, of_rules
+from notleader.proxy.lab.explore.findings import Corpus, Failure, group
+from notleader.proxy.lab.explore.judging import Ended, Learned, Verdict, judge
+from notleader.proxy.lab.explore.ordering import Frontier, key
+from notleader.proxy.lab.explore.points import Point, Row, points, signature
+from notleader.proxy.lab.explore.shrinking import Rules, shrink
+from notleader.proxy.lab.explore.tries import Bench, Tried
+
+_LEARNING_RUNS = 2
+_REPEATS = 3
+_LEARNING_LIMIT_S = 300.0
+# A client that waits for its own timeouts is slow, and not hanging: the usual ones end within these.
+_PATIENCE_S = 150.0
+_MOST_TOLD_ROWS = 40
+_SHRINK_ON_S = 120.0  # what was found at the very end is shrunk all the same, for so long
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When the search ends, and what counts as a failure."""
+
+    minutes: float = 10.0
+    tries: int | None = None
+    lanes: int = 2
+    seed: int = 0
+    allow: frozenset[str] = frozenset()
+    limit_s: float | None = None
+    patience_s: float = _PATIENCE_S
+
+
+@dataclass(slots=True)
+class Explored:
+    """What the search did and found."""
+
+    learned: Learned
+    points: list[Point] = field(default_factory=list)
+    struck: set[str] = field(default_factory=set)
+    families: int = 0
+    families_struck: set[str] = field(default_factory=set)
+    tries: int = 0
+    missed: int = 0
+    slow: list[str] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    seconds: float = 0.0
+    left: int = 0
+    interrupted: bool = False
+
+    def progress(self) -> str:
+        """One line for whoever watches."""
+        return (
+            f"{self.tries} tries, {len(self.struck)} of {len(self.points)} points and "
+            f"{len(self.families_struck)} of {self.families} faults struck, {len(self.failures)} failures"
+        )
+
+
+Say = Callable[[str], None]
+
+
+class Search:
+    """One search on a bench; `run` does all of it, and what it found so far is in `explored` at any time."""
+
+    def __init__(self, bench: Bench, limits: Limits, corpus: Corpus, say: Say, tell: Callable[[str], None]) -> None:
+        self.bench = bench
+        self.limits = limits
+        self.corpus = corpus
+        self.explored = Explored(Learned(0.0))
+        self._say = say
+        self._tell = tell
+        self._deadline = time.monotonic() + limits.minutes * 60
+        self._groups: dict[tuple[str, ...], Failure] = {}
+
+    # ---- learn ----------------------------------------------------------------------------------
+
+    def learn(self) -> list[Row]:
+        """Run the command without faults, twice. Raises LabError when it does not end well by itself."""
+        runs: list[Tried] = []
+        for number in range(_LEARNING_RUNS):
+            self._say(f"run {number + 1} of {_LEARNING_RUNS} without faults")
+            tried = self.bench.run([], _LEARNING_LIMIT_S)
+            ended = tried.ended
+            if ended.code != 0 or (ended.check is not None and ended.check[0]):
+                raise LabError(f"{_without_faults(ended)} (its output: {tried.folder})")
+            if not tried.rows:
+                raise LabError(
+                    "the command made no request to {bootstrap}: it has to take it as its bootstrap server "
+                    f"(its output: {tried.folder})"
+                )
+            runs.append(tried)
+        self.explored.learned = Learned.of([tried.ended for tried in runs])
+        for tried in runs:
+            self.bench.tidy(tried)
+        return list(runs[0].rows)
+
+    @property
+    def limit_s(self) -> float:
+        """How long a try may take before it counts as late."""
+        return self.limits.limit_s or 10 + 5 * self.explored.learned.seconds
+
+    # ---- strike ---------------------------------------------------------------------------------
+
+    def run(self) -> Explored:
+        """The whole search, until a limit or until nothing is left."""
+        began = time.monotonic()
+        rows = self.learn()
+        explored = self.explored
+        explored.points = points(rows)
+        everything = candidates(explored.points)
+        explored.families = len({candidate.family for candidate in everything})
+        random = Random(self.limits.seed)
+        frontier = Frontier(everything, random=random, seen=self.corpus.tried)
+        self._tell(
+            f"learned: {len(rows)} exchanges in {explored.learned.seconds:.1f} s, {len(explored.points)} points, "
+            f"{len(everything)} candidates ({len(everything) - len(frontier)} tried before); a try is late after "
+            f"{self.limit_s:.0f} s"
+        )
+        earlier = [of_rules(rules, "an earlier search") for rules in self.corpus.failing]
+        self.corpus.failing = []
+        pool = ThreadPoolExecutor(self.limits.lanes, thread_name_prefix="try")
+        try:
+            self._strike(frontier, earlier, pool)
+        finally:
+            self.bench.stop.set()
+            pool.shutdown(cancel_futures=True)
+            explored.left = len(frontier)
+            explored.seconds = time.monotonic() - began
+        return explored
+
+    def _strike(self, frontier: Frontier, earlier: list[Candidate], pool: ThreadPoolExecutor) -> None:
+        running: dict[Future[Tried], Candidate] = {}
+        explored = self.explored
+        while True:
+            while len(running) < self.limits.lanes and self._goes_on(len(running)):
+                candidate = earlier.pop(0) if earlier else frontier.next()
+                if candidate is None:
+                    break
+                running[pool.submit(self.bench.run, candidate.documents, self.limit_s + candidate.costs_s)] = candidate
+            if not running:
+                return
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                candidate = running.pop(future)
+                tried = future.result()
+                explored.tries += 1
+                self._take(candidate, tried, frontier)
+                self._say(explored.progress())
+
+    def _goes_on(self, running: int) -> bool:
+        tries = self.limits.tries
+        return time.monotonic() < self._deadline and (tries is None or self.explored.tries + running < tries)
+
+    def _take(self, candidate: Candidate, tried: Tried, frontier: Frontier) -> None:
+        explored = self.explored
+        if any(tried.hits):
+            explored.struck.update(str(p) for p in explored.points if str(p) in candidate.point.split(" and "))
+            if len(candidate.family) == 1:
+                explored.families_struck.update(candidate.family)
+        else:
+            explored.missed += 1
+        verdicts = self._judged(tried.ended, candidate.is_fatal)
+        if verdicts and verdicts[0].kind == "hang" and self._is_only_slow(candidate):
+            explored.slow.append(f"{' and '.join(candidate.family)} at {candidate.point}")
+            verdicts = []
+        self.corpus.tried[key(candidate)] = " ".join(verdict.kind for verdict in verdicts)
+        frontier.told(candidate, signature(tried.rows), failed=bool(verdicts))
+        if not verdicts:
+            self.bench.tidy(tried)
+            return
+        known = self._groups.get(group(verdicts[0].kind, candidate.documents))
+        if known is not None:
+            known.seen_again += 1
+            self.bench.tidy(tried)
+            return
+        self._investigate(candidate, tried, verdicts)
+
+    def _judged(self, ended: Ended, fatal: bool) -> list[Verdict]:
+        return judge(ended, self.explored.learned, allow=self.limits.allow, fatal=fatal)
+
+    def _is_only_slow(self, candidate: Candidate) -> bool:
+        """Whether the command ends after all when it is waited for as long as clients' own timeouts are."""
+        self._say(f"late with {' and '.join(candidate.family)}: waiting up to {self.limits.patience_s:.0f} s")
+        tried = self.bench.run(candidate.documents, self.limits.patience_s)
+        self.bench.tidy(tried)
+        return tried.ended.code is not None and not self._judged(tried.ended, candidate.is_fatal)
+
+    # ---- repeat and shrink ----------------------------------------------------------------------
+
+    def _investigate(self, candidate: Candidate, first: Tried, verdicts: list[Verdict]) -> None:
+        kind = verdicts[0].kind
+        self._tell(f"found: {verdicts[0].sentence}; with {' and '.join(candidate.family)} at {candidate.point}")
+        asked = 0
+        limit_s = self.limit_s + candidate.costs_s
+
+        def breaks(rules: Rules) -> Tried | None:
+            nonlocal asked
+            asked += 1
+            self._say(f"shrinking, {asked} tries: {self.explored.progress()}")
+            tried = self.bench.run(rules, limit_s)
+            found = self._judged(tried.ended, candidate.is_fatal)
+            if any(each.kind == kind for each in found):
+                return tried
+            self.bench.tidy(tried)
+            return None
+
+        def broke(rules: Rules) -> int:
+            seen = [breaks(rules) for _ in range(_REPEATS)]
+            for tried in seen:
+                if tried is not None:
+                    self.bench.tidy(tried)
+            return sum(tried is not None for tried in seen)
+
+        def fails(rules: Rules) -> bool:
+            if time.monotonic() > self._deadline + _SHRINK_ON_S:
+                return False
+            tried = breaks(rules)
+            if tried is not None:
+                self.bench.tidy(tried)
+            return tried is not None
+
+        rate = broke(candidate.documents)
+        smallest = candidate.documents
+        if rate:
+            smallest = shrink(candidate.documents, fails)
+            shrunk_rate = broke(smallest) if smallest != candidate.documents else rate
+            if shrunk_rate >= min(rate, 2):
+                rate = shrunk_rate
+            else:
+                smallest = candidate.documents
+        without = breaks([]) is None
+        told = breaks(smallest) or first
+        last = self._judged(told.ended, candidate.is_fatal) or verdicts
+        failure = Failure(
+            verdicts=last,
+            first_rules=candidate.documents,
+            rules=smallest,
+            point=candidate.point,
+            broke=rate,
+            repeated=_REPEATS,
+            survives_without=without,
+            tries_to_find=self.explored.tries,
+            tries_to_shrink=asked,
+            evidence=str(told.folder),
+            timeline=timeline(told.rows),
+        )
+        self._groups.setdefault(group(kind, candidate.documents), failure)
+        if failure.group in self._groups and self._groups[failure.group] is not failure:
+            self._groups[failure.group].seen_again += 1
+            return
+        self._groups[failure.group] = failure
+        self.explored.failures.append(failure)
+        self.corpus.failing.append(smallest)
+        self._tell(f"shrunk in {asked} tries: {failure.title}; broke {rate} of {_REPEATS} times")
+
+    # ---- replay ---------------------------------------------------------------------------------
+
+    def replay(self, rules: Sequence[Rule]) -> tuple[Tried, list[Verdict]]:
+        """Run the command once with these rules, after it was learned what it does without."""
+        self.learn()
+        candidate = of_rules(rules, "a file")
+        tried = self.bench.run(rules, self.limit_s)
+        verdicts = self._judged(tried.ended, candidate.is_fatal)
+        if verdicts and verdicts[0].kind == "hang" and self._is_only_slow(candidate):
+            verdicts = []
+        return tried, verdicts
+
+
+def timeline(rows: Sequence[Row]) -> list[str]:
+    """What the client asked and was told, from a little before the first fault on, one line each."""
+    ordered = sorted(rows, key=lambda row: row["request_at_us"])
+    first = next((at for at, row in enumerate(ordered) if row["fault_names"]), 0)
+    shown = ordered[max(first - 3, 0) :][:_MOST_TOLD_ROWS]
+    begin_us = ordered[0]["request_at_us"] if ordered else 0
+    lines = []
+    for row in shown:
+        error = row["error_code"] or next(
+            (each["error_code"] for each in row["partitions"] or () if each["error_code"]), 0
+        )
+        said = f", error {error}" if error else ""
+        struck = f" [{', '.join(row['fault_kinds'])}]" if row["fault_kinds"] else ""
+        at_s = (row["request_at_us"] - begin_us) / 1e6
+        lines.append(f"{at_s:.3f} s  {row['api_name'] or row['api_key']} {row['outcome']}{said}{struck}")
+    return lines
+
+
+def _without_faults(ended: Ended) -> str:
+    if ended.code is None:
+        return f"the command did not end by itself within {ended.seconds:.0f} s, without any fault"
+    if ended.code:
+        return f"the command ended with code {ended.code} without any fault: {ended.last_words or 'it said nothing'}"
+    assert ended.check is not None
+    return f"--check ended with code {ended.check[0]} without any fault: {ended.check[1]}"

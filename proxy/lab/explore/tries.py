@@ -1,0 +1,270 @@
+"""One try: the command behind a proxy of its own, with a topic and a group of its own, and what became of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from notleader.proxy.brokerlog.connection import Access, BrokerError, Connection
+from notleader.proxy.brokerlog.reading import LogError, read_log
+from notleader.proxy.brokerlog.schema import rows_of
+from notleader.proxy.config import Settings
+from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.explore.candidates import Rule
+from notleader.proxy.lab.explore.judging import Ended, Id, said
+from notleader.proxy.lab.process import Child
+from notleader.proxy.lab.testing import NotLeader
+from notleader.proxy.wire.names import ApiKey, ErrorCode
+
+PLACEHOLDERS = ("bootstrap", "topic", "group", "try", "outcomes")
+_CREATE_TOPICS, _DELETE_TOPICS, _METADATA = 5, 3, 8
+_CREATION_MS = 15_000
+_TICK_S = 0.02
+_CHECK_S = 60.0
+
+
+class StoppedError(Exception):
+    """The search is over, and a try was ended before its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A try that is over: how it ended, how often each rule struck, the exchanges it made, where its files are."""
+
+    ended: Ended
+    hits: list[int]
+    rows: list[dict[str, Any]]
+    folder: Path
+
+
+@dataclass(slots=True)
+class Bench:
+    """Where tries are made: a Kafka, a command with placeholders, a folder; `run` may be called from several threads.
+
+    `stop` ends the tries that are running.
+    """
+
+    kafka: str
+    command: Sequence[str]
+    folder: Path
+    name: str
+    partitions: int = 1
+    check: str = ""
+    keep: bool = False
+    stop: threading.Event = field(default_factory=threading.Event)
+    _count: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def has_topics(self) -> bool:
+        """Whether each try has a topic of its own, so that what is in the log is that try's."""
+        return any("{topic}" in word for word in self.command)
+
+    def run(self, rules: Sequence[Rule], limit_s: float) -> Tried:
+        """Run the command once with these rules in force from before its start.
+
+        Raises LabError where it is not the command that failed, and StoppedError.
+        """
+        with self._lock:
+            self._count += 1
+            number = self._count
+        topic = f"{self.name}-{number}"
+        folder = self.folder / f"try-{number}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "rules.json").write_text(json.dumps(list(rules), indent=1))
+        words = {
+            "topic": topic,
+            "group": topic,
+            "try": str(number),
+            "outcomes": str((folder / "outcomes.jsonl").resolve()),
+        }
+        if self.has_topics:
+            create_topic(self.kafka, topic, self.partitions)
+        settings = {"capture": None, "capture_level": "partition"}
+        with NotLeader(self.kafka, folder, **settings) as beside:
+            with contextlib.ExitStack() as stack:
+                struck = [stack.enter_context(beside.fault(may_miss=True, **rule)) for rule in rules]
+                began = time.monotonic()
+                code, last_words = self._play({**words, "bootstrap": beside.bootstrap}, folder, limit_s)
+                seconds = time.monotonic() - began
+                hits = [each.hits for each in struck]
+            rows = beside.exchanges()
+        lines = [
+            line
+            for file in (folder / "stdout.txt", folder / "outcomes.jsonl")
+            if file.exists()
+            for line in file.read_text(errors="replace").splitlines()
+        ]
+        log, written = self._log(topic, rows, folder) if self.has_topics else (None, frozenset())
+        checked = self._checked({**words, "bootstrap": self.kafka}, folder)
+        if self.has_topics:
+            delete_topics(self.kafka, {topic, *_produced(rows, topic)})
+        return Tried(Ended(code, seconds, said(lines), log, written, checked, last_words), hits, rows, folder)
+
+    def tidy(self, tried: Tried) -> None:
+        """Delete the files of a try in which nothing was found."""
+        if not self.keep:
+            shutil.rmtree(tried.folder, ignore_errors=True)
+
+    def _play(self, words: dict[str, str], folder: Path, limit_s: float) -> tuple[int | None, str]:
+        argv = [filled(word, words) for word in self.command]
+        log = folder / "stderr.txt"
+        child = Child(argv, log=log, stdout=folder / "stdout.txt")
+        try:
+            deadline = time.monotonic() + limit_s
+            while child.running() and time.monotonic() < deadline:
+                if self.stop.wait(_TICK_S):
+                    raise StoppedError
+            code = child.wait() if not child.running() else None
+        finally:
+            if child.running():
+                child.kill()
+        return code, _last_words(log.read_text(errors="replace").splitlines())
+
+    def _log(self, topic: str, rows: list[dict[str, Any]], folder: Path) -> tuple[Counter[Id], frozenset[str]]:
+        """How often each id can be read from the try's topics, and all ids, those of aborted transactions too."""
+        out = folder / "log"
+        try:
+            read_log(self.kafka, sorted({topic, *_produced(rows, topic)}), out, value_is_id=True, missing_ok=True)
+        except LogError as error:
+            raise LabError(f"the log can't be read: {error}") from error
+        rows_read = rows_of(out, ["event", "topic", "message_id", "transaction"])
+        found: Counter[Id] = Counter()
+        written = set()
+        for row in rows_read:
+            if row["event"] == "record" and row["message_id"] is not None:
+                written.add(row["message_id"])
+                if row["transaction"] in (None, "committed"):
+                    found[row["topic"].replace(topic, "{topic}"), row["message_id"]] += 1
+        shutil.rmtree(out, ignore_errors=True)
+        return found, frozenset(written)
+
+    def _checked(self, words: dict[str, str], folder: Path) -> tuple[int, str] | None:
+        if not self.check:
+            return None
+        argv = [filled(word, words) for word in shlex.split(self.check)]
+        try:
+            ran = subprocess.run(
+                argv, capture_output=True, text=True, timeout=_CHECK_S, stdin=subprocess.DEVNULL, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise LabError(f"--check can't be run: {error}") from error
+        output = (ran.stdout + ran.stderr).strip()
+        (folder / "check.txt").write_text(output)
+        return ran.returncode, output.splitlines()[-1][:200] if output else ""
+
+
+def _last_words(lines: list[str]) -> str:
+    """The last line that names an error, else the last at all."""
+    said = [line.strip() for line in lines if line.strip()]
+    errors = [line for line in said if re.search("error|exception|panic|fatal", line, re.IGNORECASE)]
+    return (errors or said or [""])[-1][:200]
+
+
+def filled(word: str, words: dict[str, str]) -> str:
+    """A word of the command with its placeholders replaced; other braces stay."""
+    for name, value in words.items():
+        word = word.replace(f"{{{name}}}", value)
+    return word
+
+
+def create_topic(kafka: str, topic: str, partitions: int) -> None:
+    """Create a topic and wait until each partition has a leader. Raises LabError."""
+    body = {
+        "topics": [
+            {
+                "name": topic,
+                "num_partitions": partitions,
+                "replication_factor": -1,
+                "assignments": [],
+                "configs": [],
+            }
+        ],
+        "timeout_ms": _CREATION_MS,
+        "validate_only": False,
+    }
+    with _any_broker(kafka) as connection:
+        version = connection.version(ApiKey.CreateTopics, _CREATE_TOPICS) or 0
+        if version < 4:  # -1 is Kafka's own default only from there on (KIP-464)
+            body["topics"][0]["replication_factor"] = 1  # type: ignore[index]
+        code = _asked(connection, ApiKey.CreateTopics, version, body)["topics"][0]["error_code"]
+        if code not in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
+            raise LabError(f"topic {topic} can't be created: {ErrorCode(code).name}")
+        deadline = time.monotonic() + _CREATION_MS / 1000
+        while not _is_led(connection, topic, partitions):
+            if time.monotonic() > deadline:
+                raise LabError(f"topic {topic} has no leaders")
+            time.sleep(_TICK_S)
+
+
+def delete_topics(kafka: str, topics: set[str]) -> None:
+    """Delete topics; where it can't be done they stay."""
+    with contextlib.suppress(LabError), _any_broker(kafka) as connection:
+        version = connection.version(ApiKey.DeleteTopics, _DELETE_TOPICS) or 0
+        _asked(
+            connection,
+            ApiKey.DeleteTopics,
+            version,
+            {"topic_names": sorted(topics), "timeout_ms": _CREATION_MS},
+        )
+
+
+def _any_broker(kafka: str) -> Connection:
+    """A connection to any broker of the bootstrap list; since KRaft brokers forward to the controller."""
+    access = Access(Settings.model_validate({"kafka": kafka}))
+    reasons = []
+    for endpoint in Settings.model_validate({"kafka": kafka}).kafka:
+        try:
+            connection = access.open(endpoint)
+        except BrokerError as error:
+            reasons.append(str(error))
+            continue
+        return connection
+    raise LabError("; ".join(reasons))
+
+
+def _asked(connection: Connection, api_key: ApiKey, version: int, body: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return connection.ask(api_key, version, body, timeout_s=_CREATION_MS / 1000 + 5)
+    except BrokerError as error:
+        raise LabError(str(error)) from error
+
+
+def _is_led(connection: Connection, topic: str, partitions: int) -> bool:
+    version = connection.version(ApiKey.Metadata, _METADATA) or 1
+    body: dict[str, Any] = {"topics": [{"name": topic}]}
+    if version >= 4:
+        body["allow_auto_topic_creation"] = False
+    (found,) = _asked(connection, ApiKey.Metadata, version, body)["topics"]
+    led = [each for each in found["partitions"] if each["leader_id"] >= 0 and not each["error_code"]]
+    return len(led) == partitions
+
+
+def _produced(rows: list[dict[str, Any]], topic: str) -> set[str]:
+    """The topics of this try that were produced to: those that carry its name."""
+    return {
+        each["topic"]
+        for row in rows
+        if row["api_name"] == "Produce"
+        for each in row["partitions"] or ()
+        if each["topic"] and topic in each["topic"]
+    }
+
+
+def executable(command: Sequence[str]) -> None:
+    """Raise LabError when the command's program isn't there, rather than in each try."""
+    program = command[0]
+    if shutil.which(program) is None and not os.access(program, os.X_OK):
+        raise LabError(f"there is no program {program!r} to run")

@@ -1,0 +1,57 @@
+"""A small order service: sends orders one by one, says of each what became of it, and exits 1 when one failed.
+
+    python order_service.py BOOTSTRAP TOPIC correct|resends|swallows
+
+`resends` has no idempotence, so what it sends again is there twice; `swallows` calls a send that failed a success.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+ORDERS = 4
+STARTS = 8
+
+
+async def started(producer: AIOKafkaProducer) -> None:
+    for attempt in range(STARTS):
+        try:
+            await producer.start()
+            return
+        except KafkaError:
+            if attempt == STARTS - 1:
+                raise
+            await asyncio.sleep(0.05)
+
+
+async def serve(bootstrap: str, topic: str, bug: str) -> int:
+    code = 0
+    producer = AIOKafkaProducer(
+        bootstrap_servers=bootstrap,
+        enable_idempotence=bug != "resends",
+        request_timeout_ms=2_000,
+        retry_backoff_ms=50,
+    )
+    await started(producer)
+    try:
+        for number in range(ORDERS):
+            said = {"operation": "send", "message_id": f"order-{number}", "topic": topic, "outcome": "ok"}
+            try:
+                await producer.send_and_wait(topic, f"order-{number}".encode())
+            except KafkaError as error:
+                if bug != "swallows":
+                    said |= {"outcome": "fail", "error": str(error)}
+                    code = 1
+            print(json.dumps(said), flush=True)
+    finally:
+        await producer.stop()
+    return code
+
+
+if __name__ == "__main__":
+    raise SystemExit(asyncio.run(serve(*sys.argv[1:])))

@@ -1,0 +1,80 @@
+"""A service with a planted bug is found out, and the same service without it survives what found it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from notleader.proxy.cli import app
+from notleader.proxy.lab.kafka import KafkaCluster
+
+pytestmark = pytest.mark.kafka
+
+SERVICE = Path(__file__).with_name("order_service.py")
+BUDGET = ["--tries", "8", "--minutes", "2"]
+
+
+def explore(kafka: KafkaCluster, out: Path, bug: str, *options: str) -> Result:
+    command = [sys.executable, str(SERVICE), "{bootstrap}", "{topic}", bug]
+    given = ["explore", "--kafka", kafka.bootstrap, "--out", str(out), "--json", *options]
+    return CliRunner().invoke(app, [*given, "--", *command])
+
+
+def report(result: Result, exit_code: int) -> dict[str, Any]:
+    assert result.exit_code == exit_code, result.output
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
+
+
+def test_what_sends_again_without_idempotence_is_found_and_shrunk(kafka: KafkaCluster, tmp_path: Path) -> None:
+    found = report(explore(kafka, tmp_path, "resends", *BUDGET), 1)
+    (failure,) = found["failures"]
+    assert failure["kind"] == "duplicate"
+    assert failure["broke"] == failure["repeated"] == 3
+    assert failure["survives_without"]
+    (rule,) = failure["rules"]
+    assert rule["match"] == {"api_key": "Produce"}
+    assert rule["trigger"] == {"times": 1}
+    # The broker has it, and the client doesn't know: which of the ways to lose an answer it was is chance.
+    assert rule["kind"] in ("drop_response", "stall") or rule["phase"] == "after_broker"
+    file = tmp_path / "failure-1.yaml"
+    assert yaml.safe_load(file.read_text()) == {"faults": failure["rules"]}
+    assert CliRunner().invoke(app, ["check", str(file)]).exit_code == 0
+    compile((tmp_path / "test_failure_1.py").read_text(), "test_failure_1.py", "exec")
+    assert "Produce" in (tmp_path / "report.md").read_text()
+
+    again = report(explore(kafka, tmp_path / "replay", "resends", "--replay", str(file)), 1)
+    assert [each["kind"] for each in again["verdicts"]] == ["duplicate"]
+    assert again["hits"] == [1]
+    mended = report(explore(kafka, tmp_path / "replay", "correct", "--replay", str(file)), 0)
+    assert mended["hits"] == [1]
+
+
+def test_a_service_without_the_bug_survives_the_same_and_the_next_search_goes_on(
+    kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    found = report(explore(kafka, tmp_path, "correct", *BUDGET), 0)
+    assert found["failures"] == []
+    assert found["tries"] == 8
+    assert found["points_struck"] > 0
+    assert found["learned"]["ids_are_unique"]
+    assert found["learned"]["outcome_lines_name_ids"]
+    tried = json.loads((tmp_path / "corpus.json").read_text())["tried"]
+    assert len(tried) == 8
+    report(explore(kafka, tmp_path, "correct", "--tries", "2"), 0)
+    assert len(json.loads((tmp_path / "corpus.json").read_text())["tried"]) == 10
+
+
+def test_a_command_that_does_not_end_well_by_itself_is_no_finding(kafka: KafkaCluster, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import sys; sys.exit('no such shop')", "{bootstrap}"]
+    result = CliRunner().invoke(
+        app, ["explore", "--kafka", kafka.bootstrap, "--out", str(tmp_path), "--", *command], env={"COLUMNS": "200"}
+    )
+    assert result.exit_code == 2
+    assert "without any fault: no such shop" in result.output

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pytest
+
+from notleader.faults.schema import parse_faults
+from notleader.proxy.lab.explore.candidates import APPLIED, FATAL, RETRIABLE, candidates, strikes
+from notleader.proxy.lab.explore.points import Point
+from notleader.proxy.wire.names import ApiKey, ErrorCode
+
+
+@pytest.mark.parametrize("api", sorted({*RETRIABLE, *APPLIED, *FATAL, "ApiVersions"}))
+def test_every_candidate_is_a_rule_that_a_config_file_may_have(api: str) -> None:
+    assert api in ApiKey.__members__
+    for candidate in strikes(Point(api, 1, 3, 9, 120.0, idempotent=True, transactional=True)):
+        parse_faults(candidate.documents)
+
+
+def test_every_error_is_one_of_kafkas() -> None:
+    for table in (RETRIABLE, APPLIED, FATAL):
+        for codes in table.values():
+            assert set(codes) <= set(ErrorCode.__members__)
+
+
+def test_sequence_errors_are_for_producers_that_have_sequences() -> None:
+    def codes(idempotent: bool) -> set[str]:
+        found = strikes(Point("Produce", None, 0, 1, 0.0, idempotent=idempotent))
+        return {rule.get("error_code", "") for each in found for rule in each.documents}
+
+    assert codes(True) - codes(False) == {"OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH"}
+
+
+def test_the_place_is_in_the_trigger_and_the_partition_in_the_match() -> None:
+    (first, *_) = strikes(Point("Produce", 2, 5, 9, 0.0))
+    (rule,) = first.documents
+    assert rule["match"] == {"api_key": "Produce", "partition_index": 2}
+    assert rule["trigger"] == {"times": 1, "skip": 5}
+
+
+def test_what_carries_the_work_comes_more_often() -> None:
+    found = candidates([Point("ApiVersions", None, 0, 1, 0.0), Point("Produce", None, 0, 1, 1.0)])
+    first = [candidate.family[0].split()[0] for candidate in found[:8]]
+    assert first == ["Produce", "Produce", "Produce", "ApiVersions"] * 2

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from notleader.faults.schema import parse_faults
+from notleader.proxy.lab.explore.findings import Corpus, Failure, group
+from notleader.proxy.lab.explore.judging import Learned, Verdict
+from notleader.proxy.lab.explore.search import Explored, Limits
+from notleader.proxy.lab.explore.telling import document, junit, markdown, pytest_test, rule_file, write
+
+COMMAND = ["./shop", "{bootstrap}", 'it "is"\\n']
+
+
+def on_produce(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"kind": kind, **fields, "match": {"api_key": "Produce"}, "trigger": {"times": 1}}
+
+
+def failure(*rules: dict[str, Any], kind: str = "duplicate", sentence: str = "message 'a' is twice") -> Failure:
+    given = list(rules)
+    return Failure([Verdict(kind, sentence)], given, given, "Produce #1 of 4", 3, 3, True, 5, 9)
+
+
+def explored(*failures: Failure) -> Explored:
+    return Explored(Learned(1.0), failures=list(failures))
+
+
+def test_ways_to_lose_an_exchange_are_one_failure_and_errors_are_others() -> None:
+    def groups(kind: str, *rules: dict[str, Any]) -> int:
+        return len({group(kind, [rule]) for rule in rules})
+
+    timed_out = on_produce("error", error_code="REQUEST_TIMED_OUT", phase="after_broker")
+    moved = on_produce("error", error_code="NOT_LEADER_OR_FOLLOWER")
+    assert groups("hang", on_produce("close"), on_produce("reset"), on_produce("drop_response")) == 1
+    assert groups("hang", on_produce("close"), timed_out, moved) == 3
+    assert groups("duplicate", on_produce("close", phase="after_broker"), timed_out) == 1
+    assert groups("duplicate", timed_out, moved) == 2
+    assert group("hang", [moved]) != group("duplicate", [moved])
+
+
+def test_a_rule_file_is_a_config_file_and_says_what_it_does() -> None:
+    import yaml
+
+    text = rule_file(failure(on_produce("close"), sentence="x\nfaults: none"), COMMAND)
+    assert parse_faults(yaml.safe_load(text)["faults"])
+    assert text.startswith("# duplicate: x faults: none\n")
+
+
+@pytest.mark.parametrize("sentence", ["plain", 'quotes """ and \\ backslash', "\x1b[31mred\n# heading"])
+def test_what_a_command_said_breaks_no_file(sentence: str, tmp_path: Path) -> None:
+    found = explored(failure(on_produce("close"), sentence=sentence))
+    write(found, COMMAND, Limits(), tmp_path)
+    compile((tmp_path / "test_failure_1.py").read_text(), "test", "exec")
+    assert "\x1b" not in markdown(found, COMMAND, Limits()) + junit(found)
+    assert 'failures="1"' in junit(found)
+    assert document(found, COMMAND, Limits())["failures"][0]["file"] == "failure-1.yaml"
+    write(explored(), COMMAND, Limits(), tmp_path)
+    assert not list(tmp_path.glob("*failure*"))
+
+
+def test_the_test_to_paste_names_the_command_as_it_was_given() -> None:
+    text = pytest_test(1, failure(on_produce("close")), COMMAND)
+    assert all(repr(word) in text for word in COMMAND)
+
+
+def test_a_corpus_is_of_one_command(tmp_path: Path) -> None:
+    file = tmp_path / "corpus.json"
+    corpus = Corpus(COMMAND, {"rule": "hang"}, [[on_produce("close")]])
+    corpus.save(file)
+    assert Corpus.load(file, COMMAND) == corpus
+    assert Corpus.load(file, ["other"]) == Corpus(["other"])
+    file.write_text("{torn")
+    assert Corpus.load(file, COMMAND) == Corpus(COMMAND)

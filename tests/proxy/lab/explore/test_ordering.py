@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from random import Random
+
+from notleader.proxy.lab.explore.candidates import Candidate
+from notleader.proxy.lab.explore.ordering import Frontier, key
+
+
+def candidate(family: str, place: int = 0) -> Candidate:
+    return Candidate((f'{{"kind": "{family}", "place": {place}}}',), (family,), str(place))
+
+
+def frontier(*given: Candidate, seed: int = 0, seen: tuple[str, ...] = ()) -> Frontier:
+    return Frontier(given, random=Random(seed), seen=seen)
+
+
+def families(order: Frontier, count: int) -> list[str]:
+    found = [order.next() for _ in range(count)]
+    return [" ".join(each.family) if each else "-" for each in found]
+
+
+def test_every_family_before_a_second_of_any() -> None:
+    order = frontier(candidate("a", 0), candidate("a", 1), candidate("b", 0), candidate("c", 0))
+    assert families(order, 5) == ["a", "b", "c", "a", "-"]
+
+
+def test_what_showed_something_new_comes_sooner_and_what_failed_last() -> None:
+    order = frontier(*(candidate(family, place) for family in "abc" for place in range(3)))
+    for signature, failed in (((), True), ((), False), (("new",), False)):
+        given = order.next()
+        assert given is not None
+        order.told(given, signature, failed=failed)
+    assert families(order, 7) == [*"ccbbaa", "-"]
+
+
+def test_two_that_showed_something_new_are_tried_together_once() -> None:
+    order = frontier(candidate("a"), candidate("b"))
+    for word in "ab":
+        given = order.next()
+        assert given is not None
+        assert order.told(given, [word], failed=False)
+    pair = order.next()
+    assert pair is not None
+    assert pair.family == ("a", "b")
+    assert len(pair.documents) == 2
+    assert order.next() is None
+
+
+def test_what_was_tried_before_is_not_tried_again() -> None:
+    done = candidate("a", 0)
+    order = frontier(done, candidate("a", 1), seen=(key(done),))
+    given = order.next()
+    assert given is not None
+    assert given.point == "1"
+    assert order.next() is None
+
+
+def test_the_same_seed_gives_the_same_order() -> None:
+    def places(seed: int) -> list[str]:
+        order = frontier(*(candidate("a", place) for place in range(20)), seed=seed)
+        return [each.point for each in iter(order.next, None)]
+
+    assert places(1) == places(1)
+    assert places(1) != places(2)
+    assert places(1)[0] == "0"
