@@ -36,7 +36,8 @@ def produce_attempts(exchanges: DataFrame) -> DataFrame:
         F.broadcast(_cut_connections(exchanges)), list(_CONNECTION), "left"
     )
     unanswered = (F.col("outcome") == "no_response") & (F.coalesce("acks", F.lit(-1)) != 0)
-    under_it = F.when(unanswered, F.array_except("cut_by", "touches"))
+    reached = F.filter("ends", lambda e: (e["t"]["did"] != _BEHIND) | (e["seq"] < F.col("exchange_seq")))
+    under_it = F.when(unanswered, F.array_except(F.transform(reached, lambda e: e["t"]), "touches"))
     rows = placed.withColumn("touches", F.concat("touches", F.coalesce(under_it, F.array().cast(_TOUCHES)))).select(
         F.xxhash64(
             "run_id", "proxy_id", "connection_id", "exchange_seq", "p.topic", "p.partition_index", "p.base_sequence"
@@ -54,12 +55,22 @@ def produce_attempts(exchanges: DataFrame) -> DataFrame:
 _CONNECTION = ("run_id", "proxy_id", "connection_id")
 
 
+_BEHIND = "kept_behind"
+"""What a swallowed exchange does to those behind it on its connection that never got an answer either."""
+
+
 def _cut_connections(exchanges: DataFrame) -> DataFrame:
-    """`cut_by`, the touches that ended each connection: they took every request with them that had no answer yet."""
-    ended = exchanges.select(*_CONNECTION, F.explode(touches()).alias("t")).filter(
-        F.col("t.did").isin("cut", "garbled")
+    """`ends`, what kept a connection's requests from their answers: a cut all, what is swallowed those behind.
+
+    As (`seq`, `t`): the exchange that it happened to, and the touch of the others. Kafka answers a connection in order.
+    """
+    happened = exchanges.select(*_CONNECTION, "exchange_seq", F.explode(touches()).alias("t"))
+    swallowed = F.col("t.did").isin("swallowed_request", "swallowed_answer")
+    ended = happened.filter(F.col("t.did").isin("cut", "garbled") | swallowed).withColumn(
+        "t", F.when(swallowed, F.col("t").withField("did", F.lit(_BEHIND))).otherwise(F.col("t"))
     )
-    return ended.groupBy(*_CONNECTION).agg(F.array_distinct(F.collect_list("t")).alias("cut_by"))
+    entry = F.struct(F.col("exchange_seq").alias("seq"), "t")
+    return ended.groupBy(*_CONNECTION).agg(F.array_distinct(F.collect_list(entry)).alias("ends"))
 
 
 def touches(place: Column | None = None) -> Column:

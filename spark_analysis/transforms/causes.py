@@ -490,7 +490,7 @@ def _said(t: Column, attempt: Column) -> Column:
 
 def _kept_away(t: Column, attempt: Column) -> Column:
     """This kept an attempt from being answered: what only held it did so where nothing swallowed it or cut it off."""
-    for_good = (*_SWALLOWS, *_CUTS)
+    for_good = (*_SWALLOWS, *_CUTS, "kept_behind")
     gone = F.exists(attempt["touches"], lambda other: other["did"].isin(*for_good))
     return t["did"].isin(*for_good) | (t["did"].isin(*_HOLDS) & ~gone)
 

@@ -163,6 +163,19 @@ def refused_for_what_a_rule_changed(s: Story) -> None:
 
 
 @story
+def kept_behind_a_swallowed_one(s: Story) -> None:
+    s.produce(
+        0, message_ids=["m0"], outcome="dropped", took_ms=None, **did(("eat", "drop_response", "swallowed_answer"))
+    )
+    s.produce(5, message_ids=["m1"], outcome="no_response", took_ms=None)
+    for number in range(2):
+        s.produce(100 + 5 * number, message_ids=[f"m{number}"], base_offset=2 + number, connection_id=2)
+        s.send(5 * number, f"m{number}", offset=2 + number, took_ms=110)
+        s.poll(200 + number, f"m{number}", number)
+        s.poll(210 + number, f"m{number}", 2 + number)
+
+
+@story
 def cut_off_with_its_connection(s: Story) -> None:
     # The connection was cut under the second request: the first one, which waited for its answer there, went with it.
     s.produce(0, message_ids=["m0"], outcome="no_response", took_ms=None)
@@ -194,6 +207,7 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "never_answered": {"hang": {"lose"}},
     "followed_by_a_sequence_error": {"failed": {"eat"}},
     "refused_for_what_a_rule_changed": {"failed": {"damage"}},
+    "kept_behind_a_swallowed_one": {"retried": {"eat"}, "duplicate": {"eat"}},
     "cut_off_with_its_connection": {"retried": {"break"}},
     "copied": {"duplicate": {"eat"}, "retried": {"eat"}},
     "fleet_starting_together": {"metadata_storm": set(), "reconnect_storm": set()},
