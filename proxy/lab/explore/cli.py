@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from notleader.proxy.extras import missing
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.exits import clear_errors
 from notleader.proxy.lab.explore.judging import KINDS
@@ -78,6 +79,8 @@ def explore(
     notleader explore --replay out/explore/failure-1.yaml -- ./service {bootstrap}
     """
     with clear_errors():
+        if (line := missing("notleader explore", "capture")) is not None:
+            raise LabError(line)
         allowed = _words(allow)
         if replay is not None:
             rules = _rules(replay)

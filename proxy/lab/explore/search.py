@@ -239,6 +239,9 @@ class Search:
         without = breaks([]) is None
         told = breaks(smallest) or first
         last = self._judged(told.ended, candidate.is_fatal) or verdicts
+        if kind == "hang":
+            waited = f"{last[0].sentence}; once it was waited for {self.limits.patience_s:.0f} s"
+            last = [Verdict(last[0].kind, waited), *last[1:]]
         failure = Failure(
             verdicts=last,
             first_rules=candidate.documents,
