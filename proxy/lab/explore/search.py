@@ -171,17 +171,16 @@ class Search:
         if verdicts and verdicts[0].kind == "hang" and self._is_only_slow(candidate):
             explored.slow.append(f"{' and '.join(candidate.family)} at {candidate.point}")
             verdicts = []
-        self.corpus.tried[key(candidate)] = " ".join(verdict.kind for verdict in verdicts)
         frontier.told(candidate, signature(tried.rows), failed=bool(verdicts))
-        if not verdicts:
+        known = self._groups.get(group(verdicts[0].kind, candidate.documents)) if verdicts else None
+        if verdicts and known is None:
+            self._investigate(candidate, tried, verdicts)
+        else:
             self.bench.tidy(tried)
-            return
-        known = self._groups.get(group(verdicts[0].kind, candidate.documents))
         if known is not None:
             known.seen_again += 1
-            self.bench.tidy(tried)
-            return
-        self._investigate(candidate, tried, verdicts)
+        # Not before it was shrunk: what an interruption leaves unfinished is for the next search.
+        self.corpus.tried[key(candidate)] = " ".join(verdict.kind for verdict in verdicts)
 
     def _judged(self, ended: Ended, fatal: bool) -> list[Verdict]:
         return judge(ended, self.explored.learned, allow=self.limits.allow, fatal=fatal)

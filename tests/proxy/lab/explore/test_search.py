@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from notleader.proxy.lab.explore.candidates import candidates
+from notleader.proxy.lab.explore.findings import Corpus
+from notleader.proxy.lab.explore.ordering import Frontier, key
+from notleader.proxy.lab.explore.points import Point
+from notleader.proxy.lab.explore.search import Limits, Search
+from notleader.proxy.lab.explore.tries import Bench, Tried
+from tests.proxy.lab.explore.script import ended
+
+
+class InterruptedBench(Bench):
+    def run(self, rules: Any, limit_s: float) -> Tried:
+        raise KeyboardInterrupt
+
+
+def test_a_failure_whose_shrinking_is_interrupted_is_struck_again_by_the_next_search(tmp_path: Path) -> None:
+    (first, *_) = candidates([Point("Produce", None, 0, 1, 0.0)])
+    corpus = Corpus(["shop"])
+    bench = InterruptedBench("localhost:9092", ["shop"], tmp_path, "try")
+    search = Search(bench, Limits(), corpus, lambda text: None, lambda text: None)
+    order = Frontier([first], random=Random(0))
+    with pytest.raises(KeyboardInterrupt):
+        search._take(first, Tried(ended(code=1), [1], [], tmp_path / "try-1"), order)
+    assert key(first) not in corpus.tried
+    search._take(first, Tried(ended(), [1], [], tmp_path / "try-2"), order)
+    assert corpus.tried == {key(first): ""}
