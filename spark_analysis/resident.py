@@ -1,0 +1,260 @@
+"""A Spark that stays: `notleader analyze` leaves it behind, the next one finds it, and its verdict takes seconds.
+
+Most of a short analysis is Spark's start and Java's learning. So the first analysis of a user starts this process; it
+does that one and those that follow, one at a time, and ends by itself when nobody asked for `IDLE_S`. It listens on a
+Unix socket in a folder of the user's own (0700), named by all that has to match: Spark, Java, Python, notleader's
+own sources. Each analysis gets a Spark session of its own; nothing of one is visible to the next.
+
+Lines of JSON on the socket: the caller sends `{"argv": […]}`; `{"progress": …}` and at last `{"out", "err", "code"}` or
+`{"unable": …}` come back. `{"stop": true}` ends it. A caller that goes away ends it too: what it asked for is nobody's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any, Final
+
+IDLE_S: Final = 600.0
+_START_S: Final = 120.0
+_MOST_JOBS: Final = 500  # Java's memory of generated classes grows with each
+
+Progress = Callable[[str], None]
+Job = Callable[[list[str], Progress], tuple[str, str, int]]
+
+
+class UnavailableError(Exception):
+    """There is no resident Spark and none can be started here; the analysis is to be done in this process."""
+
+
+def folder() -> Path:
+    """Where the sockets are: the user's own, 0700. Raises UnavailableError."""
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    if not base or not os.access(base, os.W_OK):
+        base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    place = Path(base) / "notleader" / "spark"
+    try:
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        place.chmod(0o700)
+        owner = place.stat().st_uid
+    except (OSError, RuntimeError) as error:
+        raise UnavailableError(str(error)) from error
+    if owner != os.getuid() or len(bytes(place)) > 80:  # a socket's path has at most 107 bytes
+        raise UnavailableError(f"{place} can't hold a socket of this user")
+    return place
+
+
+def key() -> str:
+    """What a resident Spark must have been started with to be of use here."""
+    here = Path(__file__).parent
+    sources = sorted((str(file), file.stat().st_mtime_ns) for file in here.rglob("*.py"))
+    spark = next((str(Path(place) / "pyspark") for place in sys.path if (Path(place) / "pyspark").is_dir()), "")
+    told = [sys.executable, sys.version, spark, os.environ.get("JAVA_HOME"), os.environ.get("PATH"), sources]
+    return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
+
+
+def ask(argv: list[str], progress: Progress, *, leave: bool) -> tuple[str, str, int]:
+    """Have an analysis done by the resident Spark; its stdout, stderr and exit code.
+
+    With `leave`, one is started where there is none, and stays. Raises UnavailableError.
+    """
+    place = folder() / f"{key()}.sock"
+    connection = _connected(place)
+    if connection is None:
+        if not leave:
+            raise UnavailableError("there is none")
+        progress("starting Spark")
+        connection = _started(place)
+    with connection, connection.makefile("rw", encoding="utf-8") as lines:
+        _send(lines, {"argv": argv})
+        for line in lines:
+            said = json.loads(line)
+            if "progress" in said:
+                progress(said["progress"])
+            elif "unable" in said:
+                raise UnavailableError(said["unable"])
+            else:
+                return said["out"], said["err"], said["code"]
+    raise UnavailableError("it ended in the middle of the analysis")
+
+
+def stop() -> int:
+    """End every resident Spark of this user; how many there were."""
+    try:
+        places = sorted(folder().glob("*.sock"))
+    except UnavailableError:
+        return 0
+    ended = 0
+    for place in places:
+        connection = _connected(place)
+        if connection is None:
+            place.unlink(missing_ok=True)
+            continue
+        with connection, connection.makefile("rw", encoding="utf-8") as lines:
+            _send(lines, {"stop": True})
+            lines.read()  # until it has ended
+        ended += 1
+    return ended
+
+
+def serve(place: Path, job: Job, *, idle_s: float = IDLE_S, told: IO[str] = sys.stderr) -> None:
+    """Do the analyses that are asked for at the socket `place`, until nobody asked for `idle_s`, or one says stop."""
+    before = os.umask(0o177)
+    try:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        # Made beside and moved: whoever sees the socket can connect to it.
+        fresh = place.with_suffix(f".{os.getpid()}")
+        fresh.unlink(missing_ok=True)
+        listener.bind(str(fresh))
+        listener.listen()
+        fresh.replace(place)
+    finally:
+        os.umask(before)
+    identity = place.stat().st_ino
+    try:
+        listener.settimeout(idle_s)
+        for _ in range(_MOST_JOBS):
+            try:
+                connection, _ = listener.accept()
+            except TimeoutError:
+                break
+            connection.settimeout(None)
+            with connection:
+                if not _answered(connection, job, told):
+                    break
+    finally:
+        listener.close()
+        with contextlib.suppress(OSError):
+            if place.stat().st_ino == identity:
+                place.unlink()
+
+
+def _answered(connection: socket.socket, job: Job, told: IO[str]) -> bool:
+    """Do what one caller asks; False when it was to stop."""
+    if not _is_own(connection):
+        return True
+    with connection.makefile("rw", encoding="utf-8") as lines:
+        try:
+            wanted = json.loads(lines.readline() or "null")
+        except ValueError:
+            return True
+        if not isinstance(wanted, dict):
+            return True  # whoever only looks whether somebody listens
+        if wanted.get("stop"):
+            return False
+        with _ended_with(connection):
+            try:
+                out, err, code = job(wanted["argv"], lambda what: _send(lines, {"progress": what}))
+                said: dict[str, Any] = {"out": out, "err": err, "code": code}
+            except Exception as error:
+                told.write(f"{type(error).__name__}: {error}\n")
+                said = {"unable": f"{type(error).__name__}: {error}"}
+        with contextlib.suppress(OSError):
+            _send(lines, said)
+    return "unable" not in said  # a Spark that failed so is not to be met again
+
+
+@contextlib.contextmanager
+def _ended_with(connection: socket.socket) -> Iterator[None]:
+    """While this lasts, end this process when the caller goes away, Ctrl-C for one: Spark can't be told to let go."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.is_set():
+            try:
+                gone = connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+            except BlockingIOError:
+                gone = False
+            except OSError:
+                gone = True
+            if gone and not over.is_set():
+                os.kill(os.getpid(), signal.SIGTERM)
+                return
+            over.wait(0.2)
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watching.join()
+
+
+def _is_own(connection: socket.socket) -> bool:
+    """Whether the caller is the same user, by the kernel's word where it gives one."""
+    option = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
+        return True
+    said = connection.getsockopt(socket.SOL_SOCKET, option, 12)
+    return int.from_bytes(said[4:8], sys.byteorder) in (os.getuid(), 0)
+
+
+def _connected(place: Path) -> socket.socket | None:
+    try:
+        found = place.stat()
+        if found.st_uid != os.getuid() or not stat.S_ISSOCK(found.st_mode):
+            return None
+    except OSError:
+        return None
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.connect(str(place))
+    except OSError:
+        connection.close()
+        return None
+    return connection
+
+
+def _started(place: Path) -> socket.socket:
+    log = place.with_suffix(".log")
+    with log.open("wb") as output:
+        started = subprocess.Popen(
+            [sys.executable, "-m", "notleader.spark_analysis.resident", str(place)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    until = time.monotonic() + _START_S
+    while time.monotonic() < until:
+        connection = _connected(place)
+        if connection is not None:
+            return connection
+        if started.poll() is not None:
+            raise UnavailableError(f"it ended while it started: {log}")
+        time.sleep(0.05)
+    started.terminate()
+    raise UnavailableError(f"it did not start in {_START_S:.0f} s: {log}")
+
+
+def _send(lines: IO[str], said: dict[str, Any]) -> None:
+    lines.write(json.dumps(said) + "\n")
+    lines.flush()
+
+
+def main(place: Path) -> int:
+    """Start Spark, then serve."""
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # Java ends when its parent's end of a pipe does
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    from notleader.spark_analysis.cli import resident_job
+
+    idle_s = float(os.environ.get("NOTLEADER_SPARK_IDLE_S") or IDLE_S)
+    with resident_job() as job:
+        serve(place, job, idle_s=idle_s)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
