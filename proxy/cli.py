@@ -50,6 +50,8 @@ app.add_typer(log_app, name="log")
 app.add_typer(wire_app, name="wire")
 app.command()(init)
 app.command()(schema)
+spark_app = typer.Typer(no_args_is_help=True, help="The Spark that analyses leave, so that the next takes seconds.")
+app.add_typer(spark_app, name="spark")
 
 
 @app.command(
@@ -76,6 +78,17 @@ def analyze(context: typer.Context) -> None:
     sys.stdout.flush()
     # In place of this process: Spark gets the signals, the terminal and the exit code.
     os.execve(sys.executable, [sys.executable, "-m", "notleader.spark_analysis", "analyze", *arguments], environment)
+
+
+@spark_app.callback()
+def spark() -> None:
+    """The Spark that analyses leave, so that the next takes seconds."""
+
+
+@spark_app.command("stop")
+def spark_stop() -> None:
+    """End the Spark that earlier analyses left; without this it ends by itself when nobody asked for ten minutes."""
+    os.execv(sys.executable, [sys.executable, "-m", "notleader.spark_analysis", "stop"])
 
 
 def _with_log(arguments: list[str]) -> list[str]:

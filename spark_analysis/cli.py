@@ -10,12 +10,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from notleader.spark_analysis.io import InputError, check_paths, size_bytes
+from notleader.spark_analysis import resident
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.paths import SMALL_BYTES, InputError, check_paths, size_bytes
 
 if TYPE_CHECKING:
     from notleader.spark_analysis.jobs.analyze import Analysis
@@ -81,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--memory", metavar="SIZE", help="heap of Spark's driver, and of each executor on a cluster, as 2g")
     add("--live", action="store_true", help="while the test runs: judge again as things are recorded, until Ctrl-C")
     add("--every-s", type=float, metavar="S", default=10.0, help="live: not more often than that (default 10)")
+    add("--no-warm", action="store_true", help="in a Spark of its own, which ends; else one stays for ten minutes")
     add("--json", action="store_true", help="print one JSON document and nothing else")
     add("--run", nargs="+", action="extend", default=[], metavar="ID", help="only these runs")
     add("--date", nargs="+", action="extend", default=[], metavar="YYYY-MM-DD", help="only these days")
@@ -92,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     topics = "default: those that were produced to"
     kafka.add_argument("--topic", nargs="+", action="extend", metavar="NAME", help=topics)
     limits = analyze.add_argument_group("bounds")
+    commands.add_parser("stop", help="end the Spark that earlier analyses left")
     default = Options()
     for name, unit, value, text in (
         ("blocked", "MS", default.blocked_ms, "a call that holds its caller this long is a negative verdict"),
@@ -113,6 +117,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; problems with the input are one line on stderr and exit code 2."""
     given = _parser().parse_args(arguments)
     try:
+        if given.command == "stop":
+            print({0: "no Spark was left", 1: "ended Spark"}.get(ended := resident.stop(), f"ended {ended} Sparks"))  # noqa: T201
+            return 0
         return _analyze(given)
     except InputError as error:
         print(f"notleader analyze: {error}", file=sys.stderr)  # noqa: T201
@@ -129,8 +136,37 @@ def _analyze(given: argparse.Namespace) -> int:
         raise InputError("--live can't be given a log: read it, and analyse again, when the run is over")
     if given.live and (given.run or given.date):
         raise InputError("--live follows whole folders: leave out --run and --date")
-    out = _usable_out(given.out)
-    options = Options(
+    given.out = _usable_out(given.out)
+    progress = _Progress(not given.json and sys.stderr.isatty())
+    size = size_bytes([*given.capture, *given.outcomes, *given.log])
+    if (code := _by_resident(given, size, progress)) is not None:
+        return code
+    progress("starting Spark")
+    # Late, so that wrong use is told without waiting for Spark to load.
+    from notleader.spark_analysis import warm
+    from notleader.spark_analysis.session import build_session
+
+    with _told_as_input_errors():
+        log_file = Path(given.out) / "spark.log" if "://" not in given.out else None
+        memory = given.memory or (_LIVE_MEMORY if given.live else None)
+        spark = build_session(given.master, input_bytes=size, memory=memory, log_file=log_file)
+        if given.live:
+            return _watch(given, spark, given.out, _options(given), progress)
+        try:
+            text, code = _judged(given, spark, progress)
+            progress.done()
+            # Whoever waits has the verdict before anything is done for the next time.
+            print(text, flush=True)  # noqa: T201
+            progress("keeping Spark's start for the next time")
+            warm.keep(spark)
+            progress.done()
+        finally:
+            spark.stop()
+    return code
+
+
+def _options(given: argparse.Namespace) -> Options:
+    return Options(
         blocked_ms=given.blocked_ms,
         late_ms=given.late_ms,
         slow_ms=given.slow_ms,
@@ -140,49 +176,95 @@ def _analyze(given: argparse.Namespace) -> int:
         storm_per_s=given.storm_per_s,
         by_run=given.by_run,
     )
-    progress = _Progress(not given.json and sys.stderr.isatty())
-    progress("starting Spark")
-    # Late, so that wrong use is told without waiting for Spark to load.
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
 
-    from notleader.spark_analysis import warm
+
+def _judged(given: argparse.Namespace, spark: Any, progress: Callable[[str], None]) -> tuple[str, int]:
+    """One analysis with its report: what is to be printed, and the exit code."""
     from notleader.spark_analysis.jobs.analyze import analyze
     from notleader.spark_analysis.report.files import write_report
     from notleader.spark_analysis.report.summary import summary
-    from notleader.spark_analysis.schemas import SchemaError
-    from notleader.spark_analysis.session import NoJavaError, build_session
+
+    analysis = analyze(
+        spark, given.capture, given.outcomes, given.out, _options(given),
+        runs=given.run, dates=given.date, logs=given.log, progress=progress,
+    )  # fmt: skip
+    progress("writing the report")
+    report = write_report(spark, analysis, given.out)
+    code = 1 if analysis.verdict == "invalid" else 0
+    if given.json:
+        return json.dumps({**analysis.as_dict(), "report": report}), code
+    return f"{summary(analysis)}\n\nreport: {report}", code
+
+
+def _by_resident(given: argparse.Namespace, size: int, progress: _Progress) -> int | None:
+    """The exit code of an analysis that a Spark which stays has done; None where there is none for it.
+
+    Small local ones only: a large one wants a Java of its own, started for its size, and a store the caller's secrets.
+    """
+    wanted = os.environ.get("NOTLEADER_SPARK_WARM", "keep")
+    paths = [*given.capture, *given.outcomes, *given.log, given.out]
+    apart = given.live or given.master or given.memory or any("://" in path for path in paths)
+    configured = any(name in os.environ for name in ("SPARK_CONF_DIR", "SPARK_ENV_LOADED", "SPARK_HOME"))
+    if given.no_warm or wanted == "off" or apart or configured or size > SMALL_BYTES:
+        return None
+    asked = vars(given) | {
+        name: [str(Path(path).absolute()) for path in getattr(given, name)] for name in ("capture", "outcomes", "log")
+    }
+    try:
+        out, err, code = resident.ask(asked, progress, leave=wanted == "keep")
+    except resident.UnavailableError:
+        return None
+    progress.done()
+    sys.stderr.write(err)
+    if out:
+        print(out, flush=True)  # noqa: T201
+    return code
+
+
+@contextmanager
+def resident_job() -> Iterator[tuple[resident.Job, Callable[[], None]]]:
+    """What a Spark that stays does for each caller, and what it does when that one has its answer."""
+    from notleader.spark_analysis import warm
+    from notleader.spark_analysis.session import build_session
+
+    spark = build_session()
+
+    def job(asked: dict[str, Any], progress: resident.Progress) -> tuple[str, str, int]:
+        given = argparse.Namespace(**asked)
+        apart = spark.newSession()
+        try:
+            with _told_as_input_errors():
+                text, code = _judged(given, apart, progress)
+        except InputError as error:
+            return "", f"notleader analyze: {error}\n", 2
+        finally:
+            apart.catalog.clearCache()
+        return text, "", code
+
+    def rest() -> None:
+        warm.keep(spark)
 
     try:
-        log_file = Path(out) / "spark.log" if "://" not in out else None
-        size = size_bytes([*given.capture, *given.outcomes, *given.log])
-        memory = given.memory or (_LIVE_MEMORY if given.live else None)
-        spark = build_session(given.master, input_bytes=size, memory=memory, log_file=log_file)
-        if given.live:
-            return _watch(given, spark, out, options, progress)
-        try:
-            analysis = analyze(
-                spark, given.capture, given.outcomes, out, options,
-                runs=given.run, dates=given.date, logs=given.log, progress=progress,
-            )  # fmt: skip
-            progress("writing the report")
-            report = write_report(spark, analysis, out)
-            progress.done()
-            # Whoever waits has the verdict before anything is done for the next time.
-            if given.json:
-                print(json.dumps({**analysis.as_dict(), "report": report}), flush=True)  # noqa: T201
-            else:
-                print(f"{summary(analysis)}\n\nreport: {report}", flush=True)  # noqa: T201
-            progress("keeping Spark's start for the next time")
-            warm.keep(spark)
-            progress.done()
-        finally:
-            spark.stop()
+        yield job, rest
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def _told_as_input_errors() -> Iterator[None]:
+    """What Spark and Java say of what they were given, as one line."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from notleader.spark_analysis.schemas import SchemaError
+    from notleader.spark_analysis.session import NoJavaError
+
+    try:
+        yield
     except (SchemaError, NoJavaError) as error:
         raise InputError(str(error)) from error
     except (PySparkException, Py4JError) as error:
         raise InputError(f"Spark: {_cause(error)}{_configured()}") from error
-    return 1 if analysis.verdict == "invalid" else 0
 
 
 def _watch(given: argparse.Namespace, spark: Any, out: str, options: Options, progress: _Progress) -> int:

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import IO, Any
 
-from notleader.spark_analysis.io import InputError, check_paths
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.paths import InputError, check_paths
 
 _OPTIONS = Options(by_run=True, runs_are_told=True, groups_per_check=2000)
 

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from notleader.spark_analysis.io import InputError
+from notleader.spark_analysis.paths import InputError
 from notleader.spark_analysis.schemas import OPERATION, OUTCOME, conform
 
 _RANGE = StructType(

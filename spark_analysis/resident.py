@@ -5,8 +5,8 @@ does that one and those that follow, one at a time, and ends by itself when nobo
 Unix socket in a folder of the user's own (0700), named by all that has to match: Spark, Java, Python, notleader's
 own sources. Each analysis gets a Spark session of its own; nothing of one is visible to the next.
 
-Lines of JSON on the socket: the caller sends `{"argv": […]}`; `{"progress": …}` and at last `{"out", "err", "code"}` or
-`{"unable": …}` come back. `{"stop": true}` ends it. A caller that goes away ends it too: what it asked for is nobody's.
+Lines of JSON on the socket: the caller sends `{"asked": {…}}`; `{"progress": …}` and at last `{"out", "err", "code"}`
+or `{"unable": …}` come back. `{"stop": true}` ends it. A caller that goes away ends it too: what it asked for is nobody's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _START_S: Final = 120.0
 _MOST_JOBS: Final = 500  # Java's memory of generated classes grows with each
 
 Progress = Callable[[str], None]
-Job = Callable[[list[str], Progress], tuple[str, str, int]]
+Job = Callable[[dict[str, Any], Progress], tuple[str, str, int]]
+"""An analysis: what was asked for, in; stdout, stderr and the exit code, out."""
 
 
 class UnavailableError(Exception):
@@ -64,7 +65,7 @@ def key() -> str:
     return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
 
 
-def ask(argv: list[str], progress: Progress, *, leave: bool) -> tuple[str, str, int]:
+def ask(asked: dict[str, Any], progress: Progress, *, leave: bool) -> tuple[str, str, int]:
     """Have an analysis done by the resident Spark; its stdout, stderr and exit code.
 
     With `leave`, one is started where there is none, and stays. Raises UnavailableError.
@@ -77,7 +78,7 @@ def ask(argv: list[str], progress: Progress, *, leave: bool) -> tuple[str, str, 
         progress("starting Spark")
         connection = _started(place)
     with connection, connection.makefile("rw", encoding="utf-8") as lines:
-        _send(lines, {"argv": argv})
+        _send(lines, {"asked": asked})
         for line in lines:
             said = json.loads(line)
             if "progress" in said:
@@ -108,8 +109,18 @@ def stop() -> int:
     return ended
 
 
-def serve(place: Path, job: Job, *, idle_s: float = IDLE_S, told: IO[str] = sys.stderr) -> None:
-    """Do the analyses that are asked for at the socket `place`, until nobody asked for `idle_s`, or one says stop."""
+def serve(
+    place: Path,
+    job: Job,
+    *,
+    rest: Callable[[], None] = lambda: None,
+    idle_s: float = IDLE_S,
+    told: IO[str] = sys.stderr,
+) -> None:
+    """Do the analyses that are asked for at the socket `place`, until nobody asked for `idle_s`, or one says stop.
+
+    `rest` is what is done behind each, when its caller has the answer already.
+    """
     before = os.umask(0o177)
     try:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -133,6 +144,7 @@ def serve(place: Path, job: Job, *, idle_s: float = IDLE_S, told: IO[str] = sys.
             with connection:
                 if not _answered(connection, job, told):
                     break
+            rest()
     finally:
         listener.close()
         with contextlib.suppress(OSError):
@@ -155,7 +167,7 @@ def _answered(connection: socket.socket, job: Job, told: IO[str]) -> bool:
             return False
         with _ended_with(connection):
             try:
-                out, err, code = job(wanted["argv"], lambda what: _send(lines, {"progress": what}))
+                out, err, code = job(wanted["asked"], lambda what: _send(lines, {"progress": what}))
                 said: dict[str, Any] = {"out": out, "err": err, "code": code}
             except Exception as error:
                 told.write(f"{type(error).__name__}: {error}\n")
@@ -251,8 +263,8 @@ def main(place: Path) -> int:
     from notleader.spark_analysis.cli import resident_job
 
     idle_s = float(os.environ.get("NOTLEADER_SPARK_IDLE_S") or IDLE_S)
-    with resident_job() as job:
-        serve(place, job, idle_s=idle_s)
+    with resident_job() as (job, rest):
+        serve(place, job, rest=rest, idle_s=idle_s)
     return 0
 
 

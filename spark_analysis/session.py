@@ -14,8 +14,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from notleader.spark_analysis import warm
+from notleader.spark_analysis.paths import SMALL_BYTES
 
-SMALL_BYTES = 64 * 1024 * 1024
 _PARTITION_BYTES = 64 * 1024 * 1024
 # A history row is built and judged in methods of more than 8,000 bytes of Java, which HotSpot would interpret for ever
 # (measured over a million exchanges: 145 s of tasks' CPU against 92).

@@ -20,7 +20,7 @@ from rich.console import Console
 from benchmarks.analysis.cluster import ClusterError, standalone
 from benchmarks.analysis.page import Measured, page, table
 from benchmarks.proxy.report import machine
-from notleader.spark_analysis.io import size_bytes
+from notleader.spark_analysis.paths import size_bytes
 
 _TREE = Path(__file__).resolve().parents[2]
 _PAGE = _TREE / "docs" / "analysis-at-scale.md"

@@ -18,6 +18,7 @@ from notleader.spark_analysis.checks import Tables
 from notleader.spark_analysis.findings import Finding, find, verdict
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.outcomes import BadLine, bad_lines, good, read_outcomes
+from notleader.spark_analysis.paths import InputError
 from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile, profile_capture, profile_outcomes
 from notleader.spark_analysis.schemas import FINDING, OPERATION
 from notleader.spark_analysis.transforms import timeline
@@ -125,7 +126,7 @@ def analyze(
         reading.result()
     told = spark.read.schema(OPERATION).parquet(f"{out}/operations")
     if not capture.rows:
-        raise io.InputError("the capture holds no rows" + (" for that run or date" if runs or dates else ""))
+        raise InputError("the capture holds no rows" + (" for that run or date" if runs or dates else ""))
     log = None
     if logs:
         progress("reading the log")

@@ -20,10 +20,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis import tail
-from notleader.spark_analysis.io import InputError, is_local, local_path, size_bytes
 from notleader.spark_analysis.jobs.analyze import Analysis, Progress, judge
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.outcomes import BadLine, last_word, said, set_aside
+from notleader.spark_analysis.paths import InputError, is_local, local_path, size_bytes
 from notleader.spark_analysis.profile import OutcomeProfile, profile_capture
 from notleader.spark_analysis.schemas import EXCHANGE, OPERATION
 from notleader.spark_analysis.session import suit

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.io import InputError
+from notleader.spark_analysis.paths import InputError
 
 IN_LOG = ("there", "aborted", "open", "superseded", "deleted", "absent", "unread")
 """What `in_log` of a history row may be.

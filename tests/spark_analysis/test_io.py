@@ -11,7 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.proxy.capture.test_segment import recorded
 
-from notleader.spark_analysis.io import InputError, check_paths, read_captures, size_bytes
+from notleader.spark_analysis.io import read_captures
+from notleader.spark_analysis.paths import InputError, check_paths, size_bytes
 from notleader.spark_analysis.schemas import EXCHANGE, SchemaError
 
 from .synthetic import EXCHANGE as WRITTEN

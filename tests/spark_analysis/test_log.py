@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 
 from notleader.spark_analysis.checks import Tables
 from notleader.spark_analysis.findings import Finding
-from notleader.spark_analysis.io import InputError, read_logs
+from notleader.spark_analysis.io import read_logs
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.paths import InputError
 from notleader.spark_analysis.transforms.log import as_log
 
 from .conftest import rows

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,67 +44,67 @@ def serving(place: Path, job: resident.Job, idle_s: float = 20) -> threading.Thr
 
 
 def test_an_analysis_is_asked_for_and_answered_again_and_again(place: Path) -> None:
-    def job(argv: list[str], progress: resident.Progress) -> tuple[str, str, int]:
+    def job(asked: dict[str, Any], progress: resident.Progress) -> tuple[str, str, int]:
         progress("checking")
-        return f"verdict of {argv[-1]}", "", 1
+        return f"verdict of {asked['name']}", "", 1
 
     serving(place, job)
     for name in ("a", "b"):
         heard: list[str] = []
-        assert resident.ask(["analyze", name], heard.append, leave=False) == (f"verdict of {name}", "", 1)
+        assert resident.ask({"name": name}, heard.append, leave=False) == (f"verdict of {name}", "", 1)
         assert heard == ["checking"]
     assert resident.stop() == 1
     assert not place.exists()
 
 
 def test_only_its_user_can_reach_it(place: Path) -> None:
-    serving(place, lambda argv, progress: ("", "", 0))
+    serving(place, lambda asked, progress: ("", "", 0))
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
     assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
     resident.stop()
 
 
 def test_it_ends_when_nobody_asks(place: Path) -> None:
-    thread = serving(place, lambda argv, progress: ("", "", 0), idle_s=0.2)
+    thread = serving(place, lambda asked, progress: ("", "", 0), idle_s=0.2)
     thread.join(10)
     assert not thread.is_alive()
     assert not place.exists()
 
 
 def test_one_that_failed_is_not_met_again(place: Path) -> None:
-    def job(argv: list[str], progress: resident.Progress) -> tuple[str, str, int]:
+    def job(asked: dict[str, Any], progress: resident.Progress) -> tuple[str, str, int]:
         raise OSError("Java is gone")
 
     thread = serving(place, job)
     with pytest.raises(resident.UnavailableError, match="Java is gone"):
-        resident.ask([], lambda _: None, leave=False)
+        resident.ask({}, lambda _: None, leave=False)
     thread.join(10)
     assert not thread.is_alive()
 
 
 def test_without_one_and_without_leave_to_start_one_there_is_none(place: Path) -> None:
     with pytest.raises(resident.UnavailableError):
-        resident.ask([], lambda _: None, leave=False)
+        resident.ask({}, lambda _: None, leave=False)
     assert resident.stop() == 0
 
 
 def test_what_a_killed_one_left_is_no_obstacle(place: Path) -> None:
-    thread = serving(place, lambda argv, progress: ("", "", 0), idle_s=0.2)
+    thread = serving(place, lambda asked, progress: ("", "", 0), idle_s=0.2)
     kept = place.with_name("kept")
     os.link(place, kept)
     thread.join(10)
     kept.rename(place)
     with pytest.raises(resident.UnavailableError):
-        resident.ask([], lambda _: None, leave=False)
+        resident.ask({}, lambda _: None, leave=False)
     again = serving_over(place)
-    assert resident.ask([], lambda _: None, leave=False)[2] == 0
+    assert resident.ask({}, lambda _: None, leave=False)[2] == 0
     resident.stop()
     again.join(10)
 
 
 def serving_over(place: Path) -> threading.Thread:
     before = place.stat().st_ino
-    thread = threading.Thread(target=resident.serve, args=(place, lambda argv, progress: ("", "", 0)))
+    thread = threading.Thread(target=resident.serve, args=(place, lambda asked, progress: ("", "", 0)))
     thread.start()
     while place.stat().st_ino == before:
         time.sleep(0.01)
@@ -112,13 +113,13 @@ def serving_over(place: Path) -> threading.Thread:
 
 _CALLER = """
 import sys, socket, time
-s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.sendall(b'{"argv": []}\\n'); time.sleep(60)
+s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.sendall(b'{"asked": {}}\\n'); time.sleep(60)
 """
 _SLOW = """
 import sys, time
 from pathlib import Path
 from notleader.spark_analysis import resident
-resident.serve(Path(sys.argv[1]), lambda argv, progress: time.sleep(60), idle_s=30)
+resident.serve(Path(sys.argv[1]), lambda asked, progress: time.sleep(60), idle_s=30)
 """
 
 

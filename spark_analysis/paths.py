@@ -1,0 +1,61 @@
+"""What is told of the input without Spark: whether it is there, and how large it is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+SMALL_BYTES = 64 * 1024 * 1024
+"""Input up to which an analysis is short: most of it is Spark's start and planning."""
+
+
+class InputError(Exception):
+    """Input that cannot be analysed; the message is one line that says what to change."""
+
+
+def is_local(path: str) -> bool:
+    """True for a plain path or a file: URL, which can be looked at without Spark."""
+    return "://" not in path or path.startswith("file://")
+
+
+def local_path(path: str) -> Path:
+    """The file system path behind a plain path or a file: URL."""
+    return Path(path.removeprefix("file://"))
+
+
+def size_bytes(paths: Iterable[str]) -> int:
+    """Bytes below the local ones of `paths`; what lies elsewhere counts as nothing."""
+    total = 0
+    for path in filter(is_local, paths):
+        root = local_path(path)
+        if root.is_file():
+            total += root.stat().st_size
+        for folder, _, names in os.walk(root):
+            total += sum((Path(folder) / name).stat().st_size for name in names if not name.startswith("."))
+    return total
+
+
+def check_paths(
+    captures: Sequence[str], outcomes: Sequence[str], logs: Sequence[str] = (), *, growing: bool = False
+) -> None:
+    """InputError for the first local path that is missing or has nothing to read (`growing`: nothing to read yet)."""
+    for path in filter(is_local, logs):
+        root = local_path(path)
+        if not root.is_dir():
+            raise InputError(f"log folder {path} does not exist: notleader log read writes one")
+        if next(root.rglob("*.parquet"), None) is None:
+            raise InputError(f"log folder {path} holds no .parquet file")
+    for path in filter(is_local, captures):
+        root = local_path(path)
+        if not root.exists():
+            raise InputError(f"capture folder {path} does not exist")
+        if not root.is_dir() and root.suffix != ".parquet":
+            raise InputError(f"{path} is not a capture folder")
+        if growing and not root.is_dir():
+            raise InputError(f"{path} is not a folder: a live analysis follows the folder that the proxy writes to")
+        if not growing and root.is_dir() and next(root.rglob("*.parquet"), None) is None:
+            raise InputError(f"capture folder {path} holds no .parquet file (was the capture closed?)")
+    for path in filter(is_local, () if growing else outcomes):
+        if not any(character in path for character in "*?[") and not local_path(path).exists():
+            raise InputError(f"outcomes file {path} does not exist")
