@@ -6,7 +6,8 @@ Unix socket in a folder of the user's own (0700), named by all that has to match
 own sources. Each analysis gets a Spark session of its own; nothing of one is visible to the next.
 
 Lines of JSON on the socket: the caller sends `{"asked": {…}}`; `{"progress": …}` and at last `{"out", "err", "code"}`
-or `{"unable": …}` come back. `{"stop": true}` ends it. A caller that goes away ends it too: what it asked for is nobody's.
+or `{"unable": …}` come back. `{"stop": true}` ends it. A caller that goes away ends it too: what it asked for is
+nobody's.
 """
 
 from __future__ import annotations
