@@ -66,7 +66,9 @@ def analyse(inputs: Inputs, folder: Path, *, as_json: bool) -> tuple[str, bool]:
     for name, paths in inputs.texts().items():
         flag = "--log" if name == "logs" else f"--{name}"
         argv += [flag, *paths] if paths else []
-    child = Child([*argv, *(["--json"] if as_json else [])], log=log, stdout=words, env=find_java().environment())
+    # A Spark that an earlier `notleader analyze` left is used; none is left, as nothing else is.
+    env = {"NOTLEADER_SPARK_WARM": "use", **find_java().environment()}
+    child = Child([*argv, *(["--json"] if as_json else [])], log=log, stdout=words, env=env)
     code = _ended(child)
     if code not in (0, 1):
         raise AnalysisError(f"Spark ended with code {code}: {_last_line(log)} (log: {log})")

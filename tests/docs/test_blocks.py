@@ -50,6 +50,7 @@ NOT_RUN = {
     ("docs/cheat-sheet.md", "yaml"): "checked here as a config file",
     ("docs/uses/sidecar.md", "yaml"): "a step of another CI: tests/release plays what it does",
     ("docs/uses/capture-tool.md", "sql"): "for DuckDB: asked of the recording by tests/docs/test_how_to.py",
+    ("docs/analysis.md", "sh"): "parsed here; tests/spark_analysis/test_resident.py does so",
     ("docs/analysis.md", "json"): "an example of a line: parsed here",
     ("docs/embedding.md", "python"): _EXCERPT,
     ("docs/explore.md", "console"): "its commands are checked here; tests/integration/lab/test_explore.py runs such",

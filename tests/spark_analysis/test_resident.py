@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import stat
 import subprocess
@@ -16,6 +17,9 @@ from typing import Any
 import pytest
 
 from notleader.spark_analysis import resident
+from notleader.spark_analysis.cli import main
+
+from .synthetic import Story
 
 Served = Callable[..., threading.Thread]
 
@@ -119,6 +123,9 @@ _SLOW = """
 import sys, time
 from pathlib import Path
 from notleader.spark_analysis import resident
+from notleader.spark_analysis.cli import main
+
+from .synthetic import Story
 resident.serve(Path(sys.argv[1]), lambda asked, progress: time.sleep(60), idle_s=30)
 """
 
@@ -133,3 +140,29 @@ def test_it_ends_with_a_caller_that_goes_away_in_the_middle(place: Path) -> None
     caller.kill()
     caller.wait()
     assert server.wait(20) != 0
+
+
+@pytest.mark.spark
+def test_a_second_analysis_is_done_by_the_first_ones_spark(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The user's way: two commands, the same verdicts as without; a mistake is told in the caller's terminal."""
+    monkeypatch.setenv("NOTLEADER_SPARK_WARM", "keep")
+    story = Story()
+    story.exchange(0, "Metadata")
+    capture, outcomes = story.write(tmp_path)
+    words = ["analyze", "--capture", str(capture), "--outcomes", str(outcomes), "--json", "--out"]
+    told = []
+    for name in ("first", "second"):
+        code = main([*words, str(tmp_path / name)])
+        told.append((code, json.loads(capfd.readouterr().out)["verdict"]))
+        assert (tmp_path / name / "report.html").exists()
+    assert place.exists()
+    code = main([*words, str(tmp_path / "apart"), "--no-warm"])
+    told.append((code, json.loads(capfd.readouterr().out)["verdict"]))
+    assert told[0] == told[1] == told[2]
+    (tmp_path / "torn.parquet").write_bytes(b"PAR1 and no more")
+    assert main(["analyze", "--capture", str(tmp_path / "torn.parquet"), "--out", str(tmp_path / "none")]) == 2
+    assert capfd.readouterr().err.count("\n") == 1
+    assert main(["stop"]) == 0
+    assert not place.exists()
