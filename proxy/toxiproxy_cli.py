@@ -32,8 +32,10 @@ class _Asked:
 
 
 def toxiproxy(
-    host: Annotated[str, typer.Option("--host", "-host", help="Where the API listens.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", "-port", min=0, max=65535, help="Its port; 0 for a free one.")] = 8474,
+    host: Annotated[str, typer.Option("--host", "-host", metavar="HOST", help="Where the API listens.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", "-port", metavar="PORT", min=0, max=65535, help="Its port; 0 for a free one.")
+    ] = 8474,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -41,7 +43,8 @@ def toxiproxy(
         ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", "-seed", help="Of what is left to chance; some number when absent.")
+        int | None,
+        typer.Option("--seed", "-seed", metavar="N", help="Of what is left to chance; some number when absent."),
     ] = None,
     proxy_metrics: Annotated[
         bool, typer.Option("--proxy-metrics", "-proxy-metrics", help="GET /metrics with the bytes of each proxy.")

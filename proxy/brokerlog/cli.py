@@ -56,7 +56,7 @@ def log_read(
         float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Give up a partition that stands still.")
     ] = 30.0,
     tls_kafka: Annotated[
-        bool, typer.Option("--tls-kafka", help="Speak TLS to the brokers.", rich_help_panel=_TLS)
+        bool, typer.Option("--tls-kafka", help="Speak TLS to the brokers.", rich_help_panel="Switches")
     ] = False,
     tls_kafka_ca: Annotated[
         Path | None,
@@ -79,23 +79,25 @@ def log_read(
         ),
     ] = None,
     tls_kafka_verify: Annotated[
-        bool, typer.Option(help="Check the brokers' certificates and names.", rich_help_panel=_TLS)
+        bool, typer.Option(help="Check the brokers' certificates and names.", rich_help_panel="Switches")
     ] = True,
     sasl_mechanism: Annotated[
         SaslMechanism | None,
-        typer.Option("--sasl-mechanism", "--relay-sasl-mechanism", help="How to log in.", rich_help_panel=_SASL),
+        typer.Option(
+            "--sasl-mechanism",
+            metavar="MECHANISM",
+            help="How to log in: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.",
+            rich_help_panel=_SASL,
+        ),
     ] = None,
     sasl_username: Annotated[
         str | None,
-        typer.Option(
-            "--sasl-username", "--relay-sasl-username", metavar="NAME", help="As whom.", rich_help_panel=_SASL
-        ),
+        typer.Option("--sasl-username", metavar="NAME", help="As whom.", rich_help_panel=_SASL),
     ] = None,
     sasl_password_file: Annotated[
         Path | None,
         typer.Option(
             "--sasl-password-file",
-            "--relay-sasl-password-file",
             metavar="FILE",
             help="File with that user's password.",
             rich_help_panel=_SASL,

@@ -58,7 +58,7 @@ def test_a_launcher_without_a_release_file_is_asked(tmp_path: Path, monkeypatch:
 
 def test_none_says_what_was_seen_and_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "a", "11.0.2")))
-    with pytest.raises(JavaNotFound, match=r"JAVA_HOME: .* is Java 11; PATH: none; .*notleader\[kafka\]"):
+    with pytest.raises(JavaNotFound, match=r"JAVA_HOME: .* is Java 11; PATH: none; .*notleader\[lab\]"):
         find_java()
 
 
