@@ -123,9 +123,6 @@ _SLOW = """
 import sys, time
 from pathlib import Path
 from notleader.spark_analysis import resident
-from notleader.spark_analysis.cli import main
-
-from .synthetic import Story
 resident.serve(Path(sys.argv[1]), lambda asked, progress: time.sleep(60), idle_s=30)
 """
 
@@ -133,6 +130,7 @@ resident.serve(Path(sys.argv[1]), lambda asked, progress: time.sleep(60), idle_s
 def test_it_ends_with_a_caller_that_goes_away_in_the_middle(place: Path) -> None:
     server = subprocess.Popen([sys.executable, "-c", _SLOW, str(place)])
     while not place.exists():
+        assert server.poll() is None
         time.sleep(0.01)
     caller = subprocess.Popen([sys.executable, "-c", _CALLER, str(place)])
     time.sleep(0.5)
