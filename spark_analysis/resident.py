@@ -29,7 +29,11 @@ from typing import IO, Any, Final
 
 IDLE_S: Final = 600.0
 _START_S: Final = 120.0
+_STOP_S: Final = 10.0
 _MOST_JOBS: Final = 500  # Java's memory of generated classes grows with each
+
+# What was started here and outlives this process: nobody waits for it.
+_left: Final[list[subprocess.Popen[bytes]]] = []
 
 Progress = Callable[[str], None]
 Job = Callable[[dict[str, Any], Progress], tuple[str, str, int]]
@@ -105,7 +109,10 @@ def stop() -> int:
             continue
         with connection, connection.makefile("rw", encoding="utf-8") as lines:
             _send(lines, {"stop": True})
-            lines.read()  # until it has ended
+            lines.read()
+        until = time.monotonic() + _STOP_S
+        while place.exists() and time.monotonic() < until:
+            time.sleep(0.02)
         ended += 1
     return ended
 
@@ -240,6 +247,7 @@ def _started(place: Path) -> socket.socket:
             stderr=output,
             start_new_session=True,
         )
+    _left.append(started)
     until = time.monotonic() + _START_S
     while time.monotonic() < until:
         connection = _connected(place)
