@@ -32,9 +32,6 @@ _START_S: Final = 120.0
 _STOP_S: Final = 10.0
 _MOST_JOBS: Final = 500  # Java's memory of generated classes grows with each
 
-# What was started here and outlives this process: nobody waits for it.
-_left: Final[list[subprocess.Popen[bytes]]] = []
-
 Progress = Callable[[str], None]
 Job = Callable[[dict[str, Any], Progress], tuple[str, str, int]]
 """An analysis: what was asked for, in; stdout, stderr and the exit code, out."""
@@ -247,11 +244,11 @@ def _started(place: Path) -> socket.socket:
             stderr=output,
             start_new_session=True,
         )
-    _left.append(started)
     until = time.monotonic() + _START_S
     while time.monotonic() < until:
         connection = _connected(place)
         if connection is not None:
+            started.returncode = 0  # it outlives this process, which shall not complain of that
             return connection
         if started.poll() is not None:
             raise UnavailableError(f"it ended while it started: {log}")
