@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from tests.proxy.capture.test_segment import recorded
 
 from notleader.spark_analysis.io import read_captures
 from notleader.spark_analysis.paths import InputError, check_paths, size_bytes
 from notleader.spark_analysis.schemas import EXCHANGE, SchemaError
+from tests.proxy.recorder.test_segment import recorded
 
 from .synthetic import EXCHANGE as WRITTEN
 from .synthetic import Story
