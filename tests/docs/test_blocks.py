@@ -180,7 +180,11 @@ def test_commands_told_in_passing_are_those_that_there_are(page: Path) -> None:
     text = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)
     told += [one.replace("\n", " ") for one in re.findall(r"`(notleader [^`|]+)`", text)]
     for block in told:
-        for words in commands(re.sub(r" #.*", "", block)):
+        try:
+            found = list(commands(re.sub(r" #.*", "", block)))
+        except ValueError:
+            continue  # what a command printed: its apostrophes quote nothing
+        for words in found:
             if words[-1] != "--help":
                 check(words)
 
