@@ -13,6 +13,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 from notleader.spark_analysis.paths import InputError
 from notleader.spark_analysis.schemas import EXCHANGE, EXCHANGE_REQUIRED, LOG, LOG_REQUIRED, SchemaError
 
+_CAPTURE = "a capture of notleader"
+_LOG = "what `notleader log read` writes"
 _FOLDERS = tuple(StructField(name, StringType()) for name in ("date", "run"))
 
 
@@ -24,21 +26,35 @@ def read_captures(
     Columns the proxy does not know are left out, optional ones that are missing read as null; a missing required
     column or another type is a SchemaError.
     """
-    return reduce(DataFrame.unionByName, [_read_folder(spark, folder, runs, dates) for folder in folders])
+    alike: dict[str, tuple[StructType, list[str]]] = {}
+    for folder in folders:
+        try:
+            found = _whole(spark, [folder]).schema
+        except AnalysisException as error:
+            raise InputError(f"capture folder {folder}: {_first_line(error)}") from error
+        _columns(found, EXCHANGE, EXCHANGE_REQUIRED, f"capture folder {folder}", _CAPTURE)
+        alike.setdefault(found.json(), (found, []))[1].append(folder)
+    if runs or dates:
+        frames = [_pruned(spark, folder, rows, runs, dates) for rows, group in alike.values() for folder in group]
+    else:
+        # One scan for all that look alike: a plan of two hundred scans takes Spark longer than what they hold.
+        frames = [_whole(spark, group, rows) for rows, group in alike.values()]
+    return reduce(DataFrame.unionByName, [as_exchanges(frame, "capture folders") for frame in frames])
 
 
-def _read_folder(spark: SparkSession, folder: str, runs: Sequence[str], dates: Sequence[str]) -> DataFrame:
-    try:
-        rows = _parquet(spark).option("recursiveFileLookup", "true").parquet(folder).schema
-        # Not told what the folders' names are, Spark would make a number of run=15e361470418, with all its digits.
-        frame = _parquet(spark).schema(StructType([*rows, *_FOLDERS])).parquet(folder)
-    except AnalysisException as error:
-        raise InputError(f"capture folder {folder}: {_first_line(error)}") from error
+def _whole(spark: SparkSession, folders: Sequence[str], rows: StructType | None = None) -> DataFrame:
+    reader = _parquet(spark).option("recursiveFileLookup", "true")
+    return (reader if rows is None else reader.schema(rows)).parquet(*folders)
+
+
+def _pruned(spark: SparkSession, folder: str, rows: StructType, runs: Sequence[str], dates: Sequence[str]) -> DataFrame:
+    # Not told what the folders' names are, Spark would make a number of run=15e361470418, with all its digits.
+    frame = _parquet(spark).schema(StructType([*rows, *_FOLDERS])).parquet(folder)
     if runs:
         frame = frame.filter(_below("run", runs) & F.coalesce("run", "run_id").isin(list(runs)))
     if dates:
         frame = frame.filter(_below("date", dates))
-    return as_exchanges(frame, f"capture folder {folder}")
+    return frame
 
 
 def _parquet(spark: SparkSession) -> DataFrameReader:
@@ -52,25 +68,31 @@ def _below(folder: str, names: Sequence[str]) -> Column:
 
 def as_exchanges(frame: DataFrame, table: str) -> DataFrame:
     """`frame` with exactly EXCHANGE's columns and types; `partitions` may lack fields that it doesn't know."""
-    return _as(frame, EXCHANGE, EXCHANGE_REQUIRED, table, "a capture of notleader")
+    return _as(frame, EXCHANGE, EXCHANGE_REQUIRED, table, _CAPTURE)
 
 
 def read_logs(spark: SparkSession, folders: Sequence[str]) -> DataFrame:
     """Every row of what `notleader log read` wrote into these folders, in the columns of LOG."""
-    return reduce(DataFrame.unionByName, [_read_log(spark, folder) for folder in folders])
-
-
-def _read_log(spark: SparkSession, folder: str) -> DataFrame:
-    try:
-        frame = _parquet(spark).option("recursiveFileLookup", "true").parquet(folder)
-    except AnalysisException as error:
-        raise InputError(f"log folder {folder}: {_first_line(error)}") from error
-    return _as(frame, LOG, LOG_REQUIRED, f"log folder {folder}", "what `notleader log read` writes")
+    alike: dict[str, tuple[StructType, list[str]]] = {}
+    for folder in folders:
+        try:
+            found = _whole(spark, [folder]).schema
+        except AnalysisException as error:
+            raise InputError(f"log folder {folder}: {_first_line(error)}") from error
+        _columns(found, LOG, LOG_REQUIRED, f"log folder {folder}", _LOG)
+        alike.setdefault(found.json(), (found, []))[1].append(folder)
+    frames = [_whole(spark, group, rows) for rows, group in alike.values()]
+    return reduce(DataFrame.unionByName, [_as(each, LOG, LOG_REQUIRED, "log folders", _LOG) for each in frames])
 
 
 def _as(frame: DataFrame, schema: StructType, required: Sequence[str], table: str, what: str) -> DataFrame:
     """`frame` with exactly the columns of `schema`; those not required are null where they are missing."""
-    found = {field.name: field.dataType for field in frame.schema.fields}
+    return frame.select(*_columns(frame.schema, schema, required, table, what))
+
+
+def _columns(rows: StructType, schema: StructType, required: Sequence[str], table: str, what: str) -> list[Column]:
+    """The columns of `schema` by those of `rows`. SchemaError for one that is missing or of another type."""
+    found = {field.name: field.dataType for field in rows.fields}
     missing = [name for name in required if name not in found]
     if missing:
         raise SchemaError(f"{table}: not {what}, column {missing[0]} is missing")
@@ -85,7 +107,7 @@ def _as(frame: DataFrame, schema: StructType, required: Sequence[str], table: st
                 f" expected {field.dataType.simpleString()}"
             )
         columns.append(F.col(field.name))
-    return frame.select(*columns)
+    return columns
 
 
 def _first_line(error: Exception) -> str:

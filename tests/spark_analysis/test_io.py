@@ -103,3 +103,21 @@ def test_a_segment_of_the_recorder_reads_as_its_rows_written_plainly(spark: Spar
     assert ours.schema == theirs.schema
     assert ours.collect() == theirs.collect()
     assert read_captures(spark, [str(tmp_path / "capture")]).count() == table.num_rows
+
+
+@pytest.mark.spark
+def test_many_folders_are_one_scan(spark: SparkSession, tmp_path: Path) -> None:
+    """Each folder a scan of its own made a plan that took Spark longer than the data; an odd one is a second scan."""
+    folders = []
+    for number in range(12):
+        story = Story(run_id=f"r{number}")
+        story.exchange(0, "Metadata")
+        folders.append(str(story.write(tmp_path / str(number))[0]))
+    rows = read_captures(spark, folders)
+    assert {row.run_id for row in rows.collect()} == {f"r{number}" for number in range(12)}
+    assert "Union" not in rows._jdf.queryExecution().toString()
+    assert {row.run_id for row in read_captures(spark, folders, runs=["r3"]).collect()} == {"r3"}
+    table = pa.Table.from_pylist(Story(run_id="old").exchanges or [Story().exchange(0, "Metadata")], schema=WRITTEN)
+    (tmp_path / "plain").mkdir()
+    pq.write_table(table.drop_columns(["seed"]), tmp_path / "plain/a.parquet")
+    assert read_captures(spark, [*folders, str(tmp_path / "plain")]).count() == 13
