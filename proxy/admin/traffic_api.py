@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Query
-from pydantic import Base64Bytes, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -47,8 +47,19 @@ class Frames(BaseModel):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"request_frame": "ABIAAAAAAAEAAWM="}]})  # an ApiVersions
 
-    request_frame: Base64Bytes = Field(max_length=MOST_FRAME_BYTES)
-    response_frame: Base64Bytes | None = Field(None, max_length=MOST_FRAME_BYTES)
+    request_frame: str = Field(max_length=MOST_FRAME_BYTES)
+    response_frame: str | None = Field(None, max_length=MOST_FRAME_BYTES)
+
+    def decoded(self) -> dict[str, Any]:
+        """Both with Kafka's field names, or why that can't be."""
+        try:
+            request, response = (
+                None if text is None else base64.b64decode(text, validate=True)
+                for text in (self.request_frame, self.response_frame)
+            )
+        except ValueError as error:
+            return {"request": f"not base64: {error}"}
+        return frames_of(request or b"", response)
 
 
 def make_router(proxy: ControlledProxy, stopping: asyncio.Event) -> APIRouter:
@@ -117,7 +128,7 @@ def make_router(proxy: ControlledProxy, stopping: asyncio.Event) -> APIRouter:
     )
     async def decode_frames(kept: Frames) -> dict[str, Any]:
         """Take the frames of a row apart, with Kafka's field names; what can't be read says why in its place."""
-        return await aside(frames_of, kept.request_frame, kept.response_frame)
+        return await aside(kept.decoded)
 
     return router
 

@@ -26,6 +26,7 @@ _MOST_WAITING: Final = 20_000
 _MOST_WAITING_BYTES: Final = 32 << 20
 _AT_A_TIME_S: Final = 0.0005
 _LONGEST_PAUSE_S: Final = 0.02
+_LONGEST_END_S: Final = 1.0
 _ERROR_CODE: Final = COLUMNS.index("error_code")
 
 
@@ -106,6 +107,15 @@ class Live:
             skipped, self._skipped = self._skipped, 0
             for reader in self.readers:
                 reader.skipped += skipped
+
+    def finish(self) -> None:
+        """In the loop, at the end: have rows made of all that still waits, and give them to the readers."""
+        thread, self._thread = self._thread, None
+        self._wake.set()
+        if thread is not None:
+            thread.join(_LONGEST_END_S)
+        while self._waiting and self.readers:
+            self._offer(self._made(time.monotonic() + _AT_A_TIME_S))
 
     def skipped_row(self, rows: int) -> dict[str, Any]:
         """The row that tells a reader what it did not get."""

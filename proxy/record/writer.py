@@ -295,6 +295,7 @@ class CaptureWriter(Taker):
         Takes no longer than ``Limits.stop_s`` for either; what is no segment by then stays in its journal.
         """
         self.hand_over()
+        self._live.finish()
         journals = self._journals
         if journals is None:
             return

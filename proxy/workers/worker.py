@@ -206,7 +206,8 @@ class Worker(Proxy):
             accepting.close()
         await self.stop()
         if self._watching is not None:
-            await asyncio.sleep(0)  # the last rows
+            for _ in range(2):  # the last rows: into the queue, and from there
+                await asyncio.sleep(0)
             self._watching.cancel()
         asyncio.get_running_loop().call_soon(self.ended.set)
 

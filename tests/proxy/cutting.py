@@ -104,7 +104,7 @@ class Stage:
         if self._quick is None:
             return None
         if not self._quick.take(entry):
-            self._quick.learn(entry, self._rows.of(entry))
+            self._quick.remember(entry)
             if not self._quick.take(entry):
                 return None
         (row,) = self._quick.swap().rows("run", "proxy", 7)

@@ -105,8 +105,12 @@ def _taken(entries: list[Exchange | ConnectionEvent], level: str | None) -> Any:
     for entry in entries * 2:
         if not quick.take(entry) and isinstance(entry, Exchange):
             quick.remember(entry)
-    # Of what the recorder will read, the partitions are not known yet.
-    return [(*row[:-4], repr(row[-4]), *row[-3:]) for row in quick.swap().rows("run", "proxy", 7)], errors
+    return [tuple(map(_known, row)) for row in quick.swap().rows("run", "proxy", 7)], errors
+
+
+def _known(value: Any) -> Any:
+    """What a row says; of what the recorder is yet to read, its kind."""
+    return value if value is None or isinstance(value, bool | int | str | bytes | list) else type(value).__name__
 
 
 def _said(commands: list[Any]) -> list[Any]:
