@@ -26,7 +26,7 @@ class Lost(Check):
     brief = "{n} acknowledged and lost"
     jepsen = "lost write"
     needs = ("sends",)
-    wire = True
+    # Valid is what was read, by a consumer or in the log: rows missing from the capture hide nothing from that.
     reading = True
     order = 11
     means = Meaning(
