@@ -43,7 +43,8 @@ def test_the_wheel_says_what_it_is(release: Release) -> None:
     assert metadata["Version"] == VERSION
     assert metadata["License-Expression"] == "Apache-2.0"
     assert {f"{folder}/licenses/LICENSE", f"{folder}/licenses/NOTICE"} <= names
-    assert set(metadata.get_all("Provides-Extra", [])) == {"capture", "analysis", "lab", "otel", "all", "spark", "kafka"}
+    extras = {"capture", "analysis", "lab", "otel", "all", "spark", "kafka"}
+    assert set(metadata.get_all("Provides-Extra", [])) == extras
 
 
 def test_the_sdist_can_be_built_and_tested_and_has_nothing_that_lies_around(release: Release) -> None:
