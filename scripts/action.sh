@@ -45,6 +45,7 @@ if [ -z "$kafka" ]; then
 fi
 
 export KAFKA=$kafka
+export NOTLEADER_SPARK_WARM=off    # a job ends here: no Spark stays for the next analysis
 export BOOTSTRAP_SERVERS=127.0.0.1:$((first + 1))
 export NOTLEADER_ADMIN=127.0.0.1:$((first + 3))
 flags=(--kafka "$kafka" --listen "$BOOTSTRAP_SERVERS" --capture "$out/traffic" --capture-level record)
