@@ -349,7 +349,7 @@ async def test_an_exchange_unfolds_and_becomes_a_rule(browser: Browser, kafka: K
             await producer.send_and_wait("unfolded", b"hello")
             await rows.get_by_role("cell", name="Produce", exact=True).first.click()
             opened = page.get_by_role("region", name="Produce of shop")
-            await expect(opened).to_contain_text("held before the broker: 8")
+            await expect(opened).to_contain_text(re.compile(r"held before the broker: \d"))
             await expect(opened).to_contain_text("slow held request")
             await expect(opened).to_contain_text("hello")  # a record's value, from the frame
             await expect(opened).to_contain_text("timeout_ms")
