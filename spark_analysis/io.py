@@ -26,20 +26,28 @@ def read_captures(
     Columns the proxy does not know are left out, optional ones that are missing read as null; a missing required
     column or another type is a SchemaError.
     """
+    alike = _alike(spark, folders, EXCHANGE, EXCHANGE_REQUIRED, "capture folder", _CAPTURE)
+    if runs or dates:
+        frames = [_pruned(spark, folder, rows, runs, dates) for rows, group in alike for folder in group]
+    else:
+        # One scan for all that look alike: a plan of two hundred scans takes Spark longer than what they hold.
+        frames = [_whole(spark, group, rows) for rows, group in alike]
+    return reduce(DataFrame.unionByName, [as_exchanges(frame, "capture folders") for frame in frames])
+
+
+def _alike(
+    spark: SparkSession, folders: Sequence[str], schema: StructType, required: Sequence[str], kind: str, what: str
+) -> list[tuple[StructType, list[str]]]:
+    """The folders by the columns that they have. InputError or SchemaError for one that is not `what`."""
     alike: dict[str, tuple[StructType, list[str]]] = {}
     for folder in folders:
         try:
             found = _whole(spark, [folder]).schema
         except AnalysisException as error:
-            raise InputError(f"capture folder {folder}: {_first_line(error)}") from error
-        _columns(found, EXCHANGE, EXCHANGE_REQUIRED, f"capture folder {folder}", _CAPTURE)
+            raise InputError(f"{kind} {folder}: {_first_line(error)}") from error
+        _columns(found, schema, required, f"{kind} {folder}", what)
         alike.setdefault(found.json(), (found, []))[1].append(folder)
-    if runs or dates:
-        frames = [_pruned(spark, folder, rows, runs, dates) for rows, group in alike.values() for folder in group]
-    else:
-        # One scan for all that look alike: a plan of two hundred scans takes Spark longer than what they hold.
-        frames = [_whole(spark, group, rows) for rows, group in alike.values()]
-    return reduce(DataFrame.unionByName, [as_exchanges(frame, "capture folders") for frame in frames])
+    return list(alike.values())
 
 
 def _whole(spark: SparkSession, folders: Sequence[str], rows: StructType | None = None) -> DataFrame:
@@ -73,15 +81,8 @@ def as_exchanges(frame: DataFrame, table: str) -> DataFrame:
 
 def read_logs(spark: SparkSession, folders: Sequence[str]) -> DataFrame:
     """Every row of what `notleader log read` wrote into these folders, in the columns of LOG."""
-    alike: dict[str, tuple[StructType, list[str]]] = {}
-    for folder in folders:
-        try:
-            found = _whole(spark, [folder]).schema
-        except AnalysisException as error:
-            raise InputError(f"log folder {folder}: {_first_line(error)}") from error
-        _columns(found, LOG, LOG_REQUIRED, f"log folder {folder}", _LOG)
-        alike.setdefault(found.json(), (found, []))[1].append(folder)
-    frames = [_whole(spark, group, rows) for rows, group in alike.values()]
+    alike = _alike(spark, folders, LOG, LOG_REQUIRED, "log folder", _LOG)
+    frames = [_whole(spark, group, rows) for rows, group in alike]
     return reduce(DataFrame.unionByName, [_as(each, LOG, LOG_REQUIRED, "log folders", _LOG) for each in frames])
 
 
