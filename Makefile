@@ -16,6 +16,7 @@
 
 PYTHON ?= python3
 INCIDENT ?=
+TRUTH ?=
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -81,10 +82,11 @@ test-incidents: $(INSTALLED)
 	@sh scripts/test-tools.sh
 	@$(BIN)/python -m pytest -q -o faulthandler_timeout=0 -m incidents
 
-# The matrix goes into docs/held-to-the-truth.md.
+# The matrix goes into docs/held-to-the-truth.md. Recordings stay in build/truth: a run that was broken off goes on, and
+# TRUTH=--again plays all of them anew (python -m tests.truth --help).
 test-truth: $(INSTALLED)
 	@sh scripts/test-tools.sh
-	@$(BIN)/python -m pytest -q -o faulthandler_timeout=0 -m truth tests/truth
+	@$(BIN)/python -m tests.truth --page $(TRUTH)
 
 lint: $(INSTALLED)
 	@$(BIN)/ruff check -q .

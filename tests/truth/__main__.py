@@ -1,87 +1,96 @@
-"""python -m tests.truth [--fast | NAME …]: run these scenarios (or all) and print each mark that isn't good.
+"""Play the scenarios of which the truth is known, have the analysis judge them, and print each answer that isn't right.
 
-With the folder of an earlier run what was played then is judged again. With --no-judge the scenarios themselves are
-looked at, and no more: whether their effects show, and go with their rules.
+What was played is kept below --folder and not played again, and what an analysis has said of it is not asked again
+until its code changes: a command that was broken off goes on where it was.
 """
 
 from __future__ import annotations
 
-import asyncio
+import argparse
 import fnmatch
-import pickle
+import shutil
 import sys
-import tempfile
 import time
-from collections.abc import Set
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-import uvloop
-
-from notleader.proxy.lab.kafka import KafkaCluster
 from notleader.spark_analysis.session import build_session
 from tests.truth import page
 from tests.truth.catalogue import EVERY
-from tests.truth.oracle import SETTLED, truth
+from tests.truth.judging import analysed
+from tests.truth.playing import AT_ONCE, Played, forget, play
 from tests.truth.scenario import Scenario
-from tests.truth.suite import BROKER, Told, analysed, play
 
-_KEPT = "told.pickle"
-
-
-def show(told: Told) -> None:
-    """What is true of a run that has just ended."""
-    print("   ", told.run.scenario.name, dict(told.true), dict(told.run.hits))
-    for effect in told.run.scenario.effects:
-        if effect.check in SETTLED and told.true[effect.check, effect.client] < effect.at_least:
-            print("    void: did not show:", effect)
-    for problem in told.problems:
-        print("    void:", problem, flush=True)
+_FOLDER = Path(__file__).parents[2] / "build" / "truth"
 
 
-def wanted(scenario: Scenario, names: Set[str], fast: bool = False) -> bool:
-    """Named by one of the globs, where there are any; of the fast cut, where that is asked for."""
-    named = not names or any(fnmatch.fnmatch(scenario.name, name) for name in names)
-    return named and (scenario.fast or not fast)
+def _parsed(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.truth", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="scenarios, or globs of their names; default: all")
+    parser.add_argument("--folder", type=Path, default=_FOLDER, help="where recordings are kept (default: build/truth)")
+    parser.add_argument("--at-once", type=int, default=AT_ONCE, help="how many are played at once")
+    parser.add_argument("--fast", action="store_true", help="only those of the fast cut, which `make test` has")
+    parser.add_argument("--healthy", action="store_true", help="only those in which nothing is wrong")
+    parser.add_argument("--again", action="store_true", help="play what was played before, too")
+    parser.add_argument("--no-judge", action="store_true", help="play only")
+    parser.add_argument("--page", action="store_true", help="write the matrix into docs/held-to-the-truth.md")
+    return parser.parse_args(arguments)
+
+
+def _wanted(scenario: Scenario, given: argparse.Namespace) -> bool:
+    named = not given.names or any(fnmatch.fnmatch(scenario.name, name) for name in given.names)
+    return named and (scenario.fast or not given.fast) and (scenario.healthy or not given.healthy)
 
 
 def main(arguments: list[str]) -> int:
-    names = [name for name in arguments if not name.startswith("--")]
+    given = _parsed(arguments)
+    chosen = [scenario for scenario in EVERY if _wanted(scenario, given)]
     started = time.monotonic()
-    again = next((name for name in names if (Path(name) / _KEPT).exists()), None)
-    if again is not None:
-        folder, failed = Path(again), []
-        told = [
-            one for one in pickle.loads((folder / _KEPT).read_bytes()) if wanted(one.run.scenario, set(names) - {again})
-        ]
-    else:
-        folder = Path(tempfile.mkdtemp(prefix="truth-"))
-        with KafkaCluster("4", auto_create_topics=False, properties=BROKER) as kafka:
-            print(f"broker after {time.monotonic() - started:.0f} s")
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                chosen = [scenario for scenario in EVERY if wanted(scenario, set(names), fast="--fast" in arguments)]
-                told, failed = runner.run(play(kafka.bootstrap, chosen, folder, say=show))
-        (folder / _KEPT).write_bytes(pickle.dumps(told))
-        print(f"played after {time.monotonic() - started:.0f} s, in {folder}")
-        print(*failed, sep="\n")
-    if again is not None:
-        # By what is called true now, which may not be what it was when they were played.
-        told = [replace(one, true=truth(one.run)) for one in told]
-    if "--no-judge" in arguments:
+
+    def line(text: str) -> None:
+        print(f"{time.monotonic() - started:5.0f} s  {text}", flush=True)
+
+    if given.again:
+        for scenario in chosen:
+            forget(scenario, given.folder)
+    given.folder.mkdir(parents=True, exist_ok=True)
+    count = 0
+
+    def heard(name: str, played: Played | None, why: str) -> None:
+        nonlocal count
+        count += 1
+        line(f"played {count}: {name}{why and f': {why}'}")
+        for problem in played.problems if played else ():
+            line(f"  proves nothing: {problem}")
+
+    played, failed = play(chosen, given.folder, heard, given.at_once)
+    line(f"{len(played)} of {len(chosen)} scenarios are played, {count} of them now; in {given.folder}")
+    if given.no_judge:
         return 1 if failed else 0
-    spark = build_session(log_file=folder / "spark.log")
+    sessions: list[Any] = []
+
+    def session() -> Any:
+        if not sessions:
+            sessions.append(build_session(log_file=given.folder / "spark.log"))
+        return sessions[0]
+
+    out = given.folder / ".analyses"
     try:
-        judged = analysed(spark, told)
+        judged = analysed(session, played, out, lambda done, all_: line(f"judged {done} of {all_}"))
     finally:
-        spark.stop()
-    (folder / "matrix.md").write_text(page.matrix(told, judged))
-    print(f"judged after {time.monotonic() - started:.0f} s")
+        for one in sessions:
+            one.stop()
+        shutil.rmtree(out, ignore_errors=True)
+    judged.void += failed
+    if given.page:
+        page.write(played, judged)
+    (given.folder / "matrix.md").write_text(page.matrix(played, judged))
     for problem in judged.void:
-        print("void:", problem)
+        print("proves nothing:", problem)
     for mark in judged.wrong:
         print(mark)
-    print(f"{len(judged.marks)} marks, {len(judged.wrong)} not good")
-    return 1 if judged.wrong or judged.void or failed else 0
+    print(f"{len(judged.marks)} answers, {len(judged.wrong)} not right; {len(judged.void)} scenarios prove nothing")
+    return 1 if judged.wrong or judged.void else 0
 
 
 if __name__ == "__main__":

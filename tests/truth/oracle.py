@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow.dataset as ds
 
+from tests.truth.kept import Run
 from tests.truth.scenario import Consumer, Producer
-from tests.truth.world import Run
 
 Truth = Counter[tuple[str, str | None]]
 Line = dict[str, Any]

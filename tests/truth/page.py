@@ -9,24 +9,24 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.truth.judge import Judged
-from tests.truth.suite import Told
+from tests.truth.playing import Played
 
 _PAGE = Path(__file__).parents[2] / "docs" / "held-to-the-truth.md"
 _BEGIN, _END = "<!-- truth suite -->", "<!-- end of truth suite -->"
 
 
-def write(told: Sequence[Told], judged: Judged) -> None:
+def write(played: Sequence[Played], judged: Judged) -> None:
     """Put the matrix of these runs in the place of the last one."""
     before, _, rest = _PAGE.read_text().partition(_BEGIN)
     _, _, after = rest.partition(_END)
-    _PAGE.write_text(f"{before}{_BEGIN}\n{matrix(told, judged)}{_END}{after}")
+    _PAGE.write_text(f"{before}{_BEGIN}\n{matrix(played, judged)}{_END}{after}")
 
 
-def matrix(told: Sequence[Told], judged: Judged) -> str:
+def matrix(played: Sequence[Played], judged: Judged) -> str:
     """The confusion matrix per check, and every mark that is not good, as Markdown."""
-    planted = [one for one in told if not one.run.scenario.healthy]
-    healthy = [one for one in told if one.run.scenario.healthy]
-    clients = sorted({client.lib for one in told for client in one.run.scenario.clients})
+    planted = [one for one in played if not one.run.scenario.healthy]
+    healthy = [one for one in played if one.run.scenario.healthy]
+    clients = sorted({client.lib for one in played for client in one.run.scenario.clients})
     kinds = {rule["kind"] for one in planted for rule in one.run.scenario.rules}
     today = datetime.datetime.now(tz=datetime.UTC)
     bad = {mark.scenario for mark in judged.wrong} | {problem.split(":")[0] for problem in judged.void}

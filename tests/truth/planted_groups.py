@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.truth.kept import Run
 from tests.truth.rules import rule
 from tests.truth.scenario import Consumer, Effect, Phase, Producer, Rule, Scenario, reader
-from tests.truth.world import Run
 
 _FILL = Phase(clients=(Producer(name="p", messages=30, interval_ms=2),))
 

@@ -121,7 +121,6 @@ def _silent() -> list[Scenario]:
                 own_process=True,
                 wait_ms=2500,
                 messages=20,
-                fast=lib == "aiokafka",
             )
         )
     for lib in ("aiokafka", "confluent-kafka"):

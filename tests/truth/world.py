@@ -7,6 +7,8 @@ import contextlib
 import itertools
 import json
 import os
+import secrets
+import shutil
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -17,46 +19,17 @@ from typing import Any
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from notleader.faults.schema import parse_fault_document
+from notleader.proxy.brokerlog import reading as brokerlog
 from notleader.proxy.config import load
 from notleader.proxy.server import Proxy
 from tests.clients import builds
 from tests.truth import programs
-from tests.truth.log import Record, read_log
+from tests.truth.kept import Run, save
+from tests.truth.log import read_log
 from tests.truth.scenario import IN_WORKERS, Client, Phase, Producer, Rule, Scenario
 
 _HERE = Path(__file__).parent
 _LONGEST_S = 90.0
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What one run of a scenario left behind."""
-
-    scenario: Scenario
-    rules: tuple[str, ...]
-    """The names of the rules that were in force."""
-    folder: Path
-    log: tuple[Record, ...]
-    hits: Mapping[str, int]
-    problems: tuple[str, ...] = ()
-    """What clients' programs said when they could not do their work."""
-
-    @property
-    def name(self) -> str:
-        """What this run's topics, clients and groups begin with, before a dot."""
-        return self.folder.name
-
-    def own(self, name: str | None) -> str | None:
-        """The scenario's name for a topic, client or group of the run."""
-        return name.removeprefix(f"{self.name}.") if name is not None else None
-
-    @property
-    def capture(self) -> Path:
-        return self.folder / "capture"
-
-    @property
-    def outcomes(self) -> Path:
-        return self.folder / "outcomes"
 
 
 @dataclass
@@ -69,11 +42,12 @@ class World:
     _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
     _numbers: Iterable[int] = field(default_factory=itertools.count)
 
-    async def run(self, scenario: Scenario, without: Iterable[str] = (), tag: str = "") -> Run:
-        """The scenario, without the rules of these names."""
+    async def run(self, scenario: Scenario, without: Iterable[str] = (), tag: str = "", attempt: int = 1) -> Run:
+        """The scenario, without the rules of these names; its recording is kept below the world's folder."""
         left_out = frozenset(without)
-        name = f"{scenario.name}{tag}"
-        folder = self.folder / name
+        folder = self.folder / f"{scenario.name}{tag}"
+        name = f"{folder.name}-{attempt}-{secrets.token_hex(3)}"
+        shutil.rmtree(folder, ignore_errors=True)
         (folder / "outcomes").mkdir(parents=True)
         topics = {f"{name}.{topic}": partitions for topic, partitions in scenario.topics.items()}
         await self._create(topics, scenario)
@@ -122,12 +96,17 @@ class World:
         for client in scenario.clients:
             _dated(folder / "outcomes" / f"{client.name}.jsonl", run_id, client.clock_us)
         in_force = tuple(rule["name"] for rule in scenario.rules if rule["name"] not in left_out)
+        # As whoever runs an incident has it read; the oracle reads the log for itself.
+        await asyncio.to_thread(
+            brokerlog.read_log, self.bootstrap, list(topics), folder / "log", run_id=run_id, value_is_id=True
+        )
         run = Run(
-            scenario, in_force, folder, await read_log(self.bootstrap, topics), hits,
-            tuple(problem for problem in problems if problem),
+            scenario, name, in_force, folder, await read_log(self.bootstrap, topics), hits,
+            tuple(problem for problem in problems if problem), attempt,
         )  # fmt: skip
         if scenario.twist is not None:
             scenario.twist(run)
+        save(run)
         return run
 
     async def _create(self, topics: Mapping[str, int], scenario: Scenario) -> None:
