@@ -74,8 +74,8 @@ test-workers: $(INSTALLED)
 		tests/integration/capture/test_durability.py
 
 test-cuts: $(INSTALLED)
-	@$(BIN)/python -m tests.proxy.cutting all
-	@NOTLEADER_PURE=1 $(BIN)/python -m tests.proxy.cutting all
+	@$(BIN)/python -m tests.proxy.session.cutting all
+	@NOTLEADER_PURE=1 $(BIN)/python -m tests.proxy.session.cutting all
 
 # What the clients of the five incidents do takes them minutes.
 test-incidents: $(INSTALLED)

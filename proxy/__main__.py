@@ -12,17 +12,17 @@ def main() -> None:
     if sys.argv[1:2] == ["run"]:
         # A proxy lives long: what only the other commands need, or only the help of this one, takes half as much memory
         # again. Until its event loop takes the signals over there is nothing to clean up.
-        from notleader.proxy.flags import read
+        from notleader.proxy.control.flags import read
 
         if (asked := read(sys.argv[2:])) is not None:
-            from notleader.proxy.serving import serve
+            from notleader.proxy.control.serving import serve
 
             sys.exit(serve(asked))
-        from notleader.proxy.run_cli import alone as app
+        from notleader.proxy.cli.run import alone as app
     elif sys.argv[1:2] == ["toxiproxy"]:
-        from notleader.proxy.toxiproxy_cli import alone as app
+        from notleader.proxy.cli.toxiproxy import alone as app
     else:
-        from notleader.proxy.cli import app
+        from notleader.proxy.cli.app import app
 
         _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     app(prog_name="notleader")

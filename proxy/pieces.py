@@ -6,8 +6,8 @@ from struct import Struct
 from typing import Final
 
 from notleader.proxy.capture.passing import Passing
-from notleader.proxy.inflight import Kept
 from notleader.proxy.plain.pure import SMALL
+from notleader.proxy.session.inflight import Kept
 from notleader.proxy.wire.errors import WireError
 
 _LENGTH: Final = Struct(">i")

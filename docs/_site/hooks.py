@@ -10,7 +10,7 @@ import typer.main
 from mkdocs.structure.files import File, Files
 from typer.cli import get_docs_for_click
 
-from notleader.proxy.cli import app
+from notleader.proxy.cli.app import app
 
 PROJECT = Path(__file__).resolve().parents[2]
 # A page on the top level shows what a benchmark drew; on GitHub the same link leads to the same file.

@@ -22,12 +22,12 @@ from notleader.proxy.admin import (
     timelines_api,
     traffic_api,
 )
+from notleader.proxy.admin.aside import aside
 from notleader.proxy.admin.exposition import make_registry, render
 from notleader.proxy.admin.problems import MEDIA_TYPE, PROBLEM_SCHEMA, Finding, Problem
 from notleader.proxy.admin.target import ControlledProxy
 from notleader.proxy.admin.toxics.engine import ToxicProxies
 from notleader.proxy.admin.toxiproxy import ToxiproxyApi
-from notleader.proxy.aside import aside
 
 _METRICS_AGE_S: Final = 0.1
 _METHODS: Final = frozenset({"get", "put", "post", "delete", "patch"})

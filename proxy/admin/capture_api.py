@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from notleader.proxy.admin.problems import Problem
 from notleader.proxy.admin.target import Capture, ControlledProxy
-from notleader.proxy.capture.limits import CaptureError
-from notleader.proxy.capture.roots import below, without_secrets
+from notleader.proxy.record.limits import CaptureError
+from notleader.proxy.record.roots import below, without_secrets
 
 
 class CaptureCommand(BaseModel):

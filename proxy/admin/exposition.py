@@ -12,7 +12,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from notleader.proxy.metrics import Counters
+from notleader.proxy.session.metrics import Counters
 from notleader.proxy.wire.names import ApiKey, ErrorCode
 
 FIRST_BUCKET: Final = 5  # 32 µs: faster than any proxied exchange measured

@@ -13,9 +13,9 @@ from starlette.responses import JSONResponse, Response
 from notleader.faults.base import Fault
 from notleader.faults.plan import Rule
 from notleader.proxy.admin import documents_api as documents
+from notleader.proxy.admin.aside import aside
 from notleader.proxy.admin.problems import Finding, Problem, not_found
 from notleader.proxy.admin.target import ControlledProxy
-from notleader.proxy.aside import aside
 
 MAX_WAIT_MS: Final = 3_600_000
 MAX_FAULTS_PER_REQUEST: Final = 1000

@@ -19,7 +19,7 @@ from notleader.proxy.admin.pace import Pace
 from notleader.proxy.admin.settling import Settling, Spread
 from notleader.proxy.admin.target import ControlledProxy
 from notleader.proxy.admin.toxics.engine import ToxicProxies
-from notleader.proxy.lag import sample_loop_lag
+from notleader.proxy.net.lag import sample_loop_lag
 
 _MAX_CONNECTIONS: Final = 256
 _GRACE_S: Final = 1

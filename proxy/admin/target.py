@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from notleader.faults.plan import Plan
 from notleader.faults.timeline import Timeline
 from notleader.proxy.admin.exposition import CaptureStatus
-from notleader.proxy.metrics import Counters
+from notleader.proxy.session.metrics import Counters
 
 
 class BrokerEndpoint(Protocol):

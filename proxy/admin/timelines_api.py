@@ -13,10 +13,10 @@ from starlette.responses import JSONResponse, Response
 from notleader.faults.schema import FaultDocumentError
 from notleader.faults.timeline import Add, Clear, Operation, Remove, Step, Timeline, parse_timeline, step_json_schema
 from notleader.proxy.admin import documents_api as documents
+from notleader.proxy.admin.aside import aside
 from notleader.proxy.admin.problems import Finding, Problem
 from notleader.proxy.admin.target import ControlledProxy
-from notleader.proxy.aside import aside
-from notleader.proxy.yaml_text import parse_yaml
+from notleader.proxy.config.yaml_text import parse_yaml
 
 MAX_STEPS: Final = 1000
 _EXAMPLE: Final = {

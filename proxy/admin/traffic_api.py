@@ -14,12 +14,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from notleader.proxy.admin.aside import aside
 from notleader.proxy.admin.problems import Finding, Problem, not_found
 from notleader.proxy.admin.target import ControlledProxy
-from notleader.proxy.aside import aside
 from notleader.proxy.capture.filter import FilterError, compile_filter
 from notleader.proxy.capture.tree import frames_of
-from notleader.proxy.printable import printable
+from notleader.proxy.wire.printable import printable
 
 KEEP_ALIVE_S: Final = 15.0
 _LOOK_S: Final = 1.0

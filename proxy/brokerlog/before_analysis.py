@@ -10,7 +10,7 @@ from typing import Any
 
 from notleader.proxy.brokerlog.cli import shown, told
 from notleader.proxy.brokerlog.reading import LogError
-from notleader.proxy.config import load
+from notleader.proxy.config.settings import load
 
 _SETTINGS = (
     "kafka", "tls_kafka", "tls_kafka_ca", "tls_kafka_cert", "tls_kafka_key", "tls_kafka_server_name",

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from notleader.proxy.brokerlog.reading import LogError, PartitionRead, read_log
-from notleader.proxy.config import ConfigError, SaslMechanism, Settings, load
-from notleader.proxy.extras import missing
+from notleader.proxy.config.extras import missing
+from notleader.proxy.config.settings import ConfigError, SaslMechanism, Settings, load
 
 log_app = typer.Typer(no_args_is_help=True, help="What is in the brokers' log, read past every proxy.")
 

@@ -7,9 +7,9 @@ import ssl
 from struct import Struct
 from typing import Final, Self
 
-from notleader.proxy.config import Endpoint, Settings
-from notleader.proxy.login import Login, LoginError, relay_password
-from notleader.proxy.tls import Tls
+from notleader.proxy.config.settings import Endpoint, Settings
+from notleader.proxy.net.tls import Tls
+from notleader.proxy.session.login import Login, LoginError, relay_password
 from notleader.proxy.wire.codec import Body, known_versions, request_codec, response_codec
 from notleader.proxy.wire.errors import WireError
 from notleader.proxy.wire.header import encode_request_header, response_body_offset

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from notleader.proxy.brokerlog.connection import Access, BrokerError, Connection
 from notleader.proxy.brokerlog.rows import taken
-from notleader.proxy.config import Endpoint, Settings
+from notleader.proxy.config.settings import Endpoint, Settings
 from notleader.proxy.wire.codec import Body
 from notleader.proxy.wire.errors import WireError
 from notleader.proxy.wire.names import ApiKey, ErrorCode

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from notleader.proxy.capture.rows import MESSAGE_ID_HEADER
+from notleader.proxy.record.rows import MESSAGE_ID_HEADER
 from notleader.proxy.wire.errors import WireError
 from notleader.proxy.wire.records import BatchHeader, Record, crc_is_valid, iter_batches, iter_records
 

@@ -1,1 +1,1 @@
-"""The traffic recorder: exchanges become rows (``rows``, pure), a thread writes them as Parquet (``writer``)."""
+"""Looking at a capture: rows read back, filtered, counted, exported, turned into rules."""

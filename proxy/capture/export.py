@@ -11,9 +11,9 @@ from typing import Any, BinaryIO, Final
 
 from notleader.proxy import __version__
 from notleader.proxy.capture import pcapng
-from notleader.proxy.capture.limits import CaptureError
-from notleader.proxy.capture.rows import COLUMNS
 from notleader.proxy.capture.streams import Streams, horizon_us
+from notleader.proxy.record.limits import CaptureError
+from notleader.proxy.record.rows import COLUMNS
 
 RowLike = Mapping[str, Any]
 FORMATS: Final = ("pcapng", "jsonl", "csv")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from notleader.proxy.capture.rows import COLUMNS, PARTITION_FIELDS
+from notleader.proxy.record.rows import COLUMNS, PARTITION_FIELDS
 
 RowLike = Mapping[str, Any]
 Read = Callable[[RowLike, RowLike | None], Any]

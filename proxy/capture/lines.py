@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from notleader.proxy.printable import printable
 from notleader.proxy.wire.names import ErrorCode
+from notleader.proxy.wire.printable import printable
 
 _WIDTHS: Final = (
     ("TIME (UTC)", 15),

@@ -6,8 +6,8 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from notleader.proxy import plain
-from notleader.proxy.capture.skim import Skimmed, program_of, said_by
 from notleader.proxy.pump import Probe
+from notleader.proxy.record.skim import Skimmed, program_of, said_by
 from notleader.proxy.wire.names import ApiKey
 
 _I16: Final = Struct(">h")

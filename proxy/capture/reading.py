@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from notleader.proxy.capture.limits import CaptureError
 from notleader.proxy.record.journal import SUFFIX, JournalError, is_written, segment_of
+from notleader.proxy.record.limits import CaptureError
 from notleader.proxy.recorder.following import Contents
 from notleader.proxy.recorder.place import Place, Segment, open_place
 

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from notleader.proxy.capture.lines import size
-from notleader.proxy.printable import printable
+from notleader.proxy.wire.printable import printable
 
 if TYPE_CHECKING:
     from notleader.proxy.capture.reading import Listed

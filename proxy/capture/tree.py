@@ -9,8 +9,8 @@ from typing import Any, Final
 from rich.tree import Tree
 
 from notleader.proxy.capture.lines import error_name
-from notleader.proxy.printable import printable
 from notleader.proxy.wire.errors import WireError
+from notleader.proxy.wire.printable import printable
 from notleader.proxy.wire.records import iter_batches, iter_records
 from notleader.proxy.wire.view import Request, Response
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from notleader.proxy.extras import missing
+from notleader.proxy.config.extras import missing
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.java import find_java
 from notleader.proxy.lab.process import Child

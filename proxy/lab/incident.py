@@ -9,8 +9,8 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from notleader.proxy.config.yaml_text import parse_yaml
 from notleader.proxy.lab.errors import LabError
-from notleader.proxy.yaml_text import parse_yaml
 
 INCIDENTS = Path(str(importlib.resources.files("notleader.faults"))) / "incidents"
 CLIENTS = INCIDENTS / "clients"

@@ -11,7 +11,7 @@ import typer
 
 from notleader.proxy.lab.exits import clear_errors
 from notleader.proxy.lab.stages import Stages
-from notleader.proxy.printable import printable
+from notleader.proxy.wire.printable import printable
 
 IncidentName = Annotated[
     str,

@@ -18,8 +18,8 @@ import uvloop
 from notleader.faults.rule import Rule
 from notleader.proxy.brokerlog.before_analysis import topics_of
 from notleader.proxy.brokerlog.reading import LogError, read_log
-from notleader.proxy.config import load
-from notleader.proxy.extras import missing
+from notleader.proxy.config.extras import missing
+from notleader.proxy.config.settings import load
 from notleader.proxy.lab.analysis import Inputs, analyse, need_spark
 from notleader.proxy.lab.demo import new_folder
 from notleader.proxy.lab.errors import LabError
@@ -27,7 +27,7 @@ from notleader.proxy.lab.incident import load_incident
 from notleader.proxy.lab.incident_run import Done, run_incident
 from notleader.proxy.lab.outcome import Outcome, read_outcomes
 from notleader.proxy.lab.stages import Stages
-from notleader.proxy.server import Proxy
+from notleader.proxy.net.server import Proxy
 
 T = TypeVar("T")
 

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from notleader.faults.actions import Action
     from notleader.faults.decision import Decision, Hit
     from notleader.faults.plan import Plan
-    from notleader.proxy.capture.quick import Quick
-    from notleader.proxy.commands import Commands
-    from notleader.proxy.handling import Handling
-    from notleader.proxy.inflight import ConnectionEvent, Kept
-    from notleader.proxy.metrics import Counters
+    from notleader.proxy.net.shaping import Shaper
     from notleader.proxy.pump.endpoints import FetchWalk
+    from notleader.proxy.record.quick import Quick
     from notleader.proxy.record.writer import CaptureWriter
-    from notleader.proxy.relays import Relayed
-    from notleader.proxy.session import Session
-    from notleader.proxy.shaping import Shaper
+    from notleader.proxy.session.commands import Commands
+    from notleader.proxy.session.handling import Handling
+    from notleader.proxy.session.inflight import ConnectionEvent, Kept
+    from notleader.proxy.session.metrics import Counters
+    from notleader.proxy.session.relays import Relayed
+    from notleader.proxy.session.session import Session
     from notleader.proxy.wire.schemas import Direction
 
 Outcome = Literal["answered", "injected", "altered", "dropped", "closed", "no_response"]
@@ -121,7 +121,7 @@ class Exchange(_Seen):
 
 
 class Ends:
-    """The two ends of a conversation's bytes: a part of `notleader.proxy.transport.Link`.
+    """The two ends of a conversation's bytes: a part of `notleader.proxy.net.transport.Link`.
 
     What is defined here no subclass replaces, nor `Plain.client_bytes`, `Plain.broker_bytes` and `Noting.record`: they
     are called directly where they are compiled.
@@ -162,7 +162,7 @@ class Ends:
 
 
 class BrokerEnd:
-    """Where a conversation's broker is heard: a part of `notleader.proxy.transport.BrokerSide`."""
+    """Where a conversation's broker is heard: a part of `notleader.proxy.net.transport.BrokerSide`."""
 
     _link: Ends
 
@@ -173,7 +173,7 @@ class BrokerEnd:
 
 
 class Tally:
-    """What is counted with every exchange: a part of `notleader.proxy.metrics.Counters`, which says what it means."""
+    """What is counted with every exchange: a part of `session.metrics.Counters`, which says what it means."""
 
     __slots__ = ("broker_bytes", "client_bytes", "latency_sum_us", "latency_us", "unanswered")
 
@@ -194,7 +194,7 @@ class Taker:
 
 
 class Noting:
-    """Where every finished exchange and every event comes by: a part of `notleader.proxy.server.Proxy`.
+    """Where every finished exchange and every event comes by: a part of `notleader.proxy.net.server.Proxy`.
 
     What needs no more than to be counted and taken for the capture has a shorter way in `native`.
     """

@@ -14,11 +14,11 @@ from uuid import UUID
 from notleader.faults.base import Connection
 from notleader.faults.decision import Hit
 from notleader.faults.effects import Effect
-from notleader.proxy.capture.block import NUMBERS, PART_NUMBERS, Block, Tables, Unread, What, flat
 from notleader.proxy.capture.passing import Passing
-from notleader.proxy.capture.rows import Level
-from notleader.proxy.capture.skim import Batches, Skimmed, skim_request, skim_response
-from notleader.proxy.inflight import ConnectionEvent, Exchange, Kept
+from notleader.proxy.record.block import NUMBERS, PART_NUMBERS, Block, Tables, Unread, What, flat
+from notleader.proxy.record.rows import Level
+from notleader.proxy.record.skim import Batches, Skimmed, skim_request, skim_response
+from notleader.proxy.session.inflight import ConnectionEvent, Exchange, Kept
 from notleader.proxy.wire.names import ApiKey
 from notleader.proxy.wire.secret_fields import without_secrets
 

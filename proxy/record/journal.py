@@ -18,7 +18,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Any, Final
 
-from notleader.proxy.capture.block import Block
+from notleader.proxy.record.block import Block
 from notleader.proxy.record.frames import NO_BLOCK, Entries, Unpacked, unpack
 
 SUFFIX: Final = ".journal"

@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from notleader.proxy.capture.block import Block
-from notleader.proxy.capture.limits import CaptureError, Limits, Losses
+from notleader.proxy.record.block import Block
 from notleader.proxy.record.frames import Gap, pack_gap
 from notleader.proxy.record.journal import Journal, hidden
+from notleader.proxy.record.limits import CaptureError, Limits, Losses
 
 log = logging.getLogger("notleader.capture")
 

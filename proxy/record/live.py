@@ -15,8 +15,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from notleader.proxy.capture.rows import COLUMNS, Rows
-from notleader.proxy.inflight import ConnectionEvent, Exchange
+from notleader.proxy.record.rows import COLUMNS, Rows
+from notleader.proxy.session.inflight import ConnectionEvent, Exchange
 
 log = logging.getLogger("notleader.capture")
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from notleader.proxy.capture.limits import CaptureError
+from notleader.proxy.record.limits import CaptureError
 
 log = logging.getLogger("notleader.capture")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 from urllib.parse import unquote, urlsplit
 
-from notleader.proxy.capture.roots import without_secrets
+from notleader.proxy.record.roots import without_secrets
 
 
 class Where(NamedTuple):

@@ -19,17 +19,17 @@ from itertools import islice
 from typing import Any, Final
 from uuid import UUID
 
-from notleader.proxy.capture.limits import Limits
 from notleader.proxy.capture.passing import Passing
-from notleader.proxy.capture.quick import Quick
-from notleader.proxy.capture.rows import SCHEMA_VERSION, Rows
-from notleader.proxy.inflight import ConnectionEvent, Exchange
 from notleader.proxy.plain import Taker
 from notleader.proxy.record.frames import pack_event, pack_exchange, pack_topic
 from notleader.proxy.record.journals import Batch, Journals
+from notleader.proxy.record.limits import Limits
 from notleader.proxy.record.live import Accepts, Entry, Live, Reader
 from notleader.proxy.record.process import RecorderProcess
+from notleader.proxy.record.quick import Quick
+from notleader.proxy.record.rows import SCHEMA_VERSION, Rows
 from notleader.proxy.record.where import Where
+from notleader.proxy.session.inflight import ConnectionEvent, Exchange
 
 log = logging.getLogger("notleader.capture")
 

@@ -28,7 +28,7 @@ def main() -> None:
             return
         heard += got
     line, _, rest = heard.partition(b"\n")
-    from notleader.proxy.capture.limits import CaptureError
+    from notleader.proxy.record.limits import CaptureError
     from notleader.proxy.recorder.service import SaidToProxy, Service
 
     try:

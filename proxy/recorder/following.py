@@ -13,12 +13,11 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from notleader.proxy.capture.limits import UNMADE, Losses
-from notleader.proxy.capture.redaction import Redaction
-from notleader.proxy.capture.rows import COLUMNS, PARTITIONS, WHAT_PLACES, Level, Row, Rows
-from notleader.proxy.inflight import ConnectionEvent
 from notleader.proxy.record.frames import Gap, Made, Unpacked, errors_among
 from notleader.proxy.record.journal import JournalReader, hidden, segment_of
+from notleader.proxy.record.limits import UNMADE, Losses
+from notleader.proxy.record.redaction import Redaction
+from notleader.proxy.record.rows import COLUMNS, PARTITIONS, WHAT_PLACES, Level, Row, Rows
 from notleader.proxy.recorder.schema import (
     ASKED_FOR,
     CODED,
@@ -35,6 +34,7 @@ from notleader.proxy.recorder.schema import (
     rows_of_packed,
     table_of_packed,
 )
+from notleader.proxy.session.inflight import ConnectionEvent
 
 log = logging.getLogger("notleader.capture")
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pyarrow.fs as pafs
 
-from notleader.proxy.capture.limits import CaptureError
+from notleader.proxy.record.limits import CaptureError
 from notleader.proxy.record.where import Where
 
 _SEGMENT = re.compile(r"[^._][^/]*\.parquet$")

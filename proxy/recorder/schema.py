@@ -1,4 +1,4 @@
-"""The Parquet types of the capture's columns (see ``notleader.proxy.capture.rows.COLUMNS`` for their order)."""
+"""The Parquet types of the capture's columns (see ``notleader.proxy.record.rows.COLUMNS`` for their order)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from notleader.proxy.capture.block import (
+from notleader.proxy.record.block import (
     ALL_TOLD,
     NONE,
     NUMBERS,
@@ -24,7 +24,7 @@ from notleader.proxy.capture.block import (
     by_column,
     unpacked_bytes,
 )
-from notleader.proxy.capture.rows import Row
+from notleader.proxy.record.rows import Row
 
 PARTITION = pa.struct(
     [

@@ -21,8 +21,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from notleader.proxy.capture.limits import CaptureError
 from notleader.proxy.record.journal import SUFFIX, JournalError
+from notleader.proxy.record.limits import CaptureError
 from notleader.proxy.recorder.following import Following
 from notleader.proxy.recorder.place import Place, open_place
 from notleader.proxy.recorder.salvage import salvage

@@ -17,15 +17,16 @@ from notleader.faults.actions import (
 )
 from notleader.faults.decision import joined
 from notleader.faults.plan import NOTHING
-from notleader.proxy import pieces, rewrite
+from notleader.proxy import pieces
 from notleader.proxy.capture import passing
-from notleader.proxy.capture.rows import first_error
-from notleader.proxy.inflight import ConnectionEvent, Exchange
 from notleader.proxy.plain.flags import ASSEMBLE_RESPONSE, ENDPOINTS, HOLD_RESPONSE, KEEP_RESPONSE, RESPONSE_BODY
 from notleader.proxy.plain.pure import SMALL
 from notleader.proxy.pump.endpoints import FetchWalk, surely_absent
-from notleader.proxy.sasl import makes_bare
+from notleader.proxy.record.rows import first_error
+from notleader.proxy.session import rewrite
 from notleader.proxy.session.conversation import Conversation, names_of
+from notleader.proxy.session.inflight import ConnectionEvent, Exchange
+from notleader.proxy.session.sasl import makes_bare
 from notleader.proxy.wire.addresses import with_addresses
 from notleader.proxy.wire.codec import Body, Codec, response_codec
 from notleader.proxy.wire.errors import BodyTooLarge, WireError

@@ -5,12 +5,12 @@ from collections import deque
 from notleader.faults.actions import Answer, AnswerRaw, Close, Delay, Hold, Relay, Reset
 from notleader.faults.base import Connection
 from notleader.faults.plan import Plan
-from notleader.proxy.commands import Commands
-from notleader.proxy.handling import Handling
-from notleader.proxy.inflight import ConnectionEvent, Exchange, Inflight
 from notleader.proxy.plain import Plain
-from notleader.proxy.relays import Relays
-from notleader.proxy.sasl import Handshake
+from notleader.proxy.session.commands import Commands
+from notleader.proxy.session.handling import Handling
+from notleader.proxy.session.inflight import ConnectionEvent, Exchange, Inflight
+from notleader.proxy.session.relays import Relays
+from notleader.proxy.session.sasl import Handshake
 from notleader.proxy.wire.addresses import Advertise
 from notleader.proxy.wire.errors import OwnMistake, Side, WireError
 

@@ -17,9 +17,8 @@ from notleader.faults.actions import (
     Reset,
 )
 from notleader.faults.plan import NOTHING
-from notleader.proxy import pieces, rewrite
+from notleader.proxy import pieces
 from notleader.proxy.capture import passing
-from notleader.proxy.inflight import Exchange
 from notleader.proxy.plain.flags import (
     ASK_PLAN,
     ASSEMBLE_REQUEST,
@@ -30,9 +29,11 @@ from notleader.proxy.plain.flags import (
     RESPONSE_BODY,
 )
 from notleader.proxy.plain.pure import HIGHEST_API_KEY, SMALL, client_id_of
-from notleader.proxy.sasl import is_token
+from notleader.proxy.session import rewrite
 from notleader.proxy.session.answers import Answers
 from notleader.proxy.session.conversation import wants_no_answer
+from notleader.proxy.session.inflight import Exchange
+from notleader.proxy.session.sasl import is_token
 from notleader.proxy.wire.errors import WireError
 from notleader.proxy.wire.names import ApiKey
 from notleader.proxy.wire.view import Request

@@ -19,10 +19,10 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.errors import KafkaError
 
-from notleader.proxy.capture.rows import Level
 from notleader.proxy.lab.kafka import KafkaCluster
 from notleader.proxy.lab.node import HOST, Node
 from notleader.proxy.lab.ports import free_ports
+from notleader.proxy.record.rows import Level
 from notleader.proxy.wire.names import ApiKey
 from tests.clients import builds
 from tests.clients.comparison import Running, captured, exchanges, notleader_run

@@ -11,7 +11,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from notleader.proxy.admin.exposition import make_registry, render
-from notleader.proxy.metrics import Counters
+from notleader.proxy.session.metrics import Counters
 from notleader.proxy.wire.names import ApiKey
 from tests.docker.image import PROJECT
 

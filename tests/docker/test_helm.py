@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from notleader.faults.schema import parse_faults
-from notleader.proxy.config import Settings
+from notleader.proxy.config.settings import Settings
 from tests.docker.image import PROJECT
 from tests.tools.programs import need
 

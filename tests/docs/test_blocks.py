@@ -17,8 +17,8 @@ import pytest
 import typer.main
 import yaml
 
-from notleader.proxy.cli import app
-from notleader.proxy.config import ConfigError, load
+from notleader.proxy.cli.app import app
+from notleader.proxy.config.settings import ConfigError, load
 from tests.docker.image import PROJECT
 
 HOW_TO, RECIPES = "tests/docs/test_how_to.py", "tests/docs/test_testcontainers.py"

@@ -9,10 +9,10 @@ from typing import Any
 
 from notleader.faults.base import Connection
 from notleader.faults.plan import Plan
-from notleader.proxy.commands import Script
-from notleader.proxy.handling import Handling
-from notleader.proxy.inflight import Exchange
-from notleader.proxy.session import Session
+from notleader.proxy.session.commands import Script
+from notleader.proxy.session.handling import Handling
+from notleader.proxy.session.inflight import Exchange
+from notleader.proxy.session.session import Session
 from tests.faults.script import fault
 
 Recorded = tuple[object, bytes, bytes | None]

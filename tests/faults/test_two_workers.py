@@ -44,7 +44,7 @@ def test_a_rule_added_later_is_seen_at_the_next_request() -> None:
 
 def test_what_no_rule_means_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twenty rules of other topics: the control plane is asked what they mean, and never what to do."""
-    from notleader.proxy.workers.asked import Asked
+    from notleader.proxy.control.workers.asked import Asked
 
     asked: Counter[str] = Counter()
     answer = Asked.__call__

@@ -10,10 +10,10 @@ from weakref import WeakKeyDictionary
 
 from notleader.faults.base import Connection
 from notleader.faults.plan import Plan
-from notleader.proxy.workers.asked import Asked
-from notleader.proxy.workers.channel import pickled
-from notleader.proxy.workers.memory import PLAN
-from notleader.proxy.workers.plan import RemotePlan
+from notleader.proxy.control.workers.asked import Asked
+from notleader.proxy.control.workers.channel import pickled
+from notleader.proxy.control.workers.memory import PLAN
+from notleader.proxy.control.workers.plan import RemotePlan
 
 
 class _Counts:

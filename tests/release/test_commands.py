@@ -16,7 +16,7 @@ import pytest
 import typer
 
 from notleader.proxy import __version__
-from notleader.proxy.cli import app
+from notleader.proxy.cli.app import app
 from notleader.proxy.lab.ports import free_ports
 from tests.release.conftest import Release
 
@@ -199,10 +199,11 @@ def test_completion(installed: Path, tmp_path: Path, shell: str) -> None:
 INTERRUPTS = """
 import os, signal, sys
 left = None
+FIRST = ("notleader.proxy.cli.app", "notleader.proxy.control.flags")
 
 def interrupt(event, arguments):
     global left
-    if event == "import" and left is None and arguments[0] in ("notleader.proxy.cli", "notleader.proxy.flags"):
+    if event == "import" and left is None and arguments[0] in FIRST:
         left = int(os.environ["INTERRUPT_AT"])
     if event == "import" and left is not None:
         left -= 1

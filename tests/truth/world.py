@@ -20,8 +20,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from notleader.faults.schema import parse_fault_document
 from notleader.proxy.brokerlog import reading as brokerlog
-from notleader.proxy.config import load
-from notleader.proxy.server import Proxy
+from notleader.proxy.config.settings import load
+from notleader.proxy.net.server import Proxy
 from tests.clients import builds
 from tests.truth import programs
 from tests.truth.kept import Run, save

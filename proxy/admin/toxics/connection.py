@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, Literal, cast
 
 from notleader.proxy.admin.toxics.volumes import Volume
-from notleader.proxy.shaping.link import Link
+from notleader.proxy.net.shaping.link import Link
 
 Stream = Literal["upstream", "downstream"]
 STREAMS: Final[tuple[Stream, Stream]] = ("upstream", "downstream")

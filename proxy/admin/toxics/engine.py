@@ -21,8 +21,8 @@ from notleader.proxy.admin.toxics.kafka import (
     proxy_document,
 )
 from notleader.proxy.admin.toxics.volumes import Volumes
-from notleader.proxy.shaping.kinds import KINDS, Toxic
-from notleader.proxy.shaping.link import Link
+from notleader.proxy.net.shaping.kinds import KINDS, Toxic
+from notleader.proxy.net.shaping.link import Link
 
 
 class ToxicProxy:

@@ -12,7 +12,7 @@ from notleader.faults.base import Fault
 from notleader.proxy.admin.toxics.bodies import Field, Pairs, plain, take
 from notleader.proxy.admin.toxics.connection import STREAMS
 from notleader.proxy.admin.toxics.kafka import PREFIX, ToxicRule
-from notleader.proxy.shaping.kinds import KINDS
+from notleader.proxy.net.shaping.kinds import KINDS
 
 WANTED: Final = 'struct { toxiproxy.Proxy; Enabled *bool "json:\\"enabled\\"" }'
 """What Go calls one item of `/populate`."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from notleader.proxy.extras import missing
+from notleader.proxy.config.extras import missing
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.exits import clear_errors
 from notleader.proxy.lab.explore.judging import KINDS
@@ -178,7 +178,7 @@ def _words(allow: str) -> frozenset[str]:
 
 def _rules(file: Path) -> list[Rule]:
     """The rules of a config file, each problem told with its path."""
-    from notleader.proxy.config import ConfigError, load, read_yaml
+    from notleader.proxy.config.settings import ConfigError, load, read_yaml
 
     try:
         document = read_yaml(file)

@@ -20,7 +20,7 @@ from typing import Any
 from notleader.proxy.brokerlog.connection import Access, BrokerError, Connection
 from notleader.proxy.brokerlog.reading import LogError, read_log
 from notleader.proxy.brokerlog.schema import rows_of
-from notleader.proxy.config import Settings
+from notleader.proxy.config.settings import Settings
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.explore.candidates import Rule
 from notleader.proxy.lab.explore.judging import Ended, Id, said

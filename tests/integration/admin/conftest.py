@@ -12,8 +12,8 @@ import pytest
 import uvloop
 
 from notleader.proxy.admin.serve import AdminServer
-from notleader.proxy.config import Settings
-from notleader.proxy.server import Proxy
+from notleader.proxy.config.settings import Settings
+from notleader.proxy.net.server import Proxy
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:

@@ -18,7 +18,7 @@ from aiokafka import AIOKafkaProducer
 
 from notleader.proxy.admin.pace import BURST, REQUESTS_PER_S
 from notleader.proxy.admin.serve import AdminServer
-from notleader.proxy.config import load
+from notleader.proxy.config.settings import load
 from notleader.proxy.lab.kafka import KafkaCluster
 from tests.integration.admin.conftest import Controlled, serve_controls
 

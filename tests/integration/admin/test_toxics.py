@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaProducer
 from notleader.proxy.admin.toxics.engine import ToxicProxies, ToxicProxy
 from notleader.proxy.admin.toxics.kafka import KafkaToxicError, ToxicRule
 from notleader.proxy.lab.kafka import KafkaCluster
-from notleader.proxy.shaping.kinds import KINDS
+from notleader.proxy.net.shaping.kinds import KINDS
 from tests.integration.admin.conftest import serve_controls
 
 

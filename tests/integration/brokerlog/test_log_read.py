@@ -15,7 +15,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from typer.testing import CliRunner
 
 from notleader.proxy.brokerlog.schema import rows_of
-from notleader.proxy.cli import app
+from notleader.proxy.cli.app import app
 from notleader.proxy.lab.kafka import KafkaCluster
 from tests.integration.doors import PASSWORD, ManyDoors
 from tests.integration.proxy.conftest import ProxyFor

@@ -6,9 +6,9 @@ import asyncio
 import time
 from struct import unpack
 
-from notleader.proxy.config import Endpoint
+from notleader.proxy.config.settings import Endpoint
 from notleader.proxy.wire.names import ApiKey
-from tests.proxy.conversation import request
+from tests.proxy.session.conversation import request
 
 
 class Load:

@@ -17,7 +17,7 @@ from notleader.proxy.capture.reading import Capture
 from notleader.proxy.lab.kafka import KafkaCluster
 from notleader.proxy.wire import records
 from notleader.proxy.wire.names import ApiKey
-from tests.proxy.conversation import request
+from tests.proxy.session.conversation import request
 
 pytestmark = pytest.mark.kafka
 

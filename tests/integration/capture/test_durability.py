@@ -18,7 +18,7 @@ from notleader.proxy.capture.reading import Capture
 from notleader.proxy.lab.kafka import KafkaCluster
 from tests.integration.capture.conftest import RunProxy, notleader
 from tests.integration.capture.load import Load
-from tests.proxy.capture.entries import gaps, hidden_files, read
+from tests.proxy.record.entries import gaps, hidden_files, read
 from tests.tools.programs import unable
 
 pytestmark = pytest.mark.kafka

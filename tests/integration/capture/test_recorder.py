@@ -17,8 +17,8 @@ from notleader.proxy.wire.names import ApiKey
 from tests.integration.capture.conftest import Running, RunProxy, notleader
 from tests.integration.capture.load import Load
 from tests.integration.capture.test_durability import correlation_ids, gone, recorder_of
-from tests.proxy.capture.entries import gaps, hidden_files, read
-from tests.proxy.conversation import request
+from tests.proxy.record.entries import gaps, hidden_files, read
+from tests.proxy.session.conversation import request
 
 pytestmark = pytest.mark.kafka
 

@@ -12,7 +12,7 @@ import pytest
 from notleader.proxy.lab.kafka import KafkaCluster
 from tests.integration.capture.conftest import Running, RunProxy
 from tests.integration.capture.load import Load
-from tests.proxy.capture.entries import read
+from tests.proxy.record.entries import read
 
 DEADLINE_S = 60
 

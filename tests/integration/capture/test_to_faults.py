@@ -14,12 +14,12 @@ import uvloop
 import yaml
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from notleader.proxy.config import load
+from notleader.proxy.config.settings import load
 from notleader.proxy.lab.kafka import KafkaCluster
-from notleader.proxy.server import Proxy
+from notleader.proxy.net.server import Proxy
 from notleader.proxy.wire.names import ErrorCode
 from tests.integration.capture.conftest import notleader
-from tests.proxy.capture.entries import read
+from tests.proxy.record.entries import read
 
 pytestmark = pytest.mark.kafka
 PARTITIONS = 6

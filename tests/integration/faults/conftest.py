@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from notleader.faults.schema import parse_fault_document
-from notleader.proxy.server import Proxy
+from notleader.proxy.net.server import Proxy
 from tests.integration.proxy.conftest import proxy_for, pytest_asyncio_loop_factories, settled
 
 __all__ = ["add", "proxy_for", "pytest_asyncio_loop_factories", "remove"]

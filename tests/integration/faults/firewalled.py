@@ -19,9 +19,9 @@ from aiokafka.errors import KafkaError
 from aiokafka.protocol.admin import ApiVersionRequest
 
 from notleader.faults.schema import parse_fault_document
-from notleader.proxy.config import load
+from notleader.proxy.config.settings import load
 from notleader.proxy.lab.kafka import KafkaCluster
-from notleader.proxy.server import Proxy
+from notleader.proxy.net.server import Proxy
 
 # Both of this namespace alone: the kernel gives up a connection after seven seconds odd, an attempt after three.
 _GIVE_UP_SOON = {"tcp_retries2": 3, "tcp_syn_retries": 1}

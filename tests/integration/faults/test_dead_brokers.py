@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from notleader.proxy.lab.kafka import KafkaCluster
-from notleader.proxy.server import Proxy
+from notleader.proxy.net.server import Proxy
 from tests.integration.faults.conftest import add, remove
 from tests.integration.faults.test_leaders import until
 from tests.integration.proxy.conftest import ProxyFor, told

@@ -20,7 +20,7 @@ from aiokafka.errors import (
 )
 
 from notleader.proxy.lab.kafka import KafkaCluster
-from notleader.proxy.server import Proxy
+from notleader.proxy.net.server import Proxy
 from notleader.proxy.wire.names import ApiKey
 from tests.clients.raw import connected
 from tests.integration.faults.conftest import add, remove

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from notleader.proxy.cli import app
+from notleader.proxy.cli.app import app
 from notleader.proxy.lab.kafka import KafkaCluster
 
 pytestmark = pytest.mark.kafka

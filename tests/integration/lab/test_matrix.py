@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from notleader.proxy.cli import app
+from notleader.proxy.cli.app import app
 from tests.tools.programs import need
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]

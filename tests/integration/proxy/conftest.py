@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import uvloop
 
-from notleader.proxy.config import Settings, load
-from notleader.proxy.server import Proxy
-from notleader.proxy.workers.control import ControlPlane
+from notleader.proxy.config.settings import Settings, load
+from notleader.proxy.control.workers.control import ControlPlane
+from notleader.proxy.net.server import Proxy
 
 ProxyFor = Callable[..., AbstractAsyncContextManager[Proxy]]
 WORKERS = int(os.environ.get("NOTLEADER_TEST_WORKERS", "1"))

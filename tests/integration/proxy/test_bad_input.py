@@ -13,11 +13,11 @@ from struct import pack
 
 import pytest
 
-from notleader.proxy.config import Endpoint
+from notleader.proxy.config.settings import Endpoint
 from notleader.proxy.lab.kafka import KafkaCluster
 from notleader.proxy.wire.names import ApiKey
 from tests.integration.proxy.conftest import ProxyFor, told
-from tests.proxy.conversation import request
+from tests.proxy.session.conversation import request
 
 NOTLEADER = [sys.executable, "-m", "notleader"]
 

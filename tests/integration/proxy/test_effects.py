@@ -14,11 +14,11 @@ from aiokafka import AIOKafkaProducer
 
 from notleader.faults.schema import parse_fault_document
 from notleader.proxy.lab.kafka import KafkaCluster
-from notleader.proxy.server import Proxy
+from notleader.proxy.net.server import Proxy
 from notleader.proxy.wire.names import ApiKey
 from tests.integration.proxy.conftest import ProxyFor, settled
 from tests.integration.proxy.test_round_trip import consumed, produced
-from tests.proxy.conversation import request
+from tests.proxy.session.conversation import request
 
 pytestmark = pytest.mark.kafka
 T = TypeVar("T")

@@ -13,12 +13,12 @@ import trustme
 from aiokafka import AIOKafkaProducer
 
 from notleader.proxy.lab.kafka import KafkaCluster
-from notleader.proxy.proxy_protocol import HEAD_BYTES
-from notleader.proxy.server import Proxy
+from notleader.proxy.net.proxy_protocol import HEAD_BYTES
+from notleader.proxy.net.server import Proxy
 from tests.clients.comparison import captured
 from tests.clients.raw import address_of
 from tests.integration.proxy.conftest import ProxyFor, told
-from tests.proxy.test_proxy_protocol import addresses, header
+from tests.proxy.net.test_proxy_protocol import addresses, header
 
 # The balancer's addresses: the proxy advertises this name of the loopback, with its own ports.
 BALANCER = "127.0.0.2"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from notleader.proxy.config import load
-from notleader.proxy.serving import reload_config
+from notleader.proxy.config.settings import load
+from notleader.proxy.control.serving import reload_config
 from tests.integration.proxy.conftest import ProxyFor
 
 FLAGS = {"kafka": "127.0.0.1:1", "listen": "127.0.0.1:0", "admin": None}

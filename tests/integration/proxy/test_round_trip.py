@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import RequestTimedOutError
 
 from notleader.proxy.lab.kafka import KafkaCluster
-from notleader.proxy.server import Proxy
+from notleader.proxy.net.server import Proxy
 from tests.integration.proxy.conftest import ProxyFor
 
 pytestmark = pytest.mark.kafka

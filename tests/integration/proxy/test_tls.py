@@ -12,9 +12,9 @@ import pytest
 import trustme
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from notleader.proxy.config import ConfigError, load
+from notleader.proxy.config.settings import ConfigError, load
 from notleader.proxy.lab.kafka import KafkaCluster
-from notleader.proxy.tls import Tls
+from notleader.proxy.net.tls import Tls
 from tests.integration.proxy.conftest import ProxyFor, told
 
 

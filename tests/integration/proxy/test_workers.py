@@ -21,13 +21,13 @@ from notleader.faults.base import Fault
 from notleader.faults.schema import parse_fault_document
 from notleader.proxy.admin.serve import AdminServer
 from notleader.proxy.capture.reading import Capture
-from notleader.proxy.config import ConfigError, load
+from notleader.proxy.config.settings import ConfigError, load
+from notleader.proxy.control.workers.control import ControlPlane, WorkerLostError
 from notleader.proxy.lab.kafka import KafkaCluster
-from notleader.proxy.server import Proxy
+from notleader.proxy.net.server import Proxy
 from notleader.proxy.wire.codec import response_codec
 from notleader.proxy.wire.names import ApiKey, ErrorCode
-from notleader.proxy.workers.control import ControlPlane, WorkerLostError
-from tests.proxy.conversation import request
+from tests.proxy.session.conversation import request
 
 pytestmark = pytest.mark.kafka
 
@@ -265,7 +265,7 @@ async def test_a_worker_that_dies_ends_the_proxy(kafka: KafkaCluster, caplog: py
 async def test_a_worker_that_hangs_is_said_and_holds_nobody_up(
     kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("notleader.proxy.workers.control._ANSWER_S", 1.0)
+    monkeypatch.setattr("notleader.proxy.control.workers.control._ANSWER_S", 1.0)
     async with two_workers(kafka) as proxy:
         admin = AdminServer(proxy, "127.0.0.1", 0)
         await admin.start()

@@ -23,7 +23,7 @@ import pytest
 from notleader.proxy.lab import jars
 from notleader.proxy.lab.java import find_java
 from notleader.proxy.lab.kafka import KafkaCluster
-from notleader.proxy.server import Proxy
+from notleader.proxy.net.server import Proxy
 from tests.clients import builds
 from tests.integration.proxy.conftest import proxy_for as proxy_for
 from tests.integration.proxy.conftest import pytest_asyncio_loop_factories as pytest_asyncio_loop_factories

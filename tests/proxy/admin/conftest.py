@@ -16,7 +16,7 @@ from notleader.faults.base import Connection
 from notleader.faults.plan import Plan
 from notleader.faults.timeline import Timeline
 from notleader.proxy.admin.app import create_app
-from notleader.proxy.metrics import Counters
+from notleader.proxy.session.metrics import Counters
 from notleader.proxy.wire.header import encode_request_header
 from notleader.proxy.wire.names import ApiKey
 from notleader.proxy.wire.view import Request

@@ -11,8 +11,8 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.parser import text_string_to_metric_families
 
 from notleader.proxy.admin.exposition import ProxyCollector, make_registry, render
-from notleader.proxy.lag import sample_loop_lag
-from notleader.proxy.metrics import MAX_RULE_SERIES, Counters
+from notleader.proxy.net.lag import sample_loop_lag
+from notleader.proxy.session.metrics import MAX_RULE_SERIES, Counters
 from notleader.proxy.wire.names import ApiKey, ErrorCode
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]

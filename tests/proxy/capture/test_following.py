@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from notleader.proxy.capture.reading import Capture, Follower
-from tests.proxy.capture.entries import numbers
 from tests.proxy.record.bench import Bench
+from tests.proxy.record.entries import numbers
 
 
 def put(recording: Bench, *sequence: int, finish: bool = False) -> None:

@@ -9,7 +9,7 @@ import yaml
 from notleader.faults.schema import parse_faults
 from notleader.faults.timeline import parse_timeline
 from notleader.proxy.capture.outage import Outage
-from notleader.proxy.capture.rows import COLUMNS, PARTITION_FIELDS
+from notleader.proxy.record.rows import COLUMNS, PARTITION_FIELDS
 from notleader.proxy.wire.names import ApiKey
 
 START_US = 1_000_000_000

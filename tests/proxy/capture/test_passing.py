@@ -8,15 +8,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from notleader.proxy.capture import passing, skim
+from notleader.proxy.capture import passing
 from notleader.proxy.capture.passing import Passing
-from notleader.proxy.capture.rows import COLUMNS, Level, Rows
+from notleader.proxy.record import skim
+from notleader.proxy.record.rows import COLUMNS, Level, Rows
 from notleader.proxy.wire.codec import known_versions, request_codec, response_codec
 from notleader.proxy.wire.header import encode_request_header, encode_response_header
 from notleader.proxy.wire.names import ApiKey
-from tests.proxy.capture.batches import batch
-from tests.proxy.capture.test_quick import with_batches
-from tests.proxy.conversation import Conversation, request, response
+from tests.proxy.record.batches import batch
+from tests.proxy.record.test_quick import with_batches
+from tests.proxy.session.conversation import Conversation, request, response
 from tests.proxy.wire.frames import random_body
 from tests.proxy.wire.frames import recorded as frames_of_real_clients
 

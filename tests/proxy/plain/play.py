@@ -14,12 +14,12 @@ from typing import Any
 from notleader.faults.decision import Decision
 from notleader.proxy import pieces
 from notleader.proxy.capture.passing import Passing
-from notleader.proxy.capture.quick import Quick
-from notleader.proxy.capture.rows import Level, Rows
-from notleader.proxy.inflight import ConnectionEvent, Exchange
-from notleader.proxy.metrics import Counters, count
 from notleader.proxy.plain import IS_NATIVE, pure
-from tests.proxy.conversation import Conversation
+from notleader.proxy.record.quick import Quick
+from notleader.proxy.record.rows import Level, Rows
+from notleader.proxy.session.inflight import ConnectionEvent, Exchange
+from notleader.proxy.session.metrics import Counters, count
+from tests.proxy.session.conversation import Conversation
 
 _COLUMNS = sorted({*pure._Seen.__slots__, *pure.Exchange.__annotations__})
 

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from notleader.faults.base import Connection
 from notleader.faults.decision import Hit
 from notleader.proxy import Proxy
-from notleader.proxy.capture.block import by_column
-from notleader.proxy.capture.quick import short_key
-from notleader.proxy.inflight import ConnectionEvent, Exchange
 from notleader.proxy.plain import native, pure
+from notleader.proxy.record.block import by_column
+from notleader.proxy.record.quick import short_key
+from notleader.proxy.session.inflight import ConnectionEvent, Exchange
 from tests.proxy.plain.play import values_of
 
 FORMS = pytest.mark.parametrize("form", [pure, native], ids=["pure", "compiled"])

@@ -21,13 +21,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from notleader.proxy.capture.rows import PARTITIONS
+from notleader.proxy.record.rows import PARTITIONS
 from notleader.proxy.wire.codec import request_codec
 from notleader.proxy.wire.header import request_header_version
 from notleader.proxy.wire.names import ApiKey
-from tests.proxy.capture.batches import batch
-from tests.proxy.conversation import framed, response
 from tests.proxy.plain.play import Play, play
+from tests.proxy.record.batches import batch
+from tests.proxy.session.conversation import framed, response
 
 PROJECT = Path(__file__).parents[3]
 Told = list[Any]

@@ -158,7 +158,7 @@ def test_lies_end_the_walk(lie: bytes, step: int) -> None:
 
 @pytest.mark.parametrize("size", [10, 100_000])
 def test_a_session_leaks_no_address_whatever_the_size(size: int) -> None:
-    from tests.proxy.conversation import Conversation, request, response
+    from tests.proxy.session.conversation import Conversation, request, response
 
     talk = Conversation()
     talk.client(request(ApiKey.Fetch, 16, 1, {}))

@@ -35,7 +35,7 @@ from notleader.proxy.wire.probe import (
 from notleader.proxy.wire.records import iter_batches
 from notleader.proxy.wire.schemas import NO_UUID, message, version_ranges
 from notleader.proxy.wire.view import Request
-from tests.proxy.capture.batches import batch
+from tests.proxy.record.batches import batch
 from tests.proxy.wire.frames import all_codecs, random_body, views
 
 

@@ -9,15 +9,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from notleader.proxy.capture.block import Block
-from notleader.proxy.capture.limits import Limits
-from notleader.proxy.capture.rows import Level
-from notleader.proxy.inflight import Exchange
+from notleader.proxy.record.block import Block
 from notleader.proxy.record.frames import pack_exchange
 from notleader.proxy.record.journals import Batch, Journals
+from notleader.proxy.record.limits import Limits
+from notleader.proxy.record.rows import Level
 from notleader.proxy.recorder.place import Place, open_place
 from notleader.proxy.recorder.service import Service
-from tests.proxy.capture.entries import METADATA, PROXY, RUN, exchange
+from notleader.proxy.session.inflight import Exchange
+from tests.proxy.record.entries import METADATA, PROXY, RUN, exchange
 
 FULL = "too much waits"
 

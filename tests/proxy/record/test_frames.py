@@ -10,14 +10,14 @@ import pytest
 from notleader.faults.decision import Hit
 from notleader.faults.effects import Effect
 from notleader.proxy.capture import passing
-from notleader.proxy.capture.rows import COLUMNS, Level, Rows
-from notleader.proxy.inflight import Exchange
 from notleader.proxy.record.frames import NO_BLOCK, pack_exchange, pack_topic, unpack
+from notleader.proxy.record.rows import COLUMNS, Level, Rows
 from notleader.proxy.recorder.schema import batch_of
+from notleader.proxy.session.inflight import Exchange
 from notleader.proxy.wire.names import ApiKey
-from tests.proxy.capture.batches import batch
-from tests.proxy.capture.test_quick import IDENTITY, exchange, frames, name_of
+from tests.proxy.record.batches import batch
 from tests.proxy.record.made import table_of_block
+from tests.proxy.record.test_quick import IDENTITY, exchange, frames, name_of
 from tests.proxy.wire.frames import recorded as frames_of_real_clients
 
 VALUE = b"what the customer said"

@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from notleader.proxy.capture.limits import CaptureError, Limits
 from notleader.proxy.record.journal import Journal
+from notleader.proxy.record.limits import CaptureError, Limits
 from notleader.proxy.recorder.salvage import salvage
-from tests.proxy.capture.entries import PROXY, RUN, gaps, hidden_files, numbers, read
 from tests.proxy.record.bench import FULL, Bench
+from tests.proxy.record.entries import PROXY, RUN, gaps, hidden_files, numbers, read
 
 
 @pytest.fixture

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from notleader.proxy.capture.block import PART_BYTES, ROW_BYTES, Block, pack_numbers
-from notleader.proxy.capture.limits import Limits
 from notleader.proxy.capture.reading import Capture
+from notleader.proxy.record.block import PART_BYTES, ROW_BYTES, Block, pack_numbers
 from notleader.proxy.record.journal import JournalReader
+from notleader.proxy.record.limits import Limits
 from notleader.proxy.recorder.place import Place
 from notleader.proxy.recorder.salvage import Salvaged, salvage
-from tests.proxy.capture.blocks import block_of, expected, tables
-from tests.proxy.capture.entries import exchange, gaps, hidden_files, numbers, read
 from tests.proxy.record.bench import Bench
+from tests.proxy.record.blocks import block_of, expected, tables
+from tests.proxy.record.entries import exchange, gaps, hidden_files, numbers, read
 
 KILLED = "lost an unknown number of rows: the proxy was killed, and what it recorded in its last second may be missing"
 UNMADE = "could not be made into rows (the log says why)"
@@ -337,10 +337,10 @@ def test_many_errors_are_told_once_for_each_answer(bench: Bench) -> None:
     """Those of shapes that only the recorder has read, and of exchanges that came whole."""
     import json
 
-    from notleader.proxy.capture.block import Tables, Unread
-    from notleader.proxy.capture.rows import Level
+    from notleader.proxy.record.block import Tables, Unread
+    from notleader.proxy.record.rows import Level
     from notleader.proxy.wire.names import ApiKey
-    from tests.proxy.conversation import request, response
+    from tests.proxy.session.conversation import request, response
 
     bench.leave()
     bench = Bench(bench.folder / "errors", level=Level.PARTITION)

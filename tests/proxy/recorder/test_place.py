@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from notleader.proxy.capture.limits import CaptureError, Limits
 from notleader.proxy.capture.reading import Capture
+from notleader.proxy.record.limits import CaptureError, Limits
 from notleader.proxy.recorder.place import Place, open_place
 from notleader.proxy.recorder.salvage import salvage
-from tests.proxy.capture.entries import gaps, hidden_files, numbers, read
 from tests.proxy.record.bench import Bench
+from tests.proxy.record.entries import gaps, hidden_files, numbers, read
 
 
 class SlowStore:

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from notleader.proxy.recorder.schema import ASKED_FOR, EXCHANGE
-from tests.proxy.capture.blocks import block_of, tables
-from tests.proxy.capture.entries import METADATA, exchange
 from tests.proxy.record.bench import Bench
+from tests.proxy.record.blocks import block_of, tables
+from tests.proxy.record.entries import METADATA, exchange
 
 
 def recorded(folder: Path) -> Path:

@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 
 import cramjam
 
-from notleader.proxy.capture.rows import COLUMNS, Level, Rows
-from notleader.proxy.inflight import ConnectionEvent
+from notleader.proxy.record.rows import COLUMNS, Level, Rows
+from notleader.proxy.session.inflight import ConnectionEvent
 from notleader.proxy.wire.codec import request_codec
 from notleader.proxy.wire.header import encode_request_header, encode_response_header
 from notleader.proxy.wire.names import ApiKey
 from notleader.proxy.wire.primitives import uvarint
-from tests.proxy.conversation import Conversation, framed, request, response
+from tests.proxy.session.conversation import Conversation, framed, request, response
 from tests.proxy.wire.frames import recorded
 
 KEPT = Path(__file__).resolve().parents[2] / "golden" / "hostile.jsonl"

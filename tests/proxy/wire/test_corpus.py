@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from notleader.proxy.capture.rows import Level
+from notleader.proxy.record.rows import Level
 from notleader.proxy.wire.decoder import MAX_OBJECT_BYTES
 from tests.proxy.wire.hostile import Attack, from_fuzzer, honest, kept, play, to_fuzzer
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
+from notleader.proxy.cli.wire import app
 from notleader.proxy.wire.coverage import coverage, markdown
 from notleader.proxy.wire.names import ApiKey
-from notleader.proxy.wire_cli import app
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "wire-coverage.md"
 

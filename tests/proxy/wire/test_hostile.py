@@ -26,7 +26,7 @@ from notleader.proxy.wire.partitions import iter_topics
 from notleader.proxy.wire.records import Allowance, iter_records
 from notleader.proxy.wire.schemas import NO_UUID, Field
 from notleader.proxy.wire.view import Request, Response
-from tests.proxy.conversation import Conversation, request, response
+from tests.proxy.session.conversation import Conversation, request, response
 from tests.proxy.wire.frames import Exchange, all_codecs, recorded, views
 from tests.proxy.wire.test_records import batch
 

@@ -1,0 +1,193 @@
+"""The ``notleader`` command: one Typer app, its parts where the things they drive live."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from notleader.faults.schema import FaultDocumentError, Problem, parse_faults, validated
+from notleader.faults.timeline import parse_timeline
+from notleader.proxy import __version__
+from notleader.proxy.brokerlog.cli import log_app
+from notleader.proxy.cli.capture import capture_app
+from notleader.proxy.cli.fault import fault_app
+from notleader.proxy.cli.files import init, schema
+from notleader.proxy.cli.run import run
+from notleader.proxy.cli.toxiproxy import toxiproxy
+from notleader.proxy.cli.wire import app as wire_app
+from notleader.proxy.config.extras import missing
+from notleader.proxy.config.settings import ConfigError, load, read_yaml
+from notleader.proxy.lab.cli import demo, incident_app, kafka_app
+from notleader.proxy.lab.explore.cli import explore
+from notleader.proxy.lab.matrix_cli import matrix
+from notleader.proxy.wire.names import did_you_mean
+
+app = typer.Typer(
+    name="notleader",
+    help="A Kafka proxy that injects faults, records the traffic, and says what the faults did to the clients.",
+    epilog="See it all once: notleader demo. Before your own Kafka: notleader run --kafka localhost:9092 "
+    '--listen localhost:19092, then from another terminal: notleader fault add \'{"kind": "drop_response"}\'.',
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+errors = Console(stderr=True)
+
+app.command()(run)
+app.command()(toxiproxy)
+app.command()(demo)
+app.add_typer(kafka_app, name="kafka")
+app.add_typer(incident_app, name="incident")
+app.command()(matrix)
+app.command()(explore)
+app.add_typer(fault_app, name="fault")
+app.add_typer(capture_app, name="capture")
+app.add_typer(log_app, name="log")
+app.add_typer(wire_app, name="wire")
+app.command()(init)
+app.command()(schema)
+spark_app = typer.Typer(no_args_is_help=True, help="The Spark that analyses leave, so that the next takes seconds.")
+app.add_typer(spark_app, name="spark")
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+    add_help_option=False,
+)
+def analyze(context: typer.Context) -> None:
+    """Join captures with what the clients said, by Spark, and say what the faults did."""
+    if (line := missing("notleader analyze", "analysis")) is not None:
+        errors.print(line, markup=False, soft_wrap=True)
+        raise typer.Exit(2)
+    from notleader.proxy.lab.errors import LabError
+    from notleader.proxy.lab.java import find_java
+
+    environment = {**os.environ, "NOTLEADER_PROG": "notleader"}
+    arguments = context.args
+    if not {"-h", "--help"} & set(arguments):
+        try:
+            environment["JAVA_HOME"] = str(find_java().home)
+        except LabError as error:
+            errors.print(str(error), markup=False, soft_wrap=True)
+            raise typer.Exit(2) from error
+        arguments = _with_log(arguments)
+    sys.stdout.flush()
+    # In place of this process: Spark gets the signals, the terminal and the exit code.
+    os.execve(sys.executable, [sys.executable, "-m", "notleader.spark_analysis", "analyze", *arguments], environment)
+
+
+@spark_app.callback()
+def spark() -> None:
+    """The Spark that analyses leave, so that the next takes seconds."""
+
+
+@spark_app.command("stop")
+def spark_stop() -> None:
+    """End the Spark that earlier analyses left; without this it ends by itself when nobody asked for ten minutes."""
+    os.execv(sys.executable, [sys.executable, "-m", "notleader.spark_analysis", "stop"])
+
+
+def _with_log(arguments: list[str]) -> list[str]:
+    """The arguments of an analysis, the log read where `--kafka` asks for it."""
+    if not any(argument.partition("=")[0] == "--kafka" for argument in arguments):
+        return arguments
+    from notleader.proxy.brokerlog.before_analysis import with_log
+    from notleader.proxy.brokerlog.reading import LogError
+
+    try:
+        handed_on, told = with_log(arguments)
+    except (LogError, ConfigError, OSError) as error:
+        errors.print(f"notleader analyze: {error}", markup=False, soft_wrap=True)
+        raise typer.Exit(2) from error
+    for line in told:
+        errors.print(line, markup=False, soft_wrap=True)
+    return handed_on
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A config file of `notleader run`, or an incident.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Validate a config or incident file: exit 0, or every problem with its path."""
+    try:
+        problems = _problems(read_yaml(file))
+    except ConfigError as error:
+        problems = error.problems
+    if as_json:
+        listed = [{"path": problem.path, "message": problem.message} for problem in problems]
+        print(json.dumps({"file": str(file), "valid": not problems, "problems": listed}))  # noqa: T201
+    else:
+        for problem in problems:
+            errors.print(f"{problem.path}: {problem.message}", markup=False, soft_wrap=True)
+        if not problems:
+            Console().print(f"{file}: valid")
+    raise typer.Exit(1 if problems else 0)
+
+
+def _problems(document: dict[str, Any]) -> list[Problem]:
+    """What is wrong with a config or incident document; clients are what only an incident has."""
+    if "clients" not in document and "runs" not in document:
+        try:
+            load(document, need_kafka=False)
+        except ConfigError as error:
+            return error.problems
+        return []
+    from notleader.proxy.lab.incident import Incident
+
+    problems: list[Problem] = []
+    try:
+        validated(Incident, document, "")
+    except FaultDocumentError as error:
+        problems += error.problems
+    if isinstance(settings := document.get("proxy"), dict):
+        try:
+            load(settings, need_kafka=False)
+        except ConfigError as error:
+            problems += [Problem(f"proxy.{problem.path}", problem.message) for problem in error.problems]
+    runs = document.get("runs")
+    numbered = enumerate(runs) if isinstance(runs, list) else ()
+    parts = [("", document), *((f"runs[{number}].", run) for number, run in numbered if isinstance(run, dict))]
+    for place, part in parts:
+        for parse, key in ((parse_faults, "faults"), (parse_timeline, "steps")):
+            if isinstance(part.get(key), list):
+                try:
+                    parse(part[key], place + key)
+                except FaultDocumentError as error:
+                    problems += error.problems
+    return problems
+
+
+@app.command("help")
+def show_help(
+    context: typer.Context,
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="[COMMAND…]", help="A command, such as `fault add`.")
+    ] = None,
+) -> None:
+    """Show the help of a command, as its --help does."""
+    assert context.parent is not None
+    here: Any = context.parent
+    for word in command or []:
+        found = getattr(here.command, "commands", {}).get(word)
+        if found is None:
+            known = did_you_mean(word, getattr(here.command, "commands", {}))
+            errors.print(f"there is no command {here.command_path} {word}{known}", markup=False)
+            raise typer.Exit(2)
+        here = type(here)(found, parent=here, info_name=word)
+    if here.command.name == "analyze":
+        os.execv(sys.executable, [sys.executable, "-m", "notleader.proxy", "analyze", "--help"])
+    typer.echo(here.get_help())
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        print(__version__)  # noqa: T201
+        raise typer.Exit

@@ -1,0 +1,1 @@
+"""The settings of a proxy, and the files that they come from."""

@@ -1,0 +1,232 @@
+"""Serve with the settings that were asked for, until a signal: what ``notleader run`` does."""
+
+import asyncio
+import contextlib
+import gc
+import json
+import logging
+import resource
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from notleader.faults.schema import FaultDocumentError
+from notleader.proxy import __version__
+from notleader.proxy.admin.aside import aside
+from notleader.proxy.config.extras import install, missing
+from notleader.proxy.config.settings import ConfigError, Settings, load
+from notleader.proxy.control.flags import Asked
+from notleader.proxy.control.logs import log_to
+from notleader.proxy.control.memory import give_back
+
+log = logging.getLogger("notleader")
+
+_NAMED_UNHIT = 20
+_WATCH_S = 1.0
+
+
+def serve(asked: Asked) -> int:
+    """Run the proxy in this process; returns the exit code, of a command line or a file that can't be served too."""
+    try:
+        settings = load(asked.settings, asked.config)
+    except ConfigError as error:
+        _say_problems(error)
+        return 2
+    log_to(settings.log_format, logging.DEBUG if asked.verbose else logging.INFO)
+    raise_descriptor_limit()
+    return uvloop.run(_serve(settings, asked))
+
+
+def raise_descriptor_limit() -> None:
+    """Every client connection takes two descriptors: as many as the hard limit allows."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+async def reload_config(proxy: Any, flags: dict[str, Any], file: Path | None) -> None:
+    """Read the config file again and take over what can change while running: whole, or not at all."""
+    try:
+        differing = proxy.reload(await aside(load, flags, file))
+    except (ConfigError, FaultDocumentError) as error:
+        for problem in error.problems:
+            log.error("the configuration stays as it was: %s: %s", problem.path, problem.message)
+        return
+    log.info("configuration read again: %d fault rules", len(proxy.plan.rules()))
+    if differing:
+        log.warning("changing %s needs a restart", ", ".join(differing))
+
+
+async def _watch(proxy: Any, asked: Asked, read_again: asyncio.Event) -> None:
+    """Reload when the config file or a certificate changes, and when told to `read_again`."""
+    flags, file = asked.settings, asked.config
+    changed_ns = _changed_ns(file)
+    while True:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(read_again.wait(), _WATCH_S)
+        proxy.tls.reload()
+        if read_again.is_set() or _changed_ns(file) != changed_ns:
+            read_again.clear()
+            changed_ns = _changed_ns(file)
+            await reload_config(proxy, flags, file)
+
+
+async def _rotate(proxy: Any, asked: asyncio.Event) -> None:
+    """Finish the segment of the capture at hand whenever `asked`."""
+    while True:
+        await asked.wait()
+        asked.clear()
+        capture = proxy.capture
+        if capture is None:
+            log.warning("nothing is recorded: there is no segment to finish")
+            continue
+        await capture.rotate()
+        log.info("asked to finish the capture's segment: %d are finished by now", capture.segments)
+
+
+def _changed_ns(file: Path | None) -> int:
+    try:
+        return file.stat().st_mtime_ns if file is not None else 0
+    except OSError:
+        return 0
+
+
+async def _serve(settings: Settings, asked: Asked) -> int:
+    from notleader.proxy.record.limits import CaptureError
+
+    stop, read_again, rotate = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    # From here on: whatever comes before everything listens is done then.
+    for number, event in (
+        (signal.SIGINT, stop),
+        (signal.SIGTERM, stop),
+        (signal.SIGHUP, read_again),
+        (signal.SIGUSR1, rotate),
+    ):
+        loop.add_signal_handler(number, event.set)
+    try:
+        proxy = _proxy_of(settings)
+    except ConfigError as error:
+        _say_problems(error)
+        return 2
+    if settings.capture is not None and (line := missing("notleader run --capture", "capture")) is not None:
+        _say(line)
+        return 2
+    traces = None
+    if settings.traces is not None:
+        try:
+            from notleader.proxy.admin.traces import Traces
+        except ModuleNotFoundError:
+            _say(f"notleader run: --traces needs OpenTelemetry: {install('otel')}")
+            return 2
+        traces = Traces.over_http(settings.traces, settings.proxy_id, proxy.run_id)
+    admin = None
+    try:
+        await proxy.start()
+        if settings.admin is not None:
+            from notleader.proxy.admin.serve import AdminServer
+
+            admin = AdminServer(
+                proxy, settings.admin.host, settings.admin.port, settings.admin_token, settings.admin_hosts
+            )
+            try:
+                await admin.start()
+            except (OSError, ValueError) as error:
+                raise OSError(f"the HTTP API can't listen on {settings.admin}: {_text(error)}") from error
+    except (OSError, CaptureError) as error:
+        _say(f"notleader run: {_text(error)}")
+        await proxy.stop()
+        return 1
+    gc.collect()
+    give_back()
+    gc.freeze()  # what is there now stays: no later collection has to look at it
+    _say_ready(proxy, admin, asked.as_json)
+    working = [loop.create_task(_watch(proxy, asked, read_again)), loop.create_task(_rotate(proxy, rotate))]
+    if traces is not None:
+        working.append(loop.create_task(traces.follow(proxy, stop)))
+    if settings.workers > 1:
+        working.append(loop.create_task(_end_with(proxy, stop)))
+    try:
+        await stop.wait()
+    finally:
+        log.info("stopping")
+        if admin is not None:
+            await admin.stop()
+        await proxy.stop()
+        for task in working:
+            task.cancel()
+        if traces is not None:
+            await asyncio.to_thread(traces.close)
+    _say_unused(proxy)
+    if settings.workers > 1 and proxy.lost is not None:
+        _say(f"notleader run: {proxy.lost}")
+        return 1
+    return 0
+
+
+def _proxy_of(settings: Settings) -> Any:
+    """The proxy, in one process or in several. Raises ConfigError."""
+    if settings.workers == 1:
+        from notleader.proxy.net.server import Proxy
+
+        return Proxy(settings)
+    from notleader.proxy.control.workers.control import ControlPlane
+
+    return ControlPlane(settings)
+
+
+async def _end_with(proxy: Any, stop: asyncio.Event) -> None:
+    """Stop when the proxy has stopped by itself: a worker was lost."""
+    await proxy.stopped.wait()
+    stop.set()
+
+
+def _say_ready(proxy: Any, admin: Any, as_json: bool) -> None:
+    brokers = {str(entry.node_id): str(entry.listen) for entry in proxy.brokers()}
+    listen = str(proxy.listen)
+    address = None if admin is None else admin.address
+    if as_json:
+        ready = {"event": "ready", "listen": listen, "admin": address, "brokers": brokers}
+        if proxy.settings.workers > 1:
+            ready["workers"] = proxy.worker_pids()
+        print(json.dumps(ready), flush=True)  # noqa: T201
+        return
+    from notleader.proxy.plain import IS_NATIVE
+
+    settings = proxy.settings
+    log.info("notleader %s (%s)", __version__, "compiled" if IS_NATIVE else "pure Python")
+    log.info("listening on %s for %s", listen, ", ".join(str(endpoint) for endpoint in settings.kafka))
+    for node_id, broker in brokers.items():
+        log.info("  broker %s: %s", node_id, broker)
+    log.info("seed %d, %d fault rules", settings.seed, len(proxy.plan.rules()))
+    if address is not None:
+        log.info("HTTP API on http://%s", address)
+    if settings.capture is not None:
+        log.info("recording to %s (level %s)", settings.capture, settings.capture_level.value)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)  # noqa: T201
+
+
+def _say_problems(error: ConfigError) -> None:
+    for problem in error.problems:
+        _say(f"notleader run: {problem.path}: {problem.message}")
+
+
+def _say_unused(proxy: Any) -> None:
+    """A rule that was never hit is most likely a mistake: say so."""
+    unhit = proxy.plan.unhit()
+    for name, kind in list(unhit.items())[:_NAMED_UNHIT]:
+        log.warning("fault %s (%s) was never hit", name, kind)
+    if len(unhit) > _NAMED_UNHIT:
+        log.warning("nor were %d others", len(unhit) - _NAMED_UNHIT)
+    if proxy.timeline is not None and (left := len(proxy.timeline.left)):
+        log.warning("%d of %d steps were never due", left, len(proxy.timeline.steps))
+
+
+def _text(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or str(error)

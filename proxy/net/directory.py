@@ -1,0 +1,254 @@
+"""Which broker is reached through which listener: ports, once given to a node id, stay with it."""
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from notleader.proxy.config.settings import Endpoint
+from notleader.proxy.net.announced import AnnouncedServer, Refused, Welcome
+
+log = logging.getLogger("notleader")
+
+WILDCARDS: Final = ("0.0.0.0", "::", "")
+# linux/in.h and linux/in6.h; the socket module doesn't name them.
+_IP_MINTTL: Final = 21
+_IPV6_MINHOPCOUNT: Final = 73
+
+Fate = Literal["open", "refusing", "silent"]
+
+
+@dataclass(slots=True)
+class BrokerEndpoint:
+    """One broker: where it really is, and where the proxy listens in its place."""
+
+    node_id: int
+    host: str
+    port: int
+    listen_host: str
+    listen_port: int
+
+    @property
+    def listen(self) -> Endpoint:
+        """Where the proxy listens in its place."""
+        return Endpoint(self.listen_host, self.listen_port)
+
+
+class Listener:
+    """One port of the proxy; ``node_id`` None is the bootstrap listener. Raises OSError when made.
+
+    ``fate`` is what faults want of it, ``absent`` says that its broker has left the cluster. A refusing
+    listener keeps its port bound, so that nobody else gets it.
+    """
+
+    def __init__(self, node_id: int | None, host: str, port: int, accept: Callable[["Listener"], None]) -> None:
+        self.node_id = node_id
+        self.server: asyncio.Server | AnnouncedServer | None = None
+        self.absent = False
+        self.fate: Fate = "open"
+        self._accept = accept
+        self.socket = _bound(host, port)
+        self.address = Endpoint(host, self.socket.getsockname()[1])
+        self._state: Fate | Literal["closed"] = "refusing"
+        try:
+            self.update()
+        except OSError:
+            self._close()
+            raise
+
+    @property
+    def name(self) -> str:
+        return "bootstrap" if self.node_id is None else f"broker-{self.node_id}"
+
+    @property
+    def port(self) -> int:
+        return self.address.port
+
+    def update(self) -> None:
+        """Become what ``fate`` and ``absent`` ask for."""
+        wanted: Fate = "refusing" if self.absent else self.fate
+        if wanted == self._state:
+            return
+        if wanted == "refusing":
+            self._close()
+            # Bound and not listening: the kernel answers a SYN with RST.
+            self.socket = _bound(*self.address)
+        elif self._state == "refusing":
+            listen_on(self.socket, self.address)
+            self._accept(self)
+        if "silent" in (wanted, self._state):
+            silence(self.socket, wanted == "silent")
+        self._state = wanted
+
+    def serve(
+        self, protocol: Callable[[], asyncio.Protocol], tls: ssl.SSLContext | None = None
+    ) -> Coroutine[None, None, None]:
+        """Accept connections on today's socket, until the listener refuses or closes."""
+        return self._serve(self.socket, protocol, tls)
+
+    def serve_announced(self, welcome: Welcome, tls: ssl.SSLContext | None, refused: Refused) -> None:
+        """Accept connections that begin with a PROXY protocol header, likewise."""
+        self.server = AnnouncedServer(self.socket, welcome, tls, refused)
+
+    async def _serve(
+        self, listening: socket.socket, protocol: Callable[[], asyncio.Protocol], tls: ssl.SSLContext | None
+    ) -> None:
+        try:
+            server = await asyncio.get_running_loop().create_server(protocol, sock=listening, ssl=tls)
+        except (OSError, RuntimeError, ValueError):
+            if self.socket is listening and self._state != "closed":
+                raise
+            return  # it was closed before it could accept
+        if self.socket is listening and self._state != "closed":
+            self.server = server
+        else:
+            server.close()
+
+    def close(self) -> None:
+        """Stop listening; connections that are open stay."""
+        self._close()
+        self._state = "closed"
+
+    def _close(self) -> None:
+        server, self.server = self.server, None
+        if server is not None:
+            server.close()
+        self.socket.close()
+
+
+# Opens the listener of a broker (None: of who bootstraps) on a host and port, and says who takes its connections.
+Opened = Callable[[int | None, str, int, Callable[[Listener], None]], Listener]
+
+
+class Directory:
+    """The listeners of one proxy, each made by ``opened``; ``accept`` is called with each that begins to listen."""
+
+    def __init__(
+        self,
+        listen: Endpoint,
+        broker_ports: list[int] | None,
+        accept: Callable[[Listener], None],
+        opened: Opened = Listener,
+        *,
+        spared_port: int | None = None,
+    ) -> None:
+        """``spared_port`` is somebody else's, who will want it later: no broker gets it unless it is asked for."""
+        self._spared_port = spared_port
+        self._host = listen.host
+        self._accept = accept
+        self._opened = opened
+        self._ports = list(broker_ports) if broker_ports else None
+        self._next_port: int | None = None
+        self.listeners: dict[int | None, Listener] = {}
+        self.brokers: dict[int, BrokerEndpoint] = {}
+
+    def open_bootstrap(self, port: int) -> Listener:
+        """Listen for bootstrapping clients. Raises OSError when that can't be."""
+        listener = self.listeners[None] = self._opened(None, self._host, port, self._accept)
+        self._next_port = self._after(port)
+        return listener
+
+    def endpoint(self, node_id: int, host: str, port: int, *, strict: bool = False) -> BrokerEndpoint:
+        """The broker's entry, with a listener made now if it has none yet.
+
+        A port that is taken raises OSError when ``strict``; else the next free one is used and logged.
+        """
+        known = self.brokers.get(node_id)
+        if known is not None:
+            if (known.host, known.port) != (host, port):
+                log.info("broker %d moved from %s:%d to %s:%d", node_id, known.host, known.port, host, port)
+                known.host, known.port = host, port
+            return known
+        listener = self.listeners[node_id] = self._open(node_id, strict)
+        entry = self.brokers[node_id] = BrokerEndpoint(node_id, host, port, self._host, listener.port)
+        log.info("broker %d (%s:%d) is reached through port %d", node_id, host, port, listener.port)
+        return entry
+
+    def seen(self, node_ids: set[int]) -> None:
+        """These are the cluster's brokers now: the others' ports refuse connections until they are back.
+
+        Connections that are open live on as long as their broker does.
+        """
+        for node_id, listener in self.listeners.items():
+            absent = node_id is not None and node_id not in node_ids
+            if absent != listener.absent:
+                log.info("broker %s %s: port %d", node_id, "has left" if absent else "is back", listener.port)
+                listener.absent = absent
+                listener.update()
+
+    def _open(self, node_id: int, strict: bool) -> Listener:
+        while True:
+            port = self._take_port()
+            try:
+                return self._opened(node_id, self._host, port, self._accept)
+            except OSError as error:
+                if strict or not port:
+                    raise
+                log.warning("broker %d can't have port %d (%s): trying another", node_id, port, error.strerror)
+
+    def _take_port(self) -> int:
+        if self._ports:
+            port = self._ports.pop(0)
+        else:
+            assert self._next_port is not None
+            port = self._next_port
+        self._next_port = self._after(port)
+        return port
+
+    def _after(self, port: int) -> int:
+        """The port to try after this one; 0, which is any free one, after itself and where there is none."""
+        following = port + 1 if port else 0
+        if following and following == self._spared_port:
+            following += 1
+        return following if following <= 65535 else 0
+
+    def close(self) -> None:
+        """Stop listening everywhere; connections that are open stay."""
+        for listener in self.listeners.values():
+            listener.close()
+
+
+def silence(sock: socket.socket, silent: bool) -> None:
+    """Make the kernel drop, or take again, every packet that arrives for this socket, SYN and ACK included.
+
+    The other side sees a host that is powered off. Needs no privilege: packets must have a TTL of 255,
+    which nobody sends (IP_MINTTL, made for RFC 5082). A connection accepted meanwhile inherits it.
+    """
+    if sock.family == socket.AF_INET6:
+        sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_MINHOPCOUNT, 255 if silent else 0)
+    else:
+        sock.setsockopt(socket.IPPROTO_IP, _IP_MINTTL, 255 if silent else 0)
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A bound TCP socket. Raises OSError whose strerror names the address."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        bound = socket.socket(family, kind, protocol)
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(address)
+            bound.setblocking(False)
+        except OSError:
+            bound.close()
+            raise
+    except OSError as error:
+        raise _named(error, Endpoint(host, port)) from error
+    return bound
+
+
+def listen_on(bound: socket.socket, address: Endpoint) -> None:
+    """Listen with a bound socket. Raises OSError whose strerror names the address."""
+    try:
+        bound.listen(1024)
+    except OSError as error:
+        raise _named(error, address) from error
+
+
+def _named(error: OSError, address: Endpoint) -> OSError:
+    return OSError(error.errno, f"can't listen on {address}: {error.strerror}")

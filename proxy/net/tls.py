@@ -1,0 +1,114 @@
+"""TLS on either side: contexts from files, read again when the files change."""
+
+import logging
+import ssl
+from pathlib import Path
+from typing import Any
+
+from notleader.faults.schema import Problem
+from notleader.proxy.config.settings import ConfigError, Settings
+
+log = logging.getLogger("notleader")
+
+
+class Tls:
+    """The contexts of one proxy; ``listen`` and ``kafka`` are None where that side is plaintext.
+
+    Raises ConfigError for files that can't be used.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._loaded: dict[Path, int] = {}
+        self.listen = self._listen_context()
+        self.kafka = self._kafka_context()
+
+    def dialing(self, host: str) -> dict[str, Any]:
+        """What ``create_connection`` needs to know to reach a broker at this host."""
+        if self.kafka is None:
+            return {}
+        return {"ssl": self.kafka, "server_hostname": self._settings.tls_kafka_server_name or host}
+
+    def reload(self) -> bool:
+        """Read certificates and keys again where a file changed; new connections use them.
+
+        A file that can't be used is logged, and what was loaded before stays.
+        """
+        if all(_changed_ns(path) == stamp for path, stamp in self._loaded.items()):
+            return False
+        settings = self._settings
+        try:
+            # A context can't be half loaded: it is tried out first.
+            self._listen_context()
+            self._kafka_context()
+            if self.listen is not None:
+                self._load(self.listen, settings.tls_cert, settings.tls_key, "tls_cert")
+            if self.kafka is not None and settings.tls_kafka_cert is not None:
+                self._load(self.kafka, settings.tls_kafka_cert, settings.tls_kafka_key, "tls_kafka_cert")
+        except ConfigError as error:
+            log.error("the certificates stay as they were: %s", error)
+            self._loaded = {path: _changed_ns(path) for path in self._loaded}
+            return False
+        log.info("certificates read again")
+        return True
+
+    def _listen_context(self) -> ssl.SSLContext | None:
+        settings = self._settings
+        if settings.tls_cert is None:
+            return None
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self._load(context, settings.tls_cert, settings.tls_key, "tls_cert")
+        if settings.tls_client_ca is not None:
+            self._trust(context, settings.tls_client_ca, "tls_client_ca")
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+    def _kafka_context(self) -> ssl.SSLContext | None:
+        settings = self._settings
+        if not settings.tls_kafka:
+            return None
+        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+        if settings.tls_kafka_ca is not None:
+            self._trust(context, settings.tls_kafka_ca, "tls_kafka_ca")
+        if not settings.tls_kafka_verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if settings.tls_kafka_cert is not None:
+            self._load(context, settings.tls_kafka_cert, settings.tls_kafka_key, "tls_kafka_cert")
+        return context
+
+    def _load(self, context: ssl.SSLContext, cert: Path | None, key: Path | None, setting: str) -> None:
+        assert cert is not None
+        for path in (cert, key):
+            if path is not None:
+                self._loaded[path] = _changed_ns(path)
+        try:
+            context.load_cert_chain(cert, key)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError([Problem(setting, f"{cert}: {_text(error)}")]) from error
+
+    def _trust(self, context: ssl.SSLContext, ca: Path, setting: str) -> None:
+        try:
+            context.load_verify_locations(ca)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError([Problem(setting, f"{ca}: {_text(error)}")]) from error
+
+
+def subject(certificate: dict[str, Any] | None) -> str | None:
+    """The principal a client certificate names, as Kafka writes it: ``User:CN=…,O=…`` without the prefix."""
+    if not certificate:
+        return None
+    short = {"commonName": "CN", "organizationName": "O", "organizationalUnitName": "OU", "countryName": "C"}
+    parts = [pair for group in certificate.get("subject", ()) for pair in group]
+    return ",".join(f"{short.get(name, name)}={value}" for name, value in reversed(parts)) or None
+
+
+def _changed_ns(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _text(error: Exception) -> str:
+    return getattr(error, "strerror", None) or getattr(error, "reason", None) or str(error)

@@ -1,0 +1,562 @@
+"""The IO shell: two asyncio protocols around one session, on uvloop.
+
+Nothing is decided here. Bytes go to the session, its commands go to the sockets, and what the kernel
+reports (end of file, reset, a full buffer) is mirrored to the other side.
+"""
+
+import asyncio
+import logging
+import socket
+import struct
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from notleader.faults.actions import Reset, Shape, Silence
+from notleader.faults.base import Connection
+from notleader.faults.decision import Hit
+from notleader.faults.standing import LinkState
+from notleader.proxy.net.clock import Clock
+from notleader.proxy.net.directory import silence
+from notleader.proxy.net.shaping import Shaper
+from notleader.proxy.net.tls import subject
+from notleader.proxy.plain import BrokerEnd, Ends
+from notleader.proxy.session.commands import Side
+from notleader.proxy.session.inflight import ConnectionEvent, Exchange
+from notleader.proxy.session.login import Login, LoginError
+from notleader.proxy.session.rewrite import Newer
+from notleader.proxy.session.session import Session
+from notleader.proxy.wire.errors import WireError
+from notleader.proxy.wire.schemas import Direction
+
+log = logging.getLogger("notleader")
+
+_RESET = struct.pack("ii", 1, 0)
+_CROWDED_BYTES = 64 << 10
+_DIRECTIONS: tuple[Direction, ...] = ("request", "response")
+_NEITHER: frozenset[Direction] = frozenset()
+_UNSHAPED: dict[Direction, Shaper] = {}  # of all connections: replaced, never changed
+
+
+class Hub(Protocol):
+    """What all connections of one proxy share; ``server.Proxy`` is it."""
+
+    clock: Clock
+    transports: set[asyncio.BaseTransport]  # all that are not closed yet: TLS takes its time over it
+
+    def new_session(self, connection: Connection, link: "Link") -> Session: ...
+    def opened(self, link: "Link") -> None: ...
+    def closed(self, link: "Link") -> None: ...
+    def record(self, entry: Exchange | ConnectionEvent) -> None: ...
+    def newer_versions(self, newer: list[Newer]) -> None: ...
+    def wire_error(self, connection: Connection, error: WireError) -> None: ...
+    def brokers_seen(self, node_ids: set[int]) -> None: ...
+    def on_connect(self, connection: Connection, now_us: int) -> tuple[str, tuple[Hit, ...]]: ...
+    def standing(self, connection: Connection) -> LinkState: ...
+    def uniform(self, low: float, high: float) -> float: ...
+    async def dial(self, connection: Connection, protocol: asyncio.Protocol) -> None: ...
+    def login(self) -> Login | None: ...
+    async def dial_node(self, node_id: int, protocol: asyncio.Protocol) -> None: ...
+
+
+class Link(Ends, asyncio.Protocol):
+    """The client's side of one conversation, and the executor of its session's commands."""
+
+    def __init__(self, hub: Hub, connection: Connection) -> None:
+        self.hub = hub
+        self.connection = connection
+        self.opened_at_us = hub.clock.now_us()
+        self.record = hub.record
+        self.session = hub.new_session(connection, self)
+        self.now_us = hub.clock.now_us
+        self._dialing: asyncio.Task[None] | None = None
+        self._wake: asyncio.TimerHandle | None = None
+        self._wake_at_us = 0
+        self._paused_by = {"client": 0, "broker": 0}
+        self._early: list[bytes] = []
+        self._over = False
+        self.silence: Silence | None = None
+        self._shapers = _UNSHAPED
+        self._pacing: dict[Direction, asyncio.TimerHandle] = {}
+        self._crowded = _NEITHER
+        self._half_closes = True
+        self._sides: dict[int, SideConnection] = {}
+        self.local_host = ""
+
+    def describe(self) -> dict[str, object]:
+        """The connection as JSON values."""
+        connection = self.connection
+        return {
+            "connection_id": connection.connection_id,
+            "listener": connection.listener,
+            "node_id": connection.node_id,
+            "client_addr": connection.client_addr,
+            "client_id": connection.client_id,
+            "client_software_name": connection.client_software_name,
+            "client_software_version": connection.client_software_version,
+            "principal": connection.principal,
+            "opened_at_us": self.opened_at_us,
+            "exchanges": self.session.exchanges,
+        }
+
+    # ---- asyncio.Protocol: the client -----------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.client = client = cast(asyncio.Transport, transport)
+        # A PROXY protocol header has said it already, and better.
+        self.connection.client_addr = self.connection.client_addr or _address(client.get_extra_info("peername"))
+        # TLS can't be closed in one direction only.
+        self._half_closes = client.get_extra_info("sslcontext") is None
+        self.connection.principal = subject(client.get_extra_info("peercert"))
+        self.local_host = (client.get_extra_info("sockname") or ("127.0.0.1",))[0]
+        _tune(client)
+        self.hub.transports.add(client)
+        self.hub.opened(self)
+        verdict, hits = self.hub.on_connect(self.connection, self.now_us())
+        self.hub.record(ConnectionEvent("connect", self.connection, self.now_us(), self.connection.listener, hits))
+        if verdict == "reset":
+            self.session.gone(self.now_us(), "reset on connect by a fault", reset=True)
+            return
+        if verdict == "close":
+            self.session.gone(self.now_us(), "closed on connect by a fault")
+            return
+        self.stand(self.hub.standing(self.connection))
+        if self._over:
+            return
+        client.pause_reading()
+        self._dialing = asyncio.get_running_loop().create_task(self._dial())
+
+    def _too_early(self, data: bytes) -> None:
+        # uvloop starts reading after connection_made, whatever was paused there.
+        self._early.append(data)
+        if self.client is not None and self.client.is_reading():
+            self.client.pause_reading()
+
+    def eof_received(self) -> bool:
+        self.session.client_eof(self.now_us())
+        return self._half_closes
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.client is not None:
+            self.hub.transports.discard(self.client)
+        self.client = None
+        if isinstance(exc, ConnectionResetError) and self.broker is not None and not self._over:
+            _reset(self.broker)
+        self.session.gone(self.now_us(), "the client closed the connection" if exc is None else _text(exc))
+        self._tear_down()
+
+    def pause_writing(self) -> None:
+        self._hold_reading("broker", 1)
+
+    def resume_writing(self) -> None:
+        self._hold_reading("broker", -1)
+
+    async def _dial(self) -> None:
+        await self._reach()
+        self._dialing = None  # an ended task, kept, would be a kilobyte of each connection
+
+    async def _reach(self) -> None:
+        try:
+            await self.hub.dial(self.connection, BrokerSide(self))
+        except OSError as error:
+            reason = f"no broker could be reached for {self.connection.listener}: {_text(error)}"
+            log.warning("%s (connection %d)", reason, self.connection.connection_id)
+            self.session.gone(self.now_us(), reason)
+            return
+        if self.client is None or self._over:
+            if self.broker is not None:
+                self.broker.abort()
+            return
+        for data in self._early:
+            self.session.client_bytes(data, self.now_us())
+        self._early.clear()
+        if self.client is not None and not self._paused_by["client"]:
+            self.client.resume_reading()
+
+    # ---- commands -------------------------------------------------------------------------------
+
+    def to_node(self, node_id: int, data: bytes) -> None:
+        side = self._sides.get(node_id)
+        if side is None:
+            side = self._sides[node_id] = SideConnection(self, node_id)
+        side.send(data)
+
+    def side_gone(self, node_id: int, reason: str) -> None:
+        """The connection to another broker ended; the next part that is sent there opens another."""
+        self._sides.pop(node_id, None)
+        self.session.node_gone(node_id, reason, self.now_us())
+
+    def pause(self, side: Side, paused: bool) -> None:
+        self._hold_reading(side, 1 if paused else -1)
+
+    def wake(self, at_us: int) -> None:
+        if self._wake is not None:
+            if self._wake_at_us <= at_us:
+                return
+            self._wake.cancel()
+        self._wake_at_us = at_us
+        self._wake = self._call_at(at_us, self._woken)
+
+    def brokers_seen(self, node_ids: set[int]) -> None:
+        self.hub.brokers_seen(node_ids)
+
+    def newer_versions(self, newer: list[Newer]) -> None:
+        self.hub.newer_versions(newer)
+
+    def wire_error(self, error: WireError) -> None:
+        self.hub.wire_error(self.connection, error)
+
+    def end_broker(self) -> None:
+        if self.broker is not None and self.broker.can_write_eof() and not self._waits("request"):
+            self.broker.write_eof()
+
+    def close(self, reason: str) -> None:
+        self._over = True
+        if self._waits("response"):
+            return  # the last shaped byte closes
+        delay_us = max((shape.close_delay_us for each in self._shapers.values() for shape in each.shapes), default=0)
+        if delay_us:
+            self._call_at(self.now_us() + delay_us, self._close_now)
+        else:
+            self._close_now()
+
+    def _close_now(self) -> None:
+        for transport in (self.client, self.broker):
+            if transport is not None:
+                transport.close()
+        self._tear_down()
+
+    def reset(self, reason: str) -> None:
+        self._over = True
+        for transport in (self.client, self.broker):
+            if transport is not None:
+                _reset(transport)
+        self._tear_down()
+
+    # ---- standing faults ------------------------------------------------------------------------
+
+    def stand(self, state: LinkState) -> None:
+        """Become what the standing rules make of this connection."""
+        if state.hits:
+            names = ", ".join(hit.rule_name for hit in state.hits)
+            self.record(ConnectionEvent("fault", self.connection, self.now_us(), names, state.hits))
+        if state.cut is not None:
+            reset = isinstance(state.cut, Reset)
+            self.session.gone(self.now_us(), f"{'reset' if reset else 'closed'} by a standing fault", reset=reset)
+            return
+        if state.silence is not None:
+            self._fall_silent(state.silence)
+        elif self.silence is not None:
+            self._end_silence(self.silence)
+        for direction in _DIRECTIONS:
+            self._reshape(direction, tuple(shape for shape in state.shapes if shape.direction == direction))
+
+    def _fall_silent(self, silence_: Silence) -> None:
+        """Neither read nor write from now on, without FIN or RST.
+
+        With ``drop_packets`` the kernel drops what the client sends, ACKs included, so that the client's TCP
+        retransmits as towards a host that is gone; else its bytes are acknowledged and kept.
+        """
+        if self.silence is not None:
+            return
+        self.silence = silence_
+        self._hold_reading("client", 1)
+        self._hold_reading("broker", 1)
+        if silence_.drop_packets and self.client is not None:
+            silence(self.client.get_extra_info("socket"), True)
+
+    def _end_silence(self, silence_: Silence) -> None:
+        """Go on where the silence began, now or later, or reset as a host that has rebooted would."""
+        if silence_.release == "delayed":
+            self.silence = Silence(silence_.drop_packets, "immediate")
+            self._call_at(self.now_us() + silence_.release_delay_us, self._speak_again)
+        elif silence_.release == "discard":
+            self._speak_again(discard=True)
+        else:
+            self._speak_again()
+
+    def _speak_again(self, *, discard: bool = False) -> None:
+        if self.silence is None:
+            return
+        self.silence = None
+        if self.client is not None:
+            silence(self.client.get_extra_info("socket"), False)
+        if discard:
+            self.session.gone(self.now_us(), "reset at the end of a black hole", reset=True)
+            return
+        self._hold_reading("client", -1)
+        self._hold_reading("broker", -1)
+        self.session.wake(self.now_us())
+
+    def _reshape(self, direction: Direction, shapes: tuple[Shape, ...]) -> None:
+        shaper = self._shapers.get(direction)
+        if shaper is not None and shaper.shapes != shapes:
+            self._shapers = {other: kept for other, kept in self._shapers.items() if other != direction}
+            self._set_crowded(direction, False)
+            for piece in shaper.drain():
+                self._write(direction, piece)
+            shaper = None
+        if shaper is None and shapes:
+            self._shapers = {**self._shapers, direction: Shaper(shapes, self.hub.uniform, self.now_us())}
+
+    def _shape(self, direction: Direction, data: bytes | memoryview) -> None:
+        shaper = self._shapers.get(direction)
+        if shaper is None:
+            self._write(direction, data)
+            return
+        pieces = shaper.put(data, self.now_us())
+        self._shaped(direction, shaper, pieces)
+
+    def _shaped(self, direction: Direction, shaper: Shaper, pieces: list[bytes]) -> None:
+        for piece in pieces:
+            self._write(direction, piece)
+        if shaper.is_over:
+            self._shapers = _UNSHAPED
+            self.session.gone(self.now_us(), "closed at the limit of a shape")
+            return
+        self._set_crowded(direction, shaper.waiting_bytes > _CROWDED_BYTES)
+        at_us = shaper.next_us()
+        if at_us is not None and direction not in self._pacing:
+            self._pacing[direction] = self._call_at(at_us, self._pace, direction)
+        elif at_us is None and self._over and direction == "response":
+            self.close("the last shaped byte was sent")
+
+    def _pace(self, direction: Direction) -> None:
+        del self._pacing[direction]
+        shaper = self._shapers.get(direction)
+        if shaper is not None:
+            self._shaped(direction, shaper, shaper.take(self.now_us()))
+
+    def _waits(self, direction: Direction) -> bool:
+        shaper = self._shapers.get(direction)
+        return shaper is not None and bool(shaper.waiting_bytes)
+
+    def _set_crowded(self, direction: Direction, crowded: bool) -> None:
+        """Stop reading the side whose bytes pile up in a shaper."""
+        if crowded != (direction in self._crowded):
+            self._crowded ^= {direction}
+            self._hold_reading("client" if direction == "request" else "broker", 1 if crowded else -1)
+
+    def _write(self, direction: Direction, data: bytes | memoryview) -> None:
+        transport = self.broker if direction == "request" else self.client
+        if transport is not None:
+            transport.write(data)
+
+    # ---- the rest -------------------------------------------------------------------------------
+
+    def poke(self) -> None:
+        """The plan changed: whatever waits for a rule may go on."""
+        if self.silence is None:
+            self.session.wake(self.now_us())
+
+    def _call_at(self, at_us: int, do: Callable[..., None], *arguments: object) -> asyncio.TimerHandle:
+        # uvloop's timers have a grain of one millisecond and may fire early: round up.
+        delay_ms = max(at_us - self.now_us(), 0) // 1000 + 1
+        return asyncio.get_running_loop().call_later(delay_ms / 1000, do, *arguments)
+
+    def _woken(self) -> None:
+        self._wake = None
+        if self.silence is None:
+            self.session.wake(self.now_us())
+
+    def _hold_reading(self, side: Side, change: int) -> None:
+        """Reading a side stops while at least one cause asks for it: a full buffer, a held message."""
+        before = self._paused_by[side]
+        self._paused_by[side] = after = max(before + change, 0)
+        transport = self.client if side == "client" else self.broker
+        if transport is None or transport.is_closing():
+            return
+        if after and transport.is_reading():
+            transport.pause_reading()
+        elif before and not after:
+            transport.resume_reading()
+        if side == "broker":
+            for connection in self._sides.values():
+                connection.hold_reading(bool(after))
+
+    def _tear_down(self) -> None:
+        if self._wake is not None:
+            self._wake.cancel()
+            self._wake = None
+        for handle in self._pacing.values():
+            handle.cancel()
+        self._pacing.clear()
+        if self.client is None or self._over:
+            if self._dialing is not None and not self._dialing.done() and self.broker is None:
+                self._dialing.cancel()
+            if self.broker is not None:
+                self.broker.close()
+            for connection in self._sides.values():
+                connection.close()
+            self._sides.clear()
+            self.hub.closed(self)
+
+
+class BrokerSide(BrokerEnd, asyncio.Protocol):
+    """The broker's side; all it does is tell its link."""
+
+    _link: Link
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._link.broker = cast(asyncio.Transport, transport)
+        _tune(self._link.broker)
+        self._link.hub.transports.add(self._link.broker)
+
+    def eof_received(self) -> bool:
+        link = self._link
+        link.session.broker_eof(link.now_us())
+        return link.broker is not None and link.broker.can_write_eof()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        link = self._link
+        if link.broker is not None:
+            link.hub.transports.discard(link.broker)
+        link.broker = None
+        if isinstance(exc, ConnectionResetError):
+            link.session.gone(link.now_us(), "the broker reset the connection", reset=True)
+        else:
+            link.session.broker_eof(link.now_us())
+
+    def pause_writing(self) -> None:
+        self._link._hold_reading("client", 1)
+
+    def resume_writing(self) -> None:
+        self._link._hold_reading("client", -1)
+
+
+class SideConnection(asyncio.Protocol):
+    """A connection of one link to another broker than its own, dialled when it is made: for relayed requests."""
+
+    def __init__(self, link: Link, node_id: int) -> None:
+        self._link = link
+        self._node_id = node_id
+        self._transport: asyncio.Transport | None = None
+        self._early: list[bytes] = []
+        self._login: Login | None = None
+        self._over = False
+        self._full = False
+        self._dialing = asyncio.get_running_loop().create_task(self._dial())
+
+    def send(self, data: bytes) -> None:
+        """Send these bytes, now or when the connection is there."""
+        if self._transport is None or self._login is not None:
+            self._early.append(data)
+        else:
+            self._transport.write(data)
+
+    def hold_reading(self, held: bool) -> None:
+        """Stop or go on reading."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if held and self._transport.is_reading():
+            self._transport.pause_reading()
+        elif not held and not self._transport.is_reading():
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        """The conversation is over."""
+        self._over = True
+        self._dialing.cancel()
+        if self._transport is not None:
+            self._transport.close()
+
+    async def _dial(self) -> None:
+        try:
+            await self._link.hub.dial_node(self._node_id, self)
+        except OSError as error:
+            self._gone(_text(error))
+
+    def _gone(self, reason: str) -> None:
+        if not self._over:
+            self._over = True
+            self._link.side_gone(self._node_id, reason)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        _tune(self._transport)
+        self._link.hub.transports.add(self._transport)
+        if self._over:
+            self._transport.close()
+            return
+        # A client that doesn't authenticate is on a listener where nobody has to.
+        self._login = self._link.hub.login() if self._link.connection.uses_sasl else None
+        if self._login is None:
+            self._send_early()
+        else:
+            self._transport.write(self._login.start())
+
+    def _send_early(self) -> None:
+        assert self._transport is not None
+        for data in self._early:
+            self._transport.write(data)
+        self._early.clear()
+
+    def _authenticate(self, login: Login, data: bytes) -> None:
+        assert self._transport is not None
+        try:
+            self._transport.write(login.received(data))
+        except LoginError as error:
+            self._transport.close()
+            log.error("broker %d doesn't let the proxy in: %s", self._node_id, error)
+            self._gone(f"it doesn't let the proxy in: {error}")
+            return
+        if login.is_done:
+            self._login = None
+            self._send_early()
+
+    def data_received(self, data: bytes) -> None:
+        if self._login is not None:
+            self._authenticate(self._login, data)
+            return
+        self._link.session.node_bytes(self._node_id, data, self._link.now_us())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.resume_writing()
+        if self._transport is not None:
+            self._link.hub.transports.discard(self._transport)
+        self._gone("it closed the connection" if exc is None else _text(exc))
+
+    def pause_writing(self) -> None:
+        if not self._full:
+            self._full = True
+            self._link._hold_reading("client", 1)
+
+    def resume_writing(self) -> None:
+        if self._full:
+            self._full = False
+            self._link._hold_reading("client", -1)
+
+
+def _tune(transport: asyncio.Transport) -> None:
+    # asyncio leaves Nagle on for a listening socket made with proto=0.
+    sock = transport.get_extra_info("socket")
+    if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # Brokers and clients set it too: a side that vanished without a word is noticed in the end.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+
+def _reset(transport: asyncio.Transport) -> None:
+    """Close with RST instead of FIN, behind what was written."""
+    sock = transport.get_extra_info("socket")
+    if sock is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    if transport.get_write_buffer_size() > _CROWDED_BYTES:
+        transport.abort()  # the other side doesn't read: it would never be flushed
+    else:
+        transport.close()
+
+
+def _address(peer: object) -> str:
+    if isinstance(peer, tuple):
+        host, port = peer[:2]
+        return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
+    return str(peer)
+
+
+def _text(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__

@@ -1,0 +1,608 @@
+"""From exchanges to capture rows: pure, and called off the hot path.
+
+A row is a tuple in the order of :data:`COLUMNS`; ``notleader.proxy.recorder.schema`` gives the same columns their
+Parquet types, and a test compares both with what ``spark_analysis`` reads.
+"""
+
+import zlib
+from collections.abc import Iterable
+from enum import StrEnum
+from functools import cache
+from typing import Any, Final
+from uuid import UUID
+
+from notleader.faults.actions import PartitionKey
+from notleader.faults.base import Connection
+from notleader.faults.plan import Hit
+from notleader.proxy.capture.passing import Passing
+from notleader.proxy.record.block import WHAT
+from notleader.proxy.record.redaction import NOTHING, ROW_FIELDS, Redaction
+from notleader.proxy.record.skim import SKIMMED, skim_request, skim_response, told
+from notleader.proxy.session.inflight import ConnectionEvent, Exchange, Kept
+from notleader.proxy.wire.codec import Codec, is_known
+from notleader.proxy.wire.errors import WireError
+from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.partitions import PartitionEntry, speaks_of_partitions
+from notleader.proxy.wire.records import Allowance, iter_batches, iter_records
+from notleader.proxy.wire.schemas import Field
+from notleader.proxy.wire.secret_fields import without_secrets
+from notleader.proxy.wire.view import Request, Response
+
+SCHEMA_VERSION: Final = 1
+COLUMNS: Final = (
+    "run_id",
+    "proxy_id",
+    "connection_id",
+    "exchange_seq",
+    "event",
+    "client_addr",
+    "listener",
+    "node_id",
+    "client_id",
+    "client_software_name",
+    "client_software_version",
+    "principal",
+    "api_key",
+    "api_name",
+    "api_version",
+    "correlation_id",
+    "request_at_us",
+    "forwarded_at_us",
+    "broker_responded_at_us",
+    "response_at_us",
+    "request_bytes",
+    "response_bytes",
+    "outcome",
+    "error_code",
+    "throttle_time_ms",
+    "fault_names",
+    "fault_kinds",
+    "fault_phase",
+    "effects",
+    "seed",
+    "transactional_id",
+    "group_id",
+    "acks",
+    "partitions",
+    "detail",
+    "request_frame",
+    "response_frame",
+)
+PARTITION_FIELDS: Final = (
+    "topic",
+    "topic_id",
+    "partition_index",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+    "record_count",
+    "batch_bytes",
+    "compression",
+    "base_offset",
+    "error_code",
+    "leader_epoch",
+    "message_ids",
+    "key_hashes",
+)
+# Answers whose point is one offset per partition; it is the row's base_offset.
+_OFFSET_ANSWERS: Final[dict[int, str]] = {ApiKey.ListOffsets: "offset", ApiKey.OffsetFetch: "committed_offset"}
+MESSAGE_ID_HEADER: Final = "notleader-id"
+
+Row = tuple[Any, ...]
+PartitionRow = dict[str, Any]
+
+
+API_NAMES: Final = {int(key): key.name for key in ApiKey}
+_NO_FAULTS: Final[tuple[list[str], list[str], None, None]] = ([], [], None, None)
+_NO_ID: Final = bytes(16)
+_MOST_TOPICS: Final = 100_000
+_REQUEST_AT: Final = COLUMNS.index("request_at_us")
+PARTITIONS: Final = COLUMNS.index("partitions")
+WHAT_PLACES: Final = tuple(map(COLUMNS.index, WHAT))
+
+
+def gap_row(run_id: str, proxy_id: str, seed: int, detail: str, first_us: int | None, last_us: int | None) -> Row:
+    """A row of event `gap`: `detail` says how many rows are missing and why, the request's and the answer's
+    time when the first and the last of them happened.
+    """
+    values: dict[str, Any] = {
+        "run_id": run_id,
+        "proxy_id": proxy_id,
+        "event": "gap",
+        "request_at_us": first_us,
+        "response_at_us": last_us,
+        "fault_names": [],
+        "fault_kinds": [],
+        "seed": seed,
+        "detail": detail,
+    }
+    return tuple(map(values.get, COLUMNS))
+
+
+class Level(StrEnum):
+    """How much of each exchange is kept."""
+
+    HEADER = "header"
+    PARTITION = "partition"
+    RECORD = "record"
+    PAYLOAD = "payload"
+
+    @property
+    def reads_bodies(self) -> bool:
+        return self is not Level.HEADER
+
+    @property
+    def reads_records(self) -> bool:
+        return self in (Level.RECORD, Level.PAYLOAD)
+
+    @property
+    def keeps_frames(self) -> bool:
+        return self is Level.PAYLOAD
+
+
+class TopicIds:
+    """Names of topic ids, as far as Metadata has told them, and their text."""
+
+    def __init__(self, topic_name: Any = None) -> None:
+        self.name = topic_name or (lambda topic_id: None)
+        self._known: dict[bytes, tuple[str, str]] = {}
+        self._nameless: dict[bytes, tuple[UUID, str]] = {}  # Metadata may tell their names yet
+
+    def of(self, topic_id: bytes) -> tuple[str | None, str | None]:
+        """Name and text of sixteen bytes; None for a name that is not known, twice None for no id."""
+        if topic_id == _NO_ID:
+            return None, None
+        known = self._known.get(topic_id)
+        if known is not None:
+            return known
+        nameless = self._nameless.get(topic_id)
+        if nameless is None:
+            uuid = UUID(bytes=topic_id)
+            nameless = uuid, str(uuid)
+            if len(self._nameless) < _MOST_TOPICS:
+                self._nameless[topic_id] = nameless
+        uuid, text = nameless
+        name = self.name(uuid)
+        if name is not None and len(self._known) < _MOST_TOPICS:
+            self._known[topic_id] = name, text
+        return name, text
+
+
+class Rows:
+    """Makes the rows of one run of one proxy.
+
+    ``topic_name`` gives a topic id's name as far as Metadata has told them (``notleader.faults.cluster``).
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        proxy_id: str,
+        seed: int,
+        level: Level,
+        topic_name: Any = None,
+        redaction: Redaction = NOTHING,
+    ) -> None:
+        self.run_id = run_id
+        self.proxy_id = proxy_id
+        self._identity = (run_id, proxy_id)
+        self.seed = seed
+        self.level = level
+        self.topics = TopicIds(topic_name)
+        self.redaction = redaction
+        self._headers_seen = False
+        self.lost_frames = 0
+        """Frames that a row should have had, but were larger than what may be kept."""
+        self._allowance = Allowance(0)  # of one row: what reading its records may cost
+        self._reads_bodies = level.reads_bodies
+        self._reads_records = level.reads_records
+        self._keeps_frames = level.keeps_frames
+
+    def of(self, entry: Exchange | ConnectionEvent) -> Row:
+        """The row of a finished exchange or a connection event."""
+        self._headers_seen = False
+        if isinstance(entry, ConnectionEvent):
+            row = self._event(entry)
+        else:
+            self._allowance = Allowance(entry.request_bytes + entry.response_bytes)
+            row = self._exchange(entry)
+        return self._redacted(row) if self.redaction else row
+
+    def _redacted(self, row: Row) -> Row:
+        values = dict(zip(COLUMNS, row, strict=True))
+        hidden = {name: self.redaction.field(name, values[name]) for name in ROW_FIELDS}
+        hidden["partitions"] = self.redaction.partitions(values["partitions"])
+        for name in ("request_frame", "response_frame"):
+            hidden[name] = self.redaction.frame(
+                values[name], values["api_key"] or 0, values, headers_seen=self._headers_seen
+            )
+        return tuple((values | hidden).values())
+
+    def gap(self, detail: str, first_us: int, last_us: int) -> Row:
+        """The row that says what is missing here."""
+        return gap_row(self.run_id, self.proxy_id, self.seed, detail, first_us, last_us)
+
+    @staticmethod
+    def time_of(row: Row) -> int | None:
+        """When a row's exchange or event began, µs since the epoch."""
+        at_us: int | None = row[_REQUEST_AT]
+        return at_us
+
+    def _event(self, entry: ConnectionEvent) -> Row:
+        names, kinds, phase, effects = _faults(entry.hits, None)
+        return (
+            *self._identity,
+            None if entry.connection is None else entry.connection.connection_id,
+            None,
+            entry.event,
+            *_who(entry.connection),
+            *(None,) * 4,
+            entry.at_us,
+            *(None,) * 8,
+            names,
+            kinds,
+            phase,
+            effects,
+            self.seed,
+            *(None,) * 4,
+            entry.detail,
+            None,
+            None,
+        )
+
+    def _exchange(self, exchange: Exchange) -> Row:
+        connection = exchange.connection
+        facts = _NOTHING_READ
+        if exchange.request is not None and self._reads_bodies:
+            facts = self._facts(exchange)
+        names, kinds, phase, effects = _faults(exchange.hits, facts.partitions) if exchange.hits else _NO_FAULTS
+        request_frame = response_frame = None
+        detail = facts.detail
+        if self._keeps_frames:
+            frames = _kept(exchange.request), _kept(exchange.response)
+            request_frame, response_frame = without_secrets(exchange.api_key, exchange.api_version, *frames)
+            if (request_frame, response_frame).count(None) > frames.count(None):
+                detail = detail or "frames left out: they hold secrets that can't be hidden one by one"
+        return (
+            self.run_id,
+            self.proxy_id,
+            connection.connection_id,
+            exchange.seq,
+            "exchange",
+            connection.client_addr,
+            connection.listener,
+            connection.node_id,
+            exchange.client_id or connection.client_id,
+            connection.client_software_name,
+            connection.client_software_version,
+            connection.principal,
+            exchange.api_key,
+            API_NAMES.get(exchange.api_key) or f"Unknown({exchange.api_key})",
+            exchange.api_version,
+            exchange.correlation_id,
+            exchange.request_at_us,
+            exchange.forwarded_at_us or None,
+            exchange.broker_responded_at_us or None,
+            exchange.response_at_us or None,
+            exchange.request_bytes,
+            exchange.response_bytes,
+            exchange.outcome,
+            facts.error_code,
+            facts.throttle_time_ms,
+            names,
+            kinds,
+            phase,
+            effects,
+            self.seed,
+            facts.transactional_id,
+            facts.group_id,
+            facts.acks,
+            facts.partitions,
+            detail,
+            request_frame,
+            response_frame,
+        )
+
+    def _facts(self, exchange: Exchange) -> "_Facts":
+        """What the bodies say."""
+        facts = _Facts()
+        if not self._skim(exchange, facts):
+            if isinstance(exchange.request, Passing) or isinstance(exchange.response, Passing):
+                facts.detail = "body not read: too large to be kept"
+            else:
+                self._read(exchange, facts)
+        if self._keeps_frames and (lost := _too_large(exchange)):
+            self.lost_frames += len(lost)
+            facts.detail = facts.detail or f"too large to be kept: the frame of the {' and of the '.join(lost)}"
+        return facts
+
+    def _skim(self, exchange: Exchange, facts: "_Facts") -> bool:
+        """Fill ``facts`` from what was told of a frame that passed; False where both are here, to be decoded."""
+        api_key, version = exchange.api_key, exchange.api_version
+        request, response = exchange.request, exchange.response
+        passed = isinstance(request, Passing) or isinstance(response, Passing)
+        if not passed or api_key not in SKIMMED:
+            return False
+        assert request is not None
+        asked = request.skimmed if isinstance(request, Passing) else skim_request(api_key, version, _frame(request))
+        if response is None or isinstance(response, Passing):
+            answered = None if response is None else response.skimmed
+        else:
+            answered = skim_response(api_key, version, _frame(response))
+        if asked is None or (answered is None and exchange.response is not None):
+            return False
+        facts.transactional_id = asked.transactional_id
+        facts.acks = asked.acks
+        if answered is not None:
+            facts.error_code = answered.error_code
+            facts.throttle_time_ms = answered.throttle_time_ms
+        facts.partitions = []
+        for name, topic_id, index, producer_id, epoch, compression, error, leader_epoch, *numbers in told(
+            asked, answered
+        ):
+            known, text = (None, None) if topic_id is None else self.topics.of(topic_id)
+            row: PartitionRow = dict.fromkeys(PARTITION_FIELDS)
+            row["topic"] = name or known
+            row["topic_id"] = text
+            row["partition_index"] = index
+            row["producer_id"], row["producer_epoch"], row["compression"] = producer_id, epoch, compression
+            row["error_code"], row["leader_epoch"] = error, leader_epoch
+            row["base_sequence"], row["record_count"], row["batch_bytes"], row["base_offset"] = numbers
+            facts.partitions.append(row)
+        facts.partitions = facts.partitions or None
+        return True
+
+    def _read(self, exchange: Exchange, facts: "_Facts") -> None:
+        """Fill ``facts`` from the bodies; what can't be decoded is said in ``detail``."""
+        if not is_known(exchange.api_key, exchange.api_version):
+            facts.detail = "version not known to this build: bodies not read"
+            return
+        entries: dict[Any, PartitionRow] = {}
+        try:
+            assert exchange.request is not None
+            request = Request(_frame(exchange.request))
+            leading = _leading_request(request.codec)
+            if leading is not None:
+                body, _ = leading.decode_some(request.frame, request.header.body_offset)
+            else:
+                body = request.body
+            facts.transactional_id = body.get("transactional_id")
+            facts.group_id = body.get("group_id")
+            facts.acks = body.get("acks")
+            facts.detail = body.get("reason") or None  # why a member joins or leaves (KIP-800)
+            if leading is None:
+                for entry in request.partitions:
+                    row = entries[_key(entry)] = self._partition(entry)
+                    if exchange.api_key == ApiKey.Produce:
+                        self._batches(row, entry.fields["records"], facts)
+                        row["base_offset"] = None
+            if exchange.response is not None:
+                response = Response(_frame(exchange.response), request)
+                brief = _leading_response(response.codec)
+                if brief is not None:
+                    body, _ = brief.decode_some(response.frame, response.body_offset)
+                    facts.throttle_time_ms = body.get("throttle_time_ms")
+                    facts.error_code = body["error_code"]
+                else:
+                    self._read_response(exchange, response, entries, facts)
+        except WireError as error:
+            facts.detail = f"body not read: {error.reason}"
+        # What was asked stays known where the answer can't be read: a fault may have made it nonsense.
+        facts.partitions = list(entries.values()) or None
+
+    def _read_response(
+        self,
+        exchange: Exchange,
+        response: Response,
+        entries: dict[Any, PartitionRow],
+        facts: "_Facts",
+    ) -> None:
+        body = response.body
+        facts.throttle_time_ms = body.get("throttle_time_ms")
+        error = body.get("error_code", 0)
+        for entry in response.partitions:
+            fields = entry.fields
+            row = entries.get(_key(entry))
+            if row is None:
+                row = entries[_key(entry)] = self._partition(entry)
+            code = fields.get("error_code")
+            if code is None:
+                code = entry.topic_fields.get("error_code")
+            row["error_code"] = code
+            error = error or code or 0
+            if exchange.api_key == ApiKey.Produce:
+                row["base_offset"] = fields["base_offset"]
+            elif exchange.api_key == ApiKey.Fetch:
+                self._batches(row, fields["records"], facts)
+            elif exchange.api_key in _OFFSET_ANSWERS:
+                row["base_offset"] = fields.get(_OFFSET_ANSWERS[exchange.api_key])
+            if row["leader_epoch"] is None:
+                row["leader_epoch"] = fields.get("leader_epoch")
+        if not error:
+            error = first_error(body)
+        facts.error_code = error
+
+    def _partition(self, entry: PartitionEntry) -> PartitionRow:
+        row: PartitionRow = dict.fromkeys(PARTITION_FIELDS)
+        topic_id = entry.topic_id
+        row["topic"] = entry.topic or (self.topics.name(topic_id) if topic_id is not None else None)
+        row["topic_id"] = str(topic_id) if topic_id is not None and topic_id.int else None
+        row["partition_index"] = entry.partition_index
+        row["leader_epoch"] = entry.fields.get("current_leader_epoch")
+        row["base_offset"] = entry.fields.get("committed_offset")  # what an OffsetCommit wants kept
+        return row
+
+    def _batches(self, row: PartitionRow, records: Any, facts: "_Facts") -> None:
+        """What the record batches of one partition say about themselves."""
+        if records is None:
+            return
+        count = 0
+        first = None
+        for batch in iter_batches(records):
+            first = first or batch
+            count += batch.record_count
+        row["record_count"] = count
+        row["batch_bytes"] = len(records)
+        if first is None:
+            return
+        if first.magic >= 2:
+            row["producer_id"] = first.producer_id
+            row["producer_epoch"] = first.producer_epoch
+            row["base_sequence"] = first.base_sequence
+        row["compression"] = first.compression
+        row["base_offset"] = first.base_offset
+        if self._reads_records:
+            try:
+                row["message_ids"], row["key_hashes"] = self._records(records)
+            except WireError as error:
+                facts.detail = facts.detail or f"records not read: {error.reason}"
+
+    def _records(self, records: Any) -> tuple[list[str | None], list[int | None]]:
+        """Message ids and key hashes, one of each per record."""
+        ids: list[str | None] = []
+        keys: list[int | None] = []
+        for record in iter_records(records, allowance=self._allowance):
+            if record.batch.is_control:
+                continue
+            ids.append(_message_id(record.headers))
+            if self.redaction.headers and any(name in self.redaction.headers for name, _ in record.headers):
+                self._headers_seen = True
+            keys.append(None if record.key is None else zlib.crc32(record.key))
+        return ids, keys
+
+
+class _Facts:
+    """What the bodies of one exchange add to its row."""
+
+    __slots__ = (
+        "acks",
+        "detail",
+        "error_code",
+        "group_id",
+        "partitions",
+        "throttle_time_ms",
+        "transactional_id",
+    )
+
+    def __init__(self) -> None:
+        self.acks: int | None = None
+        self.detail: str | None = None
+        self.error_code: int | None = None
+        self.group_id: str | None = None
+        self.partitions: list[PartitionRow] | None = None
+        self.throttle_time_ms: int | None = None
+        self.transactional_id: str | None = None
+
+
+_NOTHING_READ: Final = _Facts()
+
+
+def _who(connection: Connection | None, client_id: str | None = None) -> tuple[Any, ...]:
+    """The columns client_addr to principal."""
+    if connection is None:
+        return (None,) * 7
+    return (
+        connection.client_addr,
+        connection.listener,
+        connection.node_id,
+        client_id or connection.client_id,
+        connection.client_software_name,
+        connection.client_software_version,
+        connection.principal,
+    )
+
+
+@cache
+def _leading_request(codec: Codec) -> Codec | None:
+    """The beginning of a request that has all a row needs; None where only the whole has it."""
+    names = [field.name for field in codec.fields]
+    if speaks_of_partitions(codec) or "reason" in names:
+        return None
+    wanted = [place for place, name in enumerate(names, 1) if name in ("transactional_id", "group_id", "acks")]
+    return codec.leading(max(wanted, default=0))
+
+
+@cache
+def _leading_response(codec: Codec) -> Codec | None:
+    """The beginning of an answer up to its error code; None where errors, or partitions, come further inside."""
+    names = [field.name for field in codec.fields]
+    if speaks_of_partitions(codec) or "error_code" not in names or any(map(_has_errors, codec.fields)):
+        return None
+    wanted = [place for place, name in enumerate(names, 1) if name in ("throttle_time_ms", "error_code")]
+    return codec.leading(max(wanted))
+
+
+def _has_errors(field: Field) -> bool:
+    return any(inner.name == "error_code" or _has_errors(inner) for inner in field.fields)
+
+
+def _faults(
+    hits: Iterable[Hit], partitions: list[PartitionRow] | None
+) -> tuple[list[str], list[str], str | None, list[dict[str, Any]] | None]:
+    names: list[str] = []
+    kinds: list[str] = []
+    effects: list[dict[str, Any]] = []
+    phase = None
+    for hit in hits:
+        names.append(hit.rule_name)
+        kinds.append(hit.kind)
+        phase = phase or hit.phase
+        who = {"rule": hit.rule_name, "kind": hit.kind}
+        for did, code, chosen in hit.effects:
+            effects.append({**who, "did": did, "error_code": code, "partitions": _places(chosen, partitions)})
+    return names, kinds, phase, effects or None
+
+
+def _places(chosen: Iterable[PartitionKey] | None, partitions: list[PartitionRow] | None) -> list[int] | None:
+    """Where in the row's partitions those stand that an effect was on; None for the whole exchange."""
+    if chosen is None:
+        return None
+    keys = {(str(topic), index) for topic, index in chosen}
+    return [
+        place
+        for place, row in enumerate(partitions or ())
+        if (row["topic"], row["partition_index"]) in keys or (row["topic_id"], row["partition_index"]) in keys
+    ]
+
+
+def _kept(frame: Kept) -> bytes | None:
+    return None if frame is None or isinstance(frame, Passing) else _frame(frame)
+
+
+def _frame(frame: Kept) -> bytes:
+    assert frame is not None
+    assert not isinstance(frame, Passing)
+    if isinstance(frame, bytes):
+        return frame
+    return b"".join(frame) if isinstance(frame, list) else bytes(frame)
+
+
+def _too_large(exchange: Exchange) -> list[str]:
+    """Which of its frames went by without being kept."""
+    frames = (("request", exchange.request), ("answer", exchange.response))
+    return [name for name, kept in frames if isinstance(kept, Passing)]
+
+
+def _key(entry: PartitionEntry) -> tuple[Any, int]:
+    """What pairs a partition of the request with the one of the answer."""
+    topic: Any = entry.topic or entry.topic_id
+    return topic, entry.partition_index
+
+
+def first_error(body: Any) -> int:
+    """The first non-zero ``error_code`` anywhere in a decoded answer, 0 where all is well."""
+    if isinstance(body, dict):
+        code = body.get("error_code")
+        if code:
+            return int(code)
+        return next((found for value in body.values() if (found := first_error(value))), 0)
+    if isinstance(body, list):
+        return next((found for value in body if (found := first_error(value))), 0)
+    return 0
+
+
+def _message_id(headers: Iterable[tuple[str, bytes | None]]) -> str | None:
+    for key, value in headers:
+        if key == MESSAGE_ID_HEADER and value is not None:
+            return bytes(value).decode("utf-8", "replace")
+    return None

@@ -1,0 +1,42 @@
+"""Blocks of exchanges as the loop hands them to the recorder, and the rows they stand for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from notleader.proxy.record.block import ALL_TOLD, NONE, Block, Tables, What, pack_numbers, pack_part
+from notleader.proxy.record.rows import COLUMNS, PARTITION_FIELDS
+from tests.proxy.record.entries import PROXY, RUN
+
+TOLD = [dict.fromkeys(PARTITION_FIELDS) | {"topic": f"t{number}", "partition_index": number} for number in range(3)]
+HEARTBEAT, PRODUCE, METADATA_ANSWER = range(3)
+
+
+def tables(client_id: str = "c") -> Tables:
+    made = Tables()
+    made.whos += [(number, f"127.0.0.1:{number}", "bootstrap", None, client_id, *(None,) * 3) for number in range(4)]
+    made.whats += [
+        What((12, "Heartbeat", 4, "answered", 0, 0, None, "billing", None, None)),
+        What((0, "Produce", 9, "answered", 6, None, None, None, -1, None)),
+        What((3, "Metadata", 12, "answered", 0, None, None, None, None, None), TOLD),
+    ]
+    made.templates += [("orders", None, number, 7, 0, "none", number, None) for number in range(4)]
+    return made
+
+
+def block_of(pointed_to: Tables, sequence: range) -> Block:
+    """Heartbeats, produces of none, one or two partitions, and answers to Metadata, in turn."""
+    block = Block(pointed_to)
+    for number in sequence:
+        what = number % 3
+        count = number % 9 // 3 if what == PRODUCE else ALL_TOLD if what == METADATA_ANSWER else 0
+        at = number * 1000
+        block.numbers += pack_numbers(number % 4, what, number, number, at, at + 1, at + 2, at + 500, 60, 20, count)
+        for part in range(max(count, 0)):
+            block.parts += pack_part(part + number % 2, number, 1, 100, NONE if part else number)
+        block.told += len(TOLD) if what == METADATA_ANSWER else 0
+    return block
+
+
+def expected(block: Block) -> list[dict[str, Any]]:
+    return [dict(zip(COLUMNS, row, strict=True)) for row in block.rows(RUN, PROXY, 7)]

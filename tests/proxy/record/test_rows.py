@@ -1,0 +1,106 @@
+"""A row has a value for each column, of the column's type, at every level."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from notleader.proxy.record.rows import COLUMNS, PARTITION_FIELDS, Level, Rows
+from notleader.proxy.recorder.schema import EXCHANGE, PARTITION
+from notleader.proxy.session.inflight import ConnectionEvent
+from notleader.proxy.wire.names import ApiKey
+from tests.proxy.session.conversation import Conversation, request, response
+
+
+def row_of(entry: Any, level: Level) -> dict[str, Any]:
+    """The row, after Parquet's types have been through it."""
+    row = Rows("run", "proxy", 7, level).of(entry)
+    table = pa.table(
+        [pa.array([value], field.type) for value, field in zip(row, EXCHANGE, strict=True)], schema=EXCHANGE
+    )
+    (found,) = table.to_pylist()
+    return dict(found)
+
+
+def test_columns_and_their_types_are_listed_in_the_same_order() -> None:
+    assert tuple(EXCHANGE.names) == COLUMNS
+    assert tuple(field.name for field in PARTITION) == PARTITION_FIELDS
+
+
+@pytest.mark.parametrize("level", list(Level))
+def test_an_offset_commit_at_each_level(level: Level) -> None:
+    talk = Conversation(level=level)
+    partition = {"partition_index": 3, "committed_offset": 42}
+    body = {"group_id": "g", "topics": [{"name": "orders", "partitions": [partition]}]}
+    talk.client(request(ApiKey.OffsetCommit, 7, 1, body))
+    answer = {"topics": [{"name": "orders", "partitions": [{"partition_index": 3, "error_code": 27}]}]}
+    talk.now_ms = 5
+    talk.broker(response(ApiKey.OffsetCommit, 7, 1, answer))
+    row = row_of(talk.exchanges[0], level)
+    assert (row["event"], row["api_name"], row["outcome"]) == ("exchange", "OffsetCommit", "answered")
+    assert row["response_at_us"] - row["request_at_us"] == 5000
+    if level is Level.HEADER:
+        assert row["partitions"] is row["group_id"] is None
+        return
+    (part,) = row["partitions"]
+    assert (part["topic"], part["partition_index"], part["base_offset"], part["error_code"]) == ("orders", 3, 42, 27)
+    assert (row["group_id"], row["error_code"]) == ("g", 27)
+    assert (row["request_frame"] is not None) == (level is Level.PAYLOAD)
+
+
+def test_a_body_that_cannot_be_read_is_said_and_kept_as_a_row() -> None:
+    talk = Conversation(level=Level.PARTITION)
+    whole = request(ApiKey.OffsetCommit, 3, 1, {"group_id": "g"})
+    talk.client(whole[:3] + bytes([whole[3] - 2]) + whole[4:-2])
+    talk.session.gone(talk.now_us, "over")
+    talk.commands()
+    row = row_of(talk.exchanges[0], Level.PARTITION)
+    assert "ends too early" in row["detail"]
+    assert row["outcome"] == "no_response"
+
+
+def test_what_was_asked_is_kept_where_the_answer_cannot_be_read() -> None:
+    talk = Conversation(level=Level.PARTITION)
+    partition = {"partition_index": 3, "committed_offset": 42}
+    body = {"group_id": "g", "topics": [{"name": "orders", "partitions": [partition]}]}
+    talk.client(request(ApiKey.OffsetCommit, 7, 1, body))
+    answer = {"topics": [{"name": "orders", "partitions": [{"partition_index": 3, "error_code": 27}]}]}
+    whole = response(ApiKey.OffsetCommit, 7, 1, answer)
+    talk.broker(whole[:3] + bytes([whole[3] - 2]) + whole[4:-2])
+    row = row_of(talk.exchanges[0], Level.PARTITION)
+    assert row["detail"].startswith("body not read: response")
+    (part,) = row["partitions"]
+    assert (part["topic"], part["partition_index"]) == ("orders", 3)
+
+
+def test_sasl_tokens_are_kept_at_no_level() -> None:
+    talk = Conversation(level=Level.PAYLOAD)
+    talk.client(request(ApiKey.SaslAuthenticate, 1, 1, {"auth_bytes": b"\0alice\0secret"}))
+    talk.broker(response(ApiKey.SaslAuthenticate, 1, 1))
+    row = row_of(talk.exchanges[0], Level.PAYLOAD)
+    assert b"secret" not in repr(row).encode()
+
+
+def test_events_have_rows_too() -> None:
+    talk = Conversation()
+    event = ConnectionEvent("wire_error", talk.session.connection, 99, "client: nonsense")
+    row = row_of(event, Level.PARTITION)
+    assert (row["event"], row["request_at_us"], row["detail"]) == ("wire_error", 99, "client: nonsense")
+    assert (row["client_addr"], row["seed"]) == ("127.0.0.1:5", 7)
+    mark = row_of(ConnectionEvent("mark", None, 99, "here"), Level.PARTITION)
+    assert (mark["connection_id"], mark["detail"]) == (None, "here")
+
+
+def test_exchanges_of_the_same_bytes_share_what_was_read_and_others_do_not() -> None:
+    rows = Rows("run", "proxy", 7, Level.PARTITION)
+    talk = Conversation(level=Level.PARTITION)
+    asked = [("g", 0), ("g", 27), ("h", 0), ("g", 0)]
+    for number, (group, error) in enumerate(asked):
+        talk.client(request(ApiKey.Heartbeat, 4, number, {"group_id": group}))
+        talk.broker(response(ApiKey.Heartbeat, 4, number, {"error_code": error, "throttle_time_ms": number % 3}))
+    made = [dict(zip(COLUMNS, rows.of(entry), strict=True)) for entry in talk.exchanges]
+    assert [(row["group_id"], row["error_code"]) for row in made] == asked
+    assert [row["throttle_time_ms"] for row in made] == [0, 1, 2, 0]
+    assert [row["correlation_id"] for row in made] == [0, 1, 2, 3]

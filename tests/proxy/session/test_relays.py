@@ -1,0 +1,126 @@
+"""Requests of which other brokers get a part: what each is sent, and when the one answer leaves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from notleader.faults.schema import parse_fault_document
+from notleader.proxy.wire.codec import request_codec
+from notleader.proxy.wire.names import ApiKey
+from tests.proxy.session.conversation import Conversation, decoded, request, response
+
+_REPLICAS = {"error_code": 0, "replica_nodes": [1, 2], "isr_nodes": [1, 2]}
+LEADERS = {
+    "brokers": [{"node_id": node, "host": f"b{node}", "port": 9092, "rack": None} for node in (1, 2)],
+    "topics": [
+        {
+            "error_code": 0,
+            "name": "orders",
+            "partitions": [
+                {**_REPLICAS, "partition_index": index, "leader_id": leader}
+                for index, leader in ((0, 1), (1, 2))
+            ],
+        }
+    ],
+}  # fmt: skip
+
+
+def conversation() -> Conversation:
+    """A client on broker 2, which is shown to lead partition 0 of broker 1 too."""
+    talk = Conversation()
+    talk.session.connection.node_id = 2
+    talk.plan.cluster.observe_metadata(LEADERS)
+    talk.plan.elections.move("orders", 0, 2)
+    return talk
+
+
+def produce(correlation_id: int, *partitions: int, acks: int = -1) -> bytes:
+    data = [{"index": index, "records": b"x"} for index in partitions]
+    body = {"acks": acks, "timeout_ms": 1, "topic_data": [{"name": "orders", "partition_data": data}]}
+    return request(ApiKey.Produce, 7, correlation_id, body)
+
+
+def produced(correlation_id: int, *partitions: int) -> bytes:
+    data = [{"index": index, "base_offset": 10 + index} for index in partitions]
+    return response(ApiKey.Produce, 7, correlation_id, {"responses": [{"name": "orders", "partition_responses": data}]})
+
+
+def indexes(whole: bytes) -> list[int]:
+    """The partitions of a Produce request of a client named c."""
+    topics: list[dict[str, Any]] = request_codec(ApiKey.Produce, 7).decode(whole, 15)["topic_data"]
+    return [data["index"] for topic in topics for data in topic["partition_data"]]
+
+
+def answered(whole: bytes) -> list[tuple[int, int]]:
+    (topic,) = decoded(ApiKey.Produce, 7, whole)["responses"]
+    return [(data["index"], data["base_offset"]) for data in topic["partition_responses"]]
+
+
+def test_a_request_is_cut_and_its_answers_become_one_in_whatever_order_they_come() -> None:
+    for own_first in (True, False):
+        talk = conversation()
+        relayed, own = talk.client(produce(7, 0, 1))
+        assert (relayed[:2], indexes(relayed[2])) == (("to_node", 1), [0])
+        assert (own[0], indexes(own[1])) == ("to_broker", [1])
+        if own_first:
+            assert talk.broker(produced(7, 1)) == []
+            talk.session.node_bytes(1, produced(1, 0), talk.now_us)
+            (sent,) = talk.commands()
+        else:
+            talk.session.node_bytes(1, produced(1, 0), talk.now_us)
+            assert talk.commands() == []
+            (sent,) = talk.broker(produced(7, 1))
+        assert (sent[0], answered(sent[1])) == ("to_client", [(0, 10), (1, 11)])
+        assert [(each.outcome, each.hits) for each in talk.exchanges] == [("answered", ())]
+
+
+def test_answers_leave_in_the_order_of_the_requests() -> None:
+    talk = conversation()
+    talk.client(produce(1, 0) + produce(2, 1) + produce(3, 0))
+    assert talk.broker(produced(2, 1)) == [], "the first is still with the other broker"
+    first, third = produced(1, 0), produced(2, 0)
+    talk.session.node_bytes(1, first + third[:10], talk.now_us)
+    assert [command[1][4:8] for command in talk.commands()] == [b"\0\0\0\1", b"\0\0\0\2"]
+    talk.session.node_bytes(1, third[10:], talk.now_us)
+    assert [command[1][4:8] for command in talk.commands()] == [b"\0\0\0\3"]
+
+
+def test_without_acks_nobody_waits() -> None:
+    talk = conversation()
+    assert [command[0] for command in talk.client(produce(1, 0, 1, acks=0))] == ["to_node", "to_broker"]
+    assert [each.outcome for each in talk.exchanges] == ["no_response"]
+    talk.session.node_gone(1, "it closed the connection", talk.now_us)
+    assert talk.commands() == []
+
+
+def test_a_broker_that_goes_with_an_answer_takes_the_conversation_along() -> None:
+    talk = conversation()
+    talk.client(produce(1, 0))
+    talk.session.node_gone(1, "it closed the connection", talk.now_us)
+    assert talk.commands() == [("close", "broker 1, to which a request was relayed: it closed the connection")]
+    assert [each.outcome for each in talk.exchanges] == ["no_response"]
+
+
+def test_an_answer_that_was_not_asked_for_breaks_the_protocol() -> None:
+    talk = conversation()
+    talk.client(produce(1, 0))
+    talk.session.node_bytes(1, produced(9, 0), talk.now_us)
+    error, close = talk.commands()
+    assert error == ("wire_error", "broker 1 answered what it wasn't asked")
+    assert close[0] == "close"
+
+
+def test_a_request_that_is_sent_twice_is_relayed_twice_and_answered_once() -> None:
+    talk = conversation()
+    talk.plan.add(parse_fault_document({"kind": "duplicate"}))
+    sent = talk.client(produce(7, 0, 1))
+    assert [command[0] for command in sent] == ["to_node", "to_node", "to_broker", "to_broker"]
+    assert sent[0][2][12:] == sent[1][2][12:], "but for the correlation id"
+    assert talk.broker(produced(7, 1)) == []
+    talk.session.node_bytes(1, produced(1, 0), talk.now_us)
+    (answer,) = talk.commands()
+    assert answered(answer[1]) == [(0, 10), (1, 11)]
+    talk.session.node_bytes(1, produced(2, 0), talk.now_us)
+    assert (talk.commands(), talk.broker(produced(7, 1))) == ([], [])
+    talk.session.node_gone(1, "it closed the connection", talk.now_us)
+    assert talk.commands() == [], "nobody waits for it any more"
