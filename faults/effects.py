@@ -85,12 +85,14 @@ _STANDING: Final[Mapping[type, Did]] = {
 class Effect(NamedTuple):
     """One thing that a rule did; `partitions` of None is the whole exchange.
 
-    `error_code` is what the client is told because of this rule; None where the rule tells it no error.
+    `error_code` is what the client is told because of this rule; None where the rule tells it no error. `held_us` is
+    for how long this rule alone held the exchange, µs; None where it did not, or until something else happened.
     """
 
     did: Did
     error_code: int | None = None
     partitions: frozenset[PartitionKey] | None = None
+    held_us: int | None = None
 
 
 def of_request(outcomes: Iterable[Outcome], partitions: frozenset[PartitionKey] | None) -> tuple[Effect, ...]:
@@ -104,7 +106,7 @@ def of_request(outcomes: Iterable[Outcome], partitions: frozenset[PartitionKey] 
             effects.append(Effect("answered", next(error_codes(outcome.body), None)))
         else:
             of_partitions = partitions if isinstance(outcome, RewriteRequest) else None
-            effects.append(Effect(_OF_REQUEST[type(outcome)], None, of_partitions))
+            effects.append(Effect(_OF_REQUEST[type(outcome)], None, of_partitions, _held_us(outcome)))
     return tuple(effects)
 
 
@@ -112,7 +114,11 @@ def of_answer(action: Outcome, before: Any, partitions: frozenset[PartitionKey] 
     """What an action does to an answer that said `before`, of which the rule means `partitions`."""
     if isinstance(action, RewriteResponse):
         return altered(before, action.body, partitions)
-    return Effect(_OF_ANSWER[type(action)])
+    return Effect(_OF_ANSWER[type(action)], held_us=_held_us(action))
+
+
+def _held_us(action: Outcome) -> int | None:
+    return action.delay_us if isinstance(action, Delay) else None
 
 
 def altered(before: Any, after: Any, partitions: frozenset[PartitionKey] | None = None) -> Effect:

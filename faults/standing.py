@@ -25,13 +25,14 @@ class ListenerState(NamedTuple):
 
 class LinkState(NamedTuple):
     """What a connection has to be now: cut, silent, or shaped; `hits` are the rules that touch it for the
-    first time.
+    first time, and `shaped_by` has the rule of each shape.
     """
 
     cut: Close | Reset | None = None
     silence: Silence | None = None
     shapes: tuple[Shape, ...] = ()
     hits: tuple[Hit, ...] = ()
+    shaped_by: tuple[Hit, ...] = ()
 
 
 OPEN = ListenerState("open")
@@ -110,6 +111,7 @@ class StandingRules:
         cut: Close | Reset | None = None
         silence: Silence | None = None
         shapes: list[Shape] = []
+        shaped_by: list[Hit] = []
         hits: list[Hit] = []
         for rule, fault in self._in_force:
             if not fault.means(connection.listener, connection.node_id, connection, rule.state):
@@ -124,9 +126,10 @@ class StandingRules:
                     silence = silence or action
                 elif isinstance(action, Shape):
                     shapes.append(action)
+                    shaped_by.append(rule.seen())
         if cut is None and silence is None and not shapes:
             return UNTOUCHED
-        return LinkState(cut, silence, tuple(shapes), tuple(hits))
+        return LinkState(cut, silence, tuple(shapes), tuple(hits), tuple(shaped_by))
 
     def _first_touch(self, rule: Rule, touched: str | int, wanted: Iterable[Standing]) -> list[Hit]:
         key = (id(rule), touched)

@@ -8,7 +8,7 @@ from functools import reduce
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
 
 from notleader.spark_analysis.paths import InputError
 from notleader.spark_analysis.schemas import EXCHANGE, EXCHANGE_REQUIRED, LOG, LOG_REQUIRED, SchemaError
@@ -102,6 +102,9 @@ def _columns(rows: StructType, schema: StructType, required: Sequence[str], tabl
         if field.name not in found:
             columns.append(F.lit(None).cast(field.dataType).alias(field.name))
             continue
+        if (filled := _filled(F.col(field.name), found[field.name], field.dataType)) is not None:
+            columns.append(filled.alias(field.name))
+            continue
         if found[field.name].simpleString() != field.dataType.simpleString():
             raise SchemaError(
                 f"{table}: column {field.name} is {found[field.name].simpleString()},"
@@ -109,6 +112,26 @@ def _columns(rows: StructType, schema: StructType, required: Sequence[str], tabl
             )
         columns.append(F.col(field.name))
     return columns
+
+
+def _filled(column: Column, found: DataType, wanted: DataType) -> Column | None:
+    """A list of structs of another version that lacks some of the fields, with these as nulls; None for all else."""
+    if not (isinstance(found, ArrayType) and isinstance(wanted, ArrayType)):
+        return None
+    inner, outer = found.elementType, wanted.elementType
+    if not (isinstance(inner, StructType) and isinstance(outer, StructType)):
+        return None
+    there = {f.name: f.dataType.simpleString() for f in inner.fields}
+    known = {f.name: f.dataType.simpleString() for f in outer.fields}
+    if there == known or not there.items() <= known.items():
+        return None
+
+    def whole(row: Column) -> Column:
+        return F.struct(
+            *[(row[f.name] if f.name in there else F.lit(None)).cast(f.dataType).alias(f.name) for f in outer.fields]
+        )
+
+    return F.transform(column, whole)
 
 
 def _first_line(error: Exception) -> str:

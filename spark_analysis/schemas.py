@@ -46,17 +46,19 @@ PARTITION = _struct(
     ("key_hashes", ArrayType(_LONG, True)),
 )
 
-# What one rule did to an exchange; `partitions` are places in the row's own, null for the whole exchange.
+# What one rule did to an exchange; `partitions` are places in the row's own, null for the whole exchange. `held_us`:
+# for how long this rule alone held it; null where it didn't, where nobody knows, and in captures of before.
 EFFECT = _struct(
     ("rule", _STRING),
     ("kind", _STRING),
     ("did", _STRING),
     ("error_code", _SHORT),
     ("partitions", ArrayType(_INT, True)),
+    ("held_us", _LONG),
 )
 
 # What a rule did to one partition of an exchange; `did` in the words of `notleader.faults.effects`.
-TOUCH = _struct(("rule", _STRING), ("kind", _STRING), ("did", _STRING), ("error_code", _SHORT))
+TOUCH = _struct(("rule", _STRING), ("kind", _STRING), ("did", _STRING), ("error_code", _SHORT), ("held_us", _LONG))
 
 # One rule's part in what became of an operation. `how` it reached the operation: own (its own attempt) | behind (an
 # exchange before it on its connection) | broker (an unanswered request to its broker) | partition (an earlier batch of

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
 from notleader.faults.actions import Reset, Shape, Silence
@@ -17,6 +17,7 @@ from notleader.faults.decision import Hit
 from notleader.faults.standing import LinkState
 from notleader.proxy.net.clock import Clock
 from notleader.proxy.net.directory import silence
+from notleader.proxy.net.shaped import ShapedRecord
 from notleader.proxy.net.shaping import Shaper
 from notleader.proxy.net.tls import subject
 from notleader.proxy.plain import BrokerEnd, Ends
@@ -76,6 +77,8 @@ class Link(Ends, asyncio.Protocol):
         self._over = False
         self.silence: Silence | None = None
         self._shapers = _UNSHAPED
+        self._shaped_record: ShapedRecord | None = None
+        self._limits: dict[Direction, tuple[Hit, ...]] = {}
         self._pacing: dict[Direction, asyncio.TimerHandle] = {}
         self._crowded = _NEITHER
         self._half_closes = True
@@ -248,7 +251,8 @@ class Link(Ends, asyncio.Protocol):
         elif self.silence is not None:
             self._end_silence(self.silence)
         for direction in _DIRECTIONS:
-            self._reshape(direction, tuple(shape for shape in state.shapes if shape.direction == direction))
+            every = zip(state.shapes, state.shaped_by, strict=True)
+            self._reshape(direction, [(shape, hit) for shape, hit in every if shape.direction == direction])
 
     def _fall_silent(self, silence_: Silence) -> None:
         """Neither read nor write from now on, without FIN or RST.
@@ -287,30 +291,54 @@ class Link(Ends, asyncio.Protocol):
         self._hold_reading("broker", -1)
         self.session.wake(self.now_us())
 
-    def _reshape(self, direction: Direction, shapes: tuple[Shape, ...]) -> None:
+    def _reshape(self, direction: Direction, shaped_by: Sequence[tuple[Shape, Hit]]) -> None:
+        shapes = tuple(shape for shape, _ in shaped_by)
         shaper = self._shapers.get(direction)
         if shaper is not None and shaper.shapes != shapes:
             self._shapers = {other: kept for other, kept in self._shapers.items() if other != direction}
             self._set_crowded(direction, False)
-            for piece in shaper.drain():
-                self._write(direction, piece)
+            self._sent(direction, shaper.drain())
             shaper = None
         if shaper is None and shapes:
+            if self._shaped_record is None:
+                self._shaped_record = ShapedRecord(self.record)
+                self.record = self._record_shaped
+                self.session.record_elsewhere()
             self._shapers = {**self._shapers, direction: Shaper(shapes, self.hub.uniform, self.now_us())}
+        if self._shaped_record is not None:
+            self._shaped_record.shaped(direction, shaped_by)
+            self._limits[direction] = tuple(hit for shape, hit in shaped_by if shape.limit_bytes is not None)
+
+    def _record_shaped(self, entry: Exchange | ConnectionEvent) -> None:
+        assert self._shaped_record is not None
+        self._shaped_record.add(entry, self.now_us())
 
     def _shape(self, direction: Direction, data: bytes | memoryview) -> None:
         shaper = self._shapers.get(direction)
         if shaper is None:
             self._write(direction, data)
             return
-        pieces = shaper.put(data, self.now_us())
+        assert self._shaped_record is not None
+        now_us = self.now_us()
+        self._shaped_record.crossings[direction].came(len(data), now_us, self.session.exchanges)
+        pieces = shaper.put(data, now_us)
         self._shaped(direction, shaper, pieces)
 
-    def _shaped(self, direction: Direction, shaper: Shaper, pieces: list[bytes]) -> None:
+    def _sent(self, direction: Direction, pieces: list[bytes]) -> None:
+        """These left a shaper."""
+        assert self._shaped_record is not None
         for piece in pieces:
             self._write(direction, piece)
+        now_us = self.now_us()
+        self._shaped_record.crossings[direction].went(sum(map(len, pieces)), now_us)
+        self._shaped_record.tell(now_us)
+
+    def _shaped(self, direction: Direction, shaper: Shaper, pieces: list[bytes]) -> None:
+        self._sent(direction, pieces)
         if shaper.is_over:
+            assert self._shaped_record is not None
             self._shapers = _UNSHAPED
+            self._shaped_record.cut(self._limits[direction])
             self.session.gone(self.now_us(), "closed at the limit of a shape")
             return
         self._set_crowded(direction, shaper.waiting_bytes > _CROWDED_BYTES)
@@ -380,6 +408,8 @@ class Link(Ends, asyncio.Protocol):
         for handle in self._pacing.values():
             handle.cancel()
         self._pacing.clear()
+        if self._shaped_record is not None:
+            self._shaped_record.tell(self.now_us(), for_good=True)
         if self.client is None or self._over:
             if self._dialing is not None and not self._dialing.done() and self.broker is None:
                 self._dialing.cancel()

@@ -161,6 +161,9 @@ cdef class Plain:
         if getattr(record, "__func__", None) is Noting.record:
             self._noting = record.__self__
 
+    def record_elsewhere(self):
+        self._noting = None
+
     cdef int _to_broker(self, data) except -1:
         if self._ends is not None:
             self._ends.give_broker(data)

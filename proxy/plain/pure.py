@@ -251,6 +251,9 @@ class Plain:
         self._response_open: Exchange | None = None
         self._walk: FetchWalk | None = None  # through that answer, for what it says at its end
 
+    def record_elsewhere(self) -> None:
+        """``commands.record`` is another one now; what called the old one directly asks for it from here on."""
+
     def _other_requests(self, data: bytes, now_us: int) -> None:
         raise NotImplementedError
 

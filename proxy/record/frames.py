@@ -240,7 +240,7 @@ def _who(connection: Connection) -> list[Any]:
 
 def _hits(hits: Iterable[Hit]) -> list[Any]:
     return [
-        [hit.rule_name, hit.kind, hit.phase, [[did, code, _chosen(chosen)] for did, code, chosen in hit.effects]]
+        [hit.rule_name, hit.kind, hit.phase, [[did, code, _chosen(chosen), held_us] for did, code, chosen, held_us in hit.effects]]
         for hit in hits
     ]
 
@@ -360,7 +360,7 @@ def _read_hits(hits: Iterable[Any]) -> tuple[Hit, ...]:
             name,
             kind,
             phase,
-            effects=tuple(Effect(did, code, _read_chosen(chosen)) for did, code, chosen in effects),
+            effects=tuple(Effect(did, code, _read_chosen(chosen), *held_us) for did, code, chosen, *held_us in effects),
         )
         for name, kind, phase, effects in hits
     )

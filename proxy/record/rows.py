@@ -548,8 +548,9 @@ def _faults(
         kinds.append(hit.kind)
         phase = phase or hit.phase
         who = {"rule": hit.rule_name, "kind": hit.kind}
-        for did, code, chosen in hit.effects:
-            effects.append({**who, "did": did, "error_code": code, "partitions": _places(chosen, partitions)})
+        for did, code, chosen, held_us in hit.effects:
+            places = _places(chosen, partitions)
+            effects.append({**who, "did": did, "error_code": code, "partitions": places, "held_us": held_us})
     return names, kinds, phase, effects or None
 
 

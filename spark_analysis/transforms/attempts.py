@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.schemas import ATTEMPT, TOUCH, WIRE, conform
+from notleader.spark_analysis.schemas import ATTEMPT, EFFECT, TOUCH, WIRE, conform
 
 
 def topic_names(exchanges: DataFrame) -> DataFrame:
@@ -94,14 +94,18 @@ def touches(place: Column | None = None) -> Column:
     named = F.transform(
         F.arrays_zip("fault_names", "fault_kinds"),
         lambda f: F.struct(
-            f["fault_names"].alias("rule"), f["fault_kinds"].alias("kind"), did.alias("did"), code.alias("error_code")
+            f["fault_names"].alias("rule"),
+            f["fault_kinds"].alias("kind"),
+            did.alias("did"),
+            code.alias("error_code"),
+            F.lit(None).cast("long").alias("held_us"),
         ),
     )
     known = F.when(F.col("effects").isNull(), named).otherwise(seen)
     return F.coalesce(known, F.array()).cast(f"array<{TOUCH.simpleString()}>")
 
 
-_EFFECT = "struct<rule:string,kind:string,did:string,error_code:smallint,partitions:array<int>>"
+_EFFECT = EFFECT.simpleString()
 _TOUCHES = f"array<{TOUCH.simpleString()}>"
 _OF_PARTITION = (
     "topic",

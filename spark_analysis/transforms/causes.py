@@ -242,7 +242,9 @@ def _lines(exchanges: DataFrame) -> DataFrame:
             "until_us": F.when(whole, F.coalesce("response_at_us", gone)).otherwise(ended),
         }
     )
-    return _shape(rows, "behind")
+    # Of several rules that held it each answers for as long as it did.
+    alone = F.coalesce(F.col("from_us") + F.col("t.held_us"), F.col("until_us"))
+    return _shape(rows.withColumn("until_us", F.least("until_us", alone)), "behind")
 
 
 def _answers(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
@@ -466,8 +468,11 @@ def _own_causes() -> dict[str, Column]:
         silent = attempt["response_at_us"].isNull() | (attempt["response_at_us"] > following["request_at_us"])
         silent = silent | ~attempt["outcome"].isin("answered", "altered", "injected")
 
+        waited_us = following["request_at_us"] - attempt["request_at_us"]
+
         def counts(t: Column) -> Column:
-            return _said(t, attempt) | (silent & _kept_away(t, attempt)) | t["did"].isin("garbled", "repeated")
+            kept = silent & _kept_away(t, attempt) & _for_long(t, waited_us)
+            return _said(t, attempt) | kept | t["did"].isin("garbled", "repeated")
 
         return F.transform(F.filter(attempt["touches"], counts), told)
 
@@ -493,6 +498,11 @@ def _kept_away(t: Column, attempt: Column) -> Column:
     for_good = (*_SWALLOWS, *_CUTS, "kept_behind")
     gone = F.exists(attempt["touches"], lambda other: other["did"].isin(*for_good))
     return t["did"].isin(*for_good) | (t["did"].isin(*_HOLDS) & ~gone)
+
+
+def _for_long(t: Column, wait_us: Column) -> Column:
+    """What held an exchange for a trifle is no reason not to wait for it any longer."""
+    return t["held_us"].isNull() | (t["held_us"] >= wait_us * _OF_THE_WAIT)
 
 
 def _choices() -> dict[str, Column]:

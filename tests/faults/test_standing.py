@@ -7,6 +7,7 @@ import pytest
 from notleader.faults.actions import Reset, Shape, Silence
 from notleader.faults.plan import Plan
 from notleader.faults.schema import FaultDocumentError
+from notleader.faults.standing import UNTOUCHED
 from tests.faults.script import connection, fault, knowing_plan
 
 BOOTSTRAP = connection(2, listener="bootstrap", node_id=None)
@@ -19,7 +20,7 @@ def test_refuse_is_of_listeners_and_leaves_connections_alone() -> None:
     assert plan.listener("broker-1", 1, 1).hits == ()
     assert plan.listener("broker-2", 2, 0).fate == "open"
     assert plan.listener("bootstrap", None, 0).fate == "open"
-    assert plan.link(connection(), 0) == (None, None, (), ())
+    assert plan.link(connection(), 0) == UNTOUCHED
     assert plan.get("r").hits == 1
 
 

@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from struct import unpack
 from typing import Any, TypeVar
 
+import pyarrow.dataset as ds
 import pytest
 from aiokafka import AIOKafkaProducer
 
@@ -161,6 +163,32 @@ async def test_bandwidth_and_slices_slow_down_and_change_nothing(
         await remove(proxy, "thin")
         assert await client.answer() == plain, "what waited leaves when the shape goes"
         assert await client.ask() == plain
+
+
+async def test_rows_say_which_shape_held_or_cut_off_their_bytes(
+    kafka: KafkaCluster, proxy_for: ProxyFor, dial: Dial, tmp_path: Path
+) -> None:
+    settings = {"capture": str(tmp_path), "capture_level": "header", "workers": 1}
+    async with proxy_for(kafka.bootstrap, **settings) as proxy:
+        plain = await (await dial(proxy)).ask()
+        await add(proxy, name="slow", kind="bandwidth", rate_bytes_per_s=len(plain) * 4, direction="response")
+        client = await dial(proxy)
+        assert await client.ask() == plain
+        await remove(proxy, "slow")
+        await add(proxy, name="few", kind="limit", limit_bytes=len(plain) // 2, direction="response")
+        cut = await dial(proxy)
+        cut.writer.write(request(ApiKey.ApiVersions, 0, 1))
+        async with asyncio.timeout(30):
+            assert len(await cut.reader.read(-1)) < len(plain)
+    rows = ds.dataset(tmp_path, format="parquet").to_table().to_pylist()
+    slow = next(row for row in rows if row["event"] == "exchange" and "slow" in (row["fault_names"] or ()))
+    held = next(effect for effect in slow["effects"] if effect["did"] == "held_answer")
+    assert slow["response_at_us"] - slow["broker_responded_at_us"] >= held["held_us"] > 150_000
+    ended = [row for row in rows if "few" in (row["fault_names"] or ()) and row["event"] != "fault"]
+    assert {row["event"]: (row["outcome"], row["effects"][-1]["did"]) for row in ended} == {
+        "exchange": ("closed", "cut"),
+        "disconnect": (None, "cut"),
+    }
 
 
 async def test_a_torn_answer_ends_in_order(kafka: KafkaCluster, proxy_for: ProxyFor, dial: Dial) -> None:

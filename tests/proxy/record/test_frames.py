@@ -23,7 +23,7 @@ from tests.proxy.wire.frames import recorded as frames_of_real_clients
 VALUE = b"what the customer said"
 HITS = (
     Hit("one", "error", "before_broker", "", (Effect("answered", 6, frozenset({("orders", 0)})),)),
-    Hit("two", "delay", "after_broker", "", (Effect("held_answer", None, None),)),
+    Hit("two", "delay", "after_broker", "", (Effect("held_answer", None, None, 250_000),)),
 )
 
 
