@@ -239,10 +239,11 @@ def _who(connection: Connection) -> list[Any]:
 
 
 def _hits(hits: Iterable[Hit]) -> list[Any]:
-    return [
-        [hit.rule_name, hit.kind, hit.phase, [[did, code, _chosen(chosen), held_us] for did, code, chosen, held_us in hit.effects]]
-        for hit in hits
-    ]
+    return [[hit.rule_name, hit.kind, hit.phase, list(map(_effect, hit.effects))] for hit in hits]
+
+
+def _effect(effect: Effect) -> list[Any]:
+    return [effect.did, effect.error_code, _chosen(effect.partitions), effect.held_us]
 
 
 def _chosen(chosen: Iterable[tuple[Any, int]] | None) -> list[Any] | None:
