@@ -8,6 +8,7 @@ and Kafka's port, so that a dissector knows what it sees.
 from __future__ import annotations
 
 import heapq
+import itertools
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -27,12 +28,16 @@ RowLike = Mapping[str, Any]
 
 
 class _Moment(NamedTuple):
-    """Something to send: in the order of time, requests before answers, earlier exchanges first."""
+    """Something to send: in the order of time, requests before answers, earlier exchanges first.
+
+    ``nth`` is another for each: rows can't be compared, and a copied request has the time and number of its original.
+    """
 
     at_us: int
     key: tuple[str, str, int]
     turn: int
     exchange_seq: int
+    nth: int
     row: RowLike
 
 
@@ -48,6 +53,7 @@ class Streams:
         self.packets = 0
         self.names: dict[Address, str] = {}
         self._open: dict[tuple[str, str, int], _Stream] = {}
+        self._numbers = itertools.count()
 
     def packets_of(self, rows: Iterable[RowLike], horizon_us: int) -> Iterator[bytes]:
         """Packet blocks in the order of time, of rows none of which began more than ``horizon_us`` before it
@@ -69,15 +75,15 @@ class Streams:
             return
         key = (row["run_id"], row["proxy_id"], row["connection_id"])
         if row["event"] == "connect":
-            yield _Moment(row["request_at_us"], key, _CONNECT, 0, row)
+            yield _Moment(row["request_at_us"], key, _CONNECT, 0, next(self._numbers), row)
         elif row["event"] == "disconnect":
-            yield _Moment(row["request_at_us"], key, _DISCONNECT, 0, row)
+            yield _Moment(row["request_at_us"], key, _DISCONNECT, 0, next(self._numbers), row)
         elif row["event"] == "exchange":
             self.exchanges += 1
             self.without_frames += row["request_frame"] is None
-            yield _Moment(row["request_at_us"], key, _REQUEST, row["exchange_seq"], row)
+            yield _Moment(row["request_at_us"], key, _REQUEST, row["exchange_seq"], next(self._numbers), row)
             if row["response_at_us"] is not None and row["response_bytes"]:
-                yield _Moment(row["response_at_us"], key, _ANSWER, row["exchange_seq"], row)
+                yield _Moment(row["response_at_us"], key, _ANSWER, row["exchange_seq"], next(self._numbers), row)
 
     def _sent(self, moment: _Moment) -> Iterator[bytes]:
         stream = self._open.get(moment.key)
