@@ -15,7 +15,7 @@ from notleader.faults.base import Connection
 from notleader.faults.decision import Hit
 from notleader.faults.effects import Effect
 from notleader.proxy.capture.passing import Passing
-from notleader.proxy.record.block import NUMBERS, PART_NUMBERS, Block, Tables, Unread, What, flat
+from notleader.proxy.record.block import NUMBERS, PART_NUMBERS, ROW_BYTES, Block, Tables, Unread, What, flat
 from notleader.proxy.record.rows import Level
 from notleader.proxy.record.skim import Batches, Skimmed, skim_request, skim_response
 from notleader.proxy.session.inflight import ConnectionEvent, Exchange, Kept
@@ -27,6 +27,7 @@ _RECORD: Final = Struct("<3I")  # bytes of the JSON, of a request, of an answer
 _PRODUCE: Final = int(ApiKey.Produce)
 _FETCH: Final = int(ApiKey.Fetch)
 _LOOKED_AT: Final = 1000
+_ROWS_THEMSELVES: Final = (b'["exchange",', b'["event",', b'["gap",')
 _write: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 ABSENT, WHOLE, SKIMMED, PASSED, HIDDEN = range(5)
@@ -287,6 +288,18 @@ def unpack(content: bytes) -> Unpacked:
         else:
             raise ValueError(f"a record of kind {kind!r}")
     return found
+
+
+def rows_in(content: bytes) -> int:
+    """How many rows a frame has, told without reading any of them."""
+    _, _, numbers_bytes, parts_bytes = _SIZES.unpack_from(content)
+    rows, at = numbers_bytes // ROW_BYTES, _SIZES.size + numbers_bytes + parts_bytes
+    while at + _RECORD.size <= len(content):
+        sizes = _RECORD.unpack_from(content, at)
+        at += _RECORD.size
+        rows += content.startswith(_ROWS_THEMSELVES, at)
+        at += sum(sizes)
+    return rows
 
 
 def errors_among(numbers: memoryview, errors: Mapping[int, tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -19,7 +19,7 @@ from struct import Struct
 from typing import Any, Final
 
 from notleader.proxy.record.block import Block
-from notleader.proxy.record.frames import NO_BLOCK, Entries, Unpacked, unpack
+from notleader.proxy.record.frames import NO_BLOCK, Entries, Unpacked, rows_in, unpack
 
 SUFFIX: Final = ".journal"
 MAGIC: Final = b"notleader journal 3\n"
@@ -166,6 +166,15 @@ class JournalReader:
                 self.has_ended = True
             elif kind == _ROWS:
                 yield unpack(content)
+
+    def skip(self) -> int | None:
+        """Pass over the next frame without looking into it: how many rows it has; None where there is none."""
+        found = self._next()
+        if found is None:
+            return None
+        kind, content = found
+        self.has_ended = kind == _END
+        return rows_in(content) if kind == _ROWS else 0
 
     @property
     def read_bytes(self) -> int:

@@ -34,6 +34,7 @@ from notleader.proxy.recorder.schema import (
     rows_of_packed,
     table_of_packed,
 )
+from notleader.proxy.recorder.tries import WHOLE, Tries
 from notleader.proxy.session.inflight import ConnectionEvent
 
 log = logging.getLogger("notleader.capture")
@@ -47,6 +48,7 @@ _HIDDEN: Final = "frames left out: they hold secrets that can't be hidden one by
 _KILLED: Final = (
     "lost an unknown number of rows: the proxy was killed, and what it recorded in its last second may be missing"
 )
+DEADLY: Final = "the recorder died over them again and again"
 _MISFIT: Final = (pa.ArrowException, UnicodeError, OverflowError, TypeError)
 Error = tuple[int, int]
 """api_key and error_code."""
@@ -121,6 +123,14 @@ class Contents:
                 unpacked = self.reader.frames()
                 continue
             yield frame
+
+    def leave_out(self) -> bool:
+        """Pass over the next frame, over which recorders died: its rows are said to be lost. Whether there was one."""
+        rows = self.reader.skip()
+        if rows:
+            self.unmade += rows
+            self.losses.add(DEADLY, rows, 0, 0)
+        return rows is not None
 
     def lost(self) -> Frame | None:
         """Rows that say what could not be made into rows since the last time."""
@@ -241,6 +251,7 @@ class Following:
         """Raises OSError and JournalError."""
         self.contents = Contents(path)
         self.path = path
+        self.tries = Tries(path)
         self.segment = segment_of(path)
         self.rows = 0
         self._unfinished = hidden(self.segment, ".tmp")
@@ -256,6 +267,8 @@ class Following:
 
     def read(self, most_frames: int) -> bool:
         """Take what is new, at most so many frames of it; whether there was any. Raises OSError."""
+        if self.tries.is_careful:
+            return self._read_one()
         taken = 0
         for frame in self.contents.frames():
             self._add(frame)
@@ -263,6 +276,21 @@ class Following:
             if taken >= most_frames:
                 break
         return taken > 0
+
+    def _read_one(self) -> bool:
+        """Take the next frame alone, and say before that it is tried."""
+        at = self.reader.read_bytes
+        if self.tries.is_given_up(at):
+            return self.contents.leave_out()
+        if self.reader.size_bytes == at or self.reader.has_ended:
+            return False
+        self.tries.enter(at)
+        frame = next(self.contents.frames(), None)
+        if frame is not None:
+            self._add(frame)
+            self._write_group()
+        self.tries.leave()
+        return frame is not None
 
     def add_killed(self) -> None:
         """Say that the proxy was killed: all that it wrote has been read."""
@@ -274,6 +302,8 @@ class Following:
 
     def finish(self) -> Path | None:
         """The file of the whole segment, to be put in its place; None where there is not a row. Raises OSError."""
+        if self.tries.is_careful:
+            self.tries.enter(WHOLE)
         self._write_group()
         if (lost := self.contents.lost()) is not None:
             self._add(lost)
@@ -283,6 +313,8 @@ class Following:
         self._writer.close()
         self._sink.close()
         self._writer = self._sink = None
+        if self.tries.is_careful:
+            self.tries.leave()
         with self._unfinished.open("rb") as written:
             # The journal goes after this: the segment must be on the disk by then, not on its way there.
             os.fsync(written.fileno())
@@ -294,9 +326,16 @@ class Following:
         self.rows = 0
         self.contents.again()
 
+    def done(self) -> None:
+        """Delete the journal: its segment is in place. Raises OSError."""
+        self.tries.forget()
+        self.reader.remove()
+
     def drop(self) -> None:
         """Let go of it."""
         self._discard()
+        if not self.tries.is_careful or self.reader.is_deleted:
+            self.tries.forget()
         self.reader.close()
 
     # ---- inside ---------------------------------------------------------------------------------

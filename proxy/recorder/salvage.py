@@ -63,7 +63,8 @@ def _salvaged(journal: Path, place: Place, spool: Path) -> Salvaged | None:
     try:
         if not following.reader.try_lock():
             return None
-        following.read(_ALL_FRAMES)
+        while following.read(_ALL_FRAMES):
+            pass
         killed = not following.reader.has_ended
         if killed:
             torn_bytes = following.reader.size_bytes - following.reader.read_bytes
@@ -72,7 +73,7 @@ def _salvaged(journal: Path, place: Place, spool: Path) -> Salvaged | None:
         path = following.segment.relative_to(spool).as_posix()
         if file is not None:
             place.put(file, path)
-        following.reader.remove()
+        following.done()
     except OSError as error:
         return Salvaged(journal, None, 0, torn_bytes, str(error))
     finally:

@@ -199,6 +199,7 @@ class Service:
         except Exception as error:
             log.exception("%s can't be made into a segment", followed.following.path)
             self._fail(f"a segment can't be made: {error}")
+            followed.following.tries.failed()
         # Its rows are safe in the journal; only their place has to wait.
         followed.retry_at_s = now + _RETRY_S
         if followed.storing is None:
@@ -276,7 +277,7 @@ class Service:
         return False
 
     def _done(self, followed: _Followed) -> None:
-        followed.following.reader.remove()
+        followed.following.done()
         self._tell(followed, finished=True)
         self._drop(followed)
         if self._problem is not None:

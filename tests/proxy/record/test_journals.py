@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from notleader.proxy.record.journal import Journal
+from notleader.proxy.record.journal import SUFFIX, Journal
 from notleader.proxy.record.limits import CaptureError, Limits
 from notleader.proxy.recorder.salvage import salvage
 from tests.proxy.record.bench import FULL, Bench
@@ -52,7 +52,7 @@ def test_there_is_a_journal_before_the_first_row_and_across_every_rotation(
     seal = Journal.seal
 
     def noted(journal: Journal) -> None:
-        seen.append(hidden_files(bench.folder))
+        seen.append([name for name in hidden_files(bench.folder) if name.endswith(SUFFIX)])
         seal(journal)
 
     monkeypatch.setattr(Journal, "seal", noted)
