@@ -293,7 +293,8 @@ def unpack(content: bytes) -> Unpacked:
 def rows_in(content: bytes) -> int:
     """How many rows a frame has, told without reading any of them."""
     _, _, numbers_bytes, parts_bytes = _SIZES.unpack_from(content)
-    rows, at = numbers_bytes // ROW_BYTES, _SIZES.size + numbers_bytes + parts_bytes
+    rows: int = numbers_bytes // ROW_BYTES
+    at = _SIZES.size + numbers_bytes + parts_bytes
     while at + _RECORD.size <= len(content):
         sizes = _RECORD.unpack_from(content, at)
         at += _RECORD.size

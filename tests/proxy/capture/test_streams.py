@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from notleader.proxy.capture.rows import COLUMNS
 from notleader.proxy.capture.streams import Streams
+from notleader.proxy.record.rows import COLUMNS
 
 
 def exchange(frame: bytes) -> dict[str, Any]:

@@ -12,9 +12,9 @@ import pytest
 
 from notleader.proxy.recorder.following import DEADLY, Contents, Following
 from notleader.proxy.recorder.tries import TOGETHER, Tries
-from tests.proxy.capture.blocks import block_of, tables
-from tests.proxy.capture.entries import exchange, gaps, hidden_files, numbers, read
 from tests.proxy.record.bench import Bench
+from tests.proxy.record.blocks import block_of, tables
+from tests.proxy.record.entries import exchange, gaps, hidden_files, numbers, read
 
 POISON = 500
 # A recorder that the kernel ends wherever a frame with the poisonous exchange is made into columns.
