@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from notleader.proxy.session.metrics import Counters
-from notleader.proxy.wire.names import ApiKey, ErrorCode
+from notleader.proxy.wire.names import api_name, error_name
 
 FIRST_BUCKET: Final = 5  # 32 µs: faster than any proxied exchange measured
 _SAMPLES_PER_PIECE: Final = 40
@@ -99,22 +99,6 @@ def _pieces(registry: CollectorRegistry, encoder: Callable[[Collector], bytes]) 
     yield end
 
 
-def api_name(api_key: int) -> str:
-    """Kafka's name of an API, or its number as text when this program does not know it."""
-    try:
-        return ApiKey(api_key).name
-    except ValueError:
-        return str(api_key)
-
-
-def error_name(error_code: int) -> str:
-    """Kafka's name of an error code, or its number as text."""
-    try:
-        return ErrorCode(error_code).name
-    except ValueError:
-        return str(error_code)
-
-
 def _exchanges(counters: Counters) -> Iterator[Metric]:
     requests = CounterMetricFamily("notleader_requests", "Requests that came from clients.", labels=["api_name"])
     unanswered = CounterMetricFamily(
@@ -128,7 +112,7 @@ def _exchanges(counters: Counters) -> Iterator[Metric]:
         labels=["api_name"],
     )
     for api_key in sorted(counters.latency_us.keys() | counters.unanswered.keys()):
-        name = api_name(api_key)
+        name = api_name(api_key) or str(api_key)
         slots = counters.latency_us.get(api_key)
         answered = sum(slots) if slots else 0
         silent = counters.unanswered.get(api_key, 0)
@@ -147,7 +131,7 @@ def _exchanges(counters: Counters) -> Iterator[Metric]:
         labels=["api_name", "error_code"],
     )
     for (api_key, error_code), count in sorted(counters.errors.items()):
-        errors.add_metric([api_name(api_key), error_name(error_code)], count)
+        errors.add_metric([api_name(api_key) or str(api_key), error_name(error_code) or str(error_code)], count)
     yield errors
 
 

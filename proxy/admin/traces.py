@@ -18,10 +18,10 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
 
 from notleader.proxy import __version__
-from notleader.proxy.admin.exposition import error_name
 
 if TYPE_CHECKING:
-    from notleader.proxy.admin.target import ControlledProxy
+    from notleader.proxy.wire.names import error_name
+from notleader.proxy.admin.target import ControlledProxy
 
 _LOOK_S: Final = 0.2
 _FINE: Final = frozenset({"answered", "altered"})
@@ -87,7 +87,7 @@ class Traces:
 
 
 def _error(row: Mapping[str, Any]) -> str:
-    return error_name(row["error_code"]) if row["error_code"] else str(row["outcome"])
+    return error_name(row["error_code"]) or str(row["error_code"]) if row["error_code"] else str(row["outcome"])
 
 
 def _attributes(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,11 +7,13 @@ import ssl
 from struct import Struct
 from typing import Final, Self
 
-from notleader.proxy.config.settings import Endpoint, Settings
+from notleader.proxy.config.relay_login import relay_password
+from notleader.proxy.config.settings import Settings
 from notleader.proxy.net.tls import Tls
-from notleader.proxy.session.login import Login, LoginError, relay_password
+from notleader.proxy.session.login import Login, LoginError
 from notleader.proxy.wire.codec import Body, known_versions, request_codec, response_codec
-from notleader.proxy.wire.errors import WireError
+from notleader.proxy.wire.endpoint import Endpoint
+from notleader.proxy.wire.errors import WireError, in_words
 from notleader.proxy.wire.header import encode_request_header, response_body_offset
 from notleader.proxy.wire.names import ApiKey, ErrorCode
 
@@ -50,7 +52,7 @@ class Access:
                 plain.close()
                 raise
         except (OSError, WireError, LoginError) as error:
-            raise BrokerError(f"{endpoint}: {_reason(error)}") from error
+            raise BrokerError(f"{endpoint}: {in_words(error)}") from error
         return connection
 
     def _secured(self, plain: socket.socket, endpoint: Endpoint) -> socket.socket:
@@ -108,7 +110,7 @@ class Connection:
                 self._stream.settimeout(timeout_s)
             return self._exchange(api_key, version, body)
         except (OSError, WireError) as error:
-            raise BrokerError(f"{self._endpoint}: {_reason(error)}") from error
+            raise BrokerError(f"{self._endpoint}: {in_words(error)}") from error
 
     def _exchange(self, api_key: int, version: int, body: Body) -> Body:
         self._correlation_id += 1
@@ -129,11 +131,3 @@ class Connection:
                 raise ConnectionResetError("it closed the connection")
             got += part
         return bytes(got)
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
-    if isinstance(error, WireError):
-        return error.reason
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__

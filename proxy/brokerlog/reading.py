@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from notleader.proxy.brokerlog.connection import Access, BrokerError, Connection
 from notleader.proxy.brokerlog.rows import taken
-from notleader.proxy.config.settings import Endpoint, Settings
+from notleader.proxy.config.settings import Settings
 from notleader.proxy.wire.codec import Body
+from notleader.proxy.wire.endpoint import Endpoint
 from notleader.proxy.wire.errors import WireError
-from notleader.proxy.wire.names import ApiKey, ErrorCode
+from notleader.proxy.wire.names import ApiKey, ErrorCode, error_text
 
 if TYPE_CHECKING:
     from notleader.proxy.brokerlog.schema import PartitionFile  # loads Arrow, which comes with the extra `capture`
@@ -168,7 +169,7 @@ class _Reader:
             found = [name for name in found if name == topic or not there[name]["is_internal"]]
             if not found and not missing_ok:
                 code = listed.get(topic, {}).get("error_code") or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                raise LogError(f"topic {topic!r} can't be read at {self._bootstrap[0]}: {_code(code)}")
+                raise LogError(f"topic {topic!r} can't be read at {self._bootstrap[0]}: {error_text(code)}")
             chosen += [name for name in found if name not in chosen]
         return [
             PartitionRead(name, index, topic_id=_id_text(there[name].get("topic_id")))
@@ -345,7 +346,7 @@ class _Reader:
         }
         answer = connection.ask(ApiKey.Fetch, version, body)
         if code := answer.get("error_code"):
-            raise BrokerError(f"{self._brokers[leader]}: Fetch was answered {_code(code)}")
+            raise BrokerError(f"{self._brokers[leader]}: Fetch was answered {error_text(code)}")
         before = [one.position for one in some]
         for topic in answer["responses"]:
             for partition in topic["partitions"]:
@@ -413,9 +414,9 @@ def _take(one: _Growing, partition: Body, value_is_id: bool) -> None:
 def _refused(one: _Growing, code: int) -> None:
     one.is_refused = True
     if code in _RETRIED:
-        _say([one], f"the broker answers {_code(code)}")
+        _say([one], f"the broker answers {error_text(code)}")
         return
-    one.read.problem, one.is_over = f"the broker answers {_code(code)}", True
+    one.read.problem, one.is_over = f"the broker answers {error_text(code)}", True
 
 
 def _say(some: Iterable[_Growing], word: str) -> None:
@@ -448,10 +449,3 @@ def _own_row(one: _Growing) -> dict[str, Any]:
 
 def _id_text(topic_id: Any) -> str | None:
     return str(topic_id) if topic_id is not None and topic_id.int else None
-
-
-def _code(code: int) -> str:
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return f"error {code}"

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from notleader.proxy.wire.names import ErrorCode
+from notleader.proxy.wire.names import error_text
 from notleader.proxy.wire.printable import printable
 
 _WIDTHS: Final = (
@@ -99,7 +99,7 @@ def said_of_exchange(row: Mapping[str, Any]) -> str:
     if row["partitions"]:
         words.append(_topics(row["partitions"]))
     if row["error_code"]:
-        words.append(error_name(row["error_code"]))
+        words.append(error_text(row["error_code"]))
     if row["outcome"] != "answered" and not (row["outcome"] == "no_response" and row["acks"] == 0):
         words.append(row["outcome"])
     if row["fault_names"]:
@@ -123,14 +123,6 @@ def _topics(partitions: Iterable[Mapping[str, Any]]) -> str:
         count = partition["record_count"]
         said.append(f"{name}({count})" if count else name)
     return " ".join(said) + (f" +{more}" if more else "")
-
-
-def error_name(code: int) -> str:
-    """An error code's name, or its number where it has none."""
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return f"error {code}"
 
 
 def size(size_bytes: int) -> str:

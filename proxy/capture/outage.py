@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from notleader.proxy.wire.names import ApiKey, ErrorCode
+from notleader.proxy.wire.names import ApiKey, ErrorCode, error_name
 
 RowLike = Mapping[str, Any]
 Fault = dict[str, Any]
@@ -242,7 +242,7 @@ class Outage:
             }
             if len(named) > 1:
                 trigger["per"] = "partition"
-            rules.append({"kind": "error", "error_code": _code(code), "match": match, "trigger": trigger})
+            rules.append({"kind": "error", "error_code": error_name(code) or code, "match": match, "trigger": trigger})
         return rules
 
     def _covered(self, what: _What, window: list[int], elections: list[Fault]) -> bool:
@@ -351,13 +351,6 @@ def _windows(times: list[int]) -> Iterable[list[int]]:
 
 def _one_or_all(numbers: list[int]) -> int | list[int]:
     return numbers[0] if len(numbers) == 1 else numbers
-
-
-def _code(code: int) -> str | int:
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return code
 
 
 def _ms(us: float) -> float:

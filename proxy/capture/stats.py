@@ -7,8 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from notleader.proxy.capture.lines import error_name
-from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.names import ApiKey, error_text
 
 _MEMBERSHIP: Final = {
     ApiKey.JoinGroup: "joins",
@@ -83,7 +82,7 @@ class Statistics:
         traffic.request_bytes += row["request_bytes"]
         traffic.response_bytes += row["response_bytes"] or 0
         if row["error_code"]:
-            traffic.errors[error_name(row["error_code"])] += 1
+            traffic.errors[error_text(row["error_code"])] += 1
         if row["response_at_us"] is not None:
             traffic.latencies_us.append(row["response_at_us"] - at_us)
         if row["api_key"] == ApiKey.Produce:
@@ -93,7 +92,7 @@ class Statistics:
             group.calls[_MEMBERSHIP[row["api_key"]]] += 1
             group.clients[client] += 1
             if row["error_code"]:
-                group.errors[error_name(row["error_code"])] += 1
+                group.errors[error_text(row["error_code"])] += 1
             if row["detail"]:
                 group.reasons[row["detail"]] += 1
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from rich.tree import Tree
 
-from notleader.proxy.capture.lines import error_name
 from notleader.proxy.wire.errors import WireError
+from notleader.proxy.wire.names import error_text
 from notleader.proxy.wire.printable import printable
 from notleader.proxy.wire.records import iter_batches, iter_records
 from notleader.proxy.wire.view import Request, Response
@@ -26,7 +26,7 @@ def document(row: Mapping[str, Any]) -> dict[str, Any]:
             continue
         told[name] = f"{datetime.fromtimestamp(value / 1e6, UTC):%Y-%m-%d %H:%M:%S.%f}" if "_at_us" in name else value
     if row.get("error_code"):
-        told["error_code"] = f"{row['error_code']} {error_name(row['error_code'])}"
+        told["error_code"] = f"{row['error_code']} {error_text(row['error_code'])}"
     for name in ("effects", "partitions"):
         if row.get(name):
             told[name] = [{key: value for key, value in one.items() if value is not None} for one in row[name]]
@@ -64,7 +64,7 @@ def _readable(value: Any, name: str = "") -> Any:
     if isinstance(value, (bytes, memoryview)):
         return _records(memoryview(value)) if name == "records" else _shown(bytes(value))
     if name == "error_code" and isinstance(value, int):
-        return f"{value} {error_name(value)}"
+        return f"{value} {error_text(value)}"
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
 
 

@@ -10,7 +10,7 @@ import secrets
 import socket
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import yaml
 from pydantic import (
@@ -28,32 +28,12 @@ from notleader.faults.timeline import Timeline, parse_timeline
 from notleader.proxy.config.yaml_text import parse_yaml
 from notleader.proxy.record.redaction import Redaction
 from notleader.proxy.record.rows import Level
+from notleader.proxy.wire.endpoint import Endpoint, parse_endpoint
+from notleader.proxy.wire.errors import in_words
 from notleader.proxy.wire.names import did_you_mean
 
 ENVIRONMENT_PREFIX = "NOTLEADER_"
 _VARIABLES = {"admin_token": "NOTLEADER_TOKEN"}  # the one that `notleader fault` reads too
-
-
-class Endpoint(NamedTuple):
-    """A host and a port; IPv6 addresses are written in brackets."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-def parse_endpoint(text: str) -> Endpoint:
-    """``host:port``, ``[::1]:port`` or ``:port`` (loopback). Raises ValueError."""
-    host, colon, port = text.strip().rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
-        raise ValueError(f"{text!r} is not HOST:PORT (a port is a number up to 65535)")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        raise ValueError(f"{text!r}: write an IPv6 address in brackets, like [::1]:9092")
-    return Endpoint(host or "127.0.0.1", int(port))
 
 
 def _endpoint(value: Any) -> Any:
@@ -321,7 +301,7 @@ def read_yaml(file: Path) -> dict[str, Any]:
     try:
         document = parse_yaml(file.read_text("utf-8"))
     except OSError as error:
-        raise ConfigError([Problem(str(file), error.strerror or str(error))]) from error
+        raise ConfigError([Problem(str(file), in_words(error))]) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         where = getattr(error, "problem_mark", None)
         place = f"{file}:{where.line + 1}:{where.column + 1}" if where else str(file)

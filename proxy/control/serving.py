@@ -21,6 +21,7 @@ from notleader.proxy.config.settings import ConfigError, Settings, load
 from notleader.proxy.control.flags import Asked
 from notleader.proxy.control.logs import log_to
 from notleader.proxy.control.memory import give_back
+from notleader.proxy.wire.errors import in_words
 
 log = logging.getLogger("notleader")
 
@@ -135,9 +136,9 @@ async def _serve(settings: Settings, asked: Asked) -> int:
             try:
                 await admin.start()
             except (OSError, ValueError) as error:
-                raise OSError(f"the HTTP API can't listen on {settings.admin}: {_text(error)}") from error
+                raise OSError(f"the HTTP API can't listen on {settings.admin}: {in_words(error)}") from error
     except (OSError, CaptureError) as error:
-        _say(f"notleader run: {_text(error)}")
+        _say(f"notleader run: {in_words(error)}")
         await proxy.stop()
         return 1
     gc.collect()
@@ -226,7 +227,3 @@ def _say_unused(proxy: Any) -> None:
         log.warning("nor were %d others", len(unhit) - _NAMED_UNHIT)
     if proxy.timeline is not None and (left := len(proxy.timeline.left)):
         log.warning("%d of %d steps were never due", left, len(proxy.timeline.steps))
-
-
-def _text(error: BaseException) -> str:
-    return getattr(error, "strerror", None) or str(error)

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from notleader.proxy.wire.names import ErrorCode
+from notleader.proxy.wire.names import error_text
 
 _COLUMNS = ["event", "client_id", "api_name", "request_at_us", "response_at_us", "outcome", "error_code"]
 _COLUMNS += ["fault_names", "detail", "partitions", "forwarded_at_us", "broker_responded_at_us"]
@@ -86,7 +86,7 @@ def _exchange(row: dict[str, Any]) -> Line:
             if not faults
             else "the proxy, in the broker's place,"
         )
-        answer = f"{speaker} says {_error_name(row['error_code'])}"
+        answer = f"{speaker} says {error_text(row['error_code'])}"
     else:
         answer = f"answered after {took_us / 1000:.0f} ms"
     if not faults:
@@ -111,13 +111,6 @@ def _places(partitions: list[dict[str, Any]] | None) -> str:
         if each["topic"]
     ]
     return f" {', '.join(names)}" if names else ""
-
-
-def _error_name(code: int) -> str:
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return f"error {code}"
 
 
 def _said(outcomes: Path) -> Iterator[Line]:

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Final
 
 from notleader.proxy.net.proxy_protocol import HEAD_BYTES, rest_bytes, source
-from notleader.proxy.wire.errors import WireError
+from notleader.proxy.wire.endpoint import Endpoint
+from notleader.proxy.wire.errors import WireError, in_words
 
 HEADER_S: Final = 10.0
 """How long the header may take to come, in seconds."""
@@ -52,8 +53,7 @@ class AnnouncedServer:
             return  # it went away again, or no file is left: asked again when it is readable again
         connection.setblocking(False)
         host, port = peer[:2]
-        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        task = self._loop.create_task(self._arrive(connection, address))
+        task = self._loop.create_task(self._arrive(connection, str(Endpoint(host, port))))
         self._arriving.add(task)
         task.add_done_callback(self._arriving.discard)
 
@@ -70,7 +70,7 @@ class AnnouncedServer:
         except TimeoutError:
             self._refused(address, WireError(f"no PROXY protocol header within {HEADER_S:.0f} s", "client"))
         except OSError as error:
-            self._refused(address, WireError(f"{error.strerror or error} behind its PROXY protocol header", "client"))
+            self._refused(address, WireError(f"{in_words(error)} behind its PROXY protocol header", "client"))
         finally:
             if not taken:
                 connection.close()

@@ -8,8 +8,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from notleader.proxy.config.settings import Endpoint
 from notleader.proxy.net.announced import AnnouncedServer, Refused, Welcome
+from notleader.proxy.wire.endpoint import Endpoint
 
 log = logging.getLogger("notleader")
 

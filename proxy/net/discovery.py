@@ -4,8 +4,8 @@ import asyncio
 from struct import Struct
 from typing import Any
 
-from notleader.proxy.config.settings import Endpoint
 from notleader.proxy.wire.codec import Body, request_codec, response_codec
+from notleader.proxy.wire.endpoint import Endpoint
 from notleader.proxy.wire.header import encode_request_header, response_body_offset
 from notleader.proxy.wire.names import ApiKey
 

@@ -10,6 +10,7 @@ import ipaddress
 from struct import Struct
 from typing import Final
 
+from notleader.proxy.wire.endpoint import Endpoint
 from notleader.proxy.wire.errors import WireError
 
 _SIGNATURE: Final = b"\r\n\r\n\0\r\nQUIT\n"
@@ -54,5 +55,4 @@ def source(head: bytes, rest: bytes) -> str | None:
     if len(rest) < layout.size:
         raise WireError("a PROXY protocol header that ends in its addresses", "client")
     address, _, port, _ = layout.unpack_from(rest)
-    host = ipaddress.ip_address(address)
-    return f"[{host}]:{port}" if family == 2 else f"{host}:{port}"
+    return str(Endpoint(str(ipaddress.ip_address(address)), port))

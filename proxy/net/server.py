@@ -19,7 +19,8 @@ from notleader.faults.standing import LinkState
 from notleader.faults.timeline import Timeline
 from notleader.proxy import __version__
 from notleader.proxy.config.extras import missing
-from notleader.proxy.config.settings import ConfigError, Endpoint, Settings, load
+from notleader.proxy.config.relay_login import relay_password
+from notleader.proxy.config.settings import ConfigError, Settings, load
 from notleader.proxy.net.clock import Clock
 from notleader.proxy.net.directory import WILDCARDS, BrokerEndpoint, Directory, Listener, Opened
 from notleader.proxy.net.discovery import fetch_brokers
@@ -35,14 +36,15 @@ from notleader.proxy.record.where import Where
 from notleader.proxy.record.writer import CaptureWriter
 from notleader.proxy.session.handling import Handling
 from notleader.proxy.session.inflight import ConnectionEvent, Exchange
-from notleader.proxy.session.login import Login, relay_password
+from notleader.proxy.session.login import Login
 from notleader.proxy.session.metrics import Counters, count
 from notleader.proxy.session.rewrite import Newer
 from notleader.proxy.session.session import Session
 from notleader.proxy.wire.addresses import Advertise
 from notleader.proxy.wire.codec import Body
-from notleader.proxy.wire.errors import OwnMistake, WireError
-from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.endpoint import Endpoint
+from notleader.proxy.wire.errors import OwnMistake, WireError, in_words
+from notleader.proxy.wire.names import api_name
 
 log = logging.getLogger("notleader")
 
@@ -656,28 +658,17 @@ def describe(entry: Exchange | ConnectionEvent) -> str:
     """An exchange or event in a few words, for the log."""
     if isinstance(entry, ConnectionEvent):
         return f"{entry.event} {entry.detail}"
-    try:
-        api = ApiKey(entry.api_key).name
-    except ValueError:
-        api = str(entry.api_key)
+    api = api_name(entry.api_key) or str(entry.api_key)
     where = f"connection {entry.connection.connection_id}, {entry.connection.listener}"
     return f"{api} v{entry.api_version} of {entry.client_id or 'an unnamed client'} ({where}), {entry.outcome}"
 
 
 def _reason(error: BaseException, *, tls: bool) -> str:
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
     verified = not isinstance(error, ssl.SSLCertVerificationError)
     if tls and verified and isinstance(error, (ssl.SSLError, ConnectionResetError, ConnectionAbortedError)):
         # What serves plaintext takes the first bytes of a handshake for a frame that is too long, and hangs up.
-        return f"the TLS handshake failed ({_said(error)}): is TLS spoken there? Without --tls-kafka it is plaintext"
-    return _said(error)
-
-
-def _said(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(error) or type(error).__name__
+        return f"the TLS handshake failed ({in_words(error)}): is TLS spoken there? Without --tls-kafka it is plaintext"
+    return in_words(error)
 
 
 __all__ = ["CaptureError", "Proxy"]

@@ -7,6 +7,7 @@ from typing import Any
 
 from notleader.faults.schema import Problem
 from notleader.proxy.config.settings import ConfigError, Settings
+from notleader.proxy.wire.errors import in_words
 
 log = logging.getLogger("notleader")
 
@@ -85,13 +86,13 @@ class Tls:
         try:
             context.load_cert_chain(cert, key)
         except (OSError, ssl.SSLError) as error:
-            raise ConfigError([Problem(setting, f"{cert}: {_text(error)}")]) from error
+            raise ConfigError([Problem(setting, f"{cert}: {in_words(error)}")]) from error
 
     def _trust(self, context: ssl.SSLContext, ca: Path, setting: str) -> None:
         try:
             context.load_verify_locations(ca)
         except (OSError, ssl.SSLError) as error:
-            raise ConfigError([Problem(setting, f"{ca}: {_text(error)}")]) from error
+            raise ConfigError([Problem(setting, f"{ca}: {in_words(error)}")]) from error
 
 
 def subject(certificate: dict[str, Any] | None) -> str | None:
@@ -108,7 +109,3 @@ def _changed_ns(path: Path) -> int:
         return path.stat().st_mtime_ns
     except OSError:
         return 0
-
-
-def _text(error: Exception) -> str:
-    return getattr(error, "strerror", None) or getattr(error, "reason", None) or str(error)

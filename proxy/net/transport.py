@@ -26,7 +26,8 @@ from notleader.proxy.session.inflight import ConnectionEvent, Exchange
 from notleader.proxy.session.login import Login, LoginError
 from notleader.proxy.session.rewrite import Newer
 from notleader.proxy.session.session import Session
-from notleader.proxy.wire.errors import WireError
+from notleader.proxy.wire.endpoint import Endpoint
+from notleader.proxy.wire.errors import WireError, in_words
 from notleader.proxy.wire.schemas import Direction
 
 log = logging.getLogger("notleader")
@@ -144,7 +145,7 @@ class Link(Ends, asyncio.Protocol):
         self.client = None
         if isinstance(exc, ConnectionResetError) and self.broker is not None and not self._over:
             _reset(self.broker)
-        self.session.gone(self.now_us(), "the client closed the connection" if exc is None else _text(exc))
+        self.session.gone(self.now_us(), "the client closed the connection" if exc is None else in_words(exc))
         self._tear_down()
 
     def pause_writing(self) -> None:
@@ -161,7 +162,7 @@ class Link(Ends, asyncio.Protocol):
         try:
             await self.hub.dial(self.connection, BrokerSide(self))
         except OSError as error:
-            reason = f"no broker could be reached for {self.connection.listener}: {_text(error)}"
+            reason = f"no broker could be reached for {self.connection.listener}: {in_words(error)}"
             log.warning("%s (connection %d)", reason, self.connection.connection_id)
             self.session.gone(self.now_us(), reason)
             return
@@ -496,7 +497,7 @@ class SideConnection(asyncio.Protocol):
         try:
             await self._link.hub.dial_node(self._node_id, self)
         except OSError as error:
-            self._gone(_text(error))
+            self._gone(in_words(error))
 
     def _gone(self, reason: str) -> None:
         if not self._over:
@@ -546,7 +547,7 @@ class SideConnection(asyncio.Protocol):
         self.resume_writing()
         if self._transport is not None:
             self._link.hub.transports.discard(self._transport)
-        self._gone("it closed the connection" if exc is None else _text(exc))
+        self._gone("it closed the connection" if exc is None else in_words(exc))
 
     def pause_writing(self) -> None:
         if not self._full:
@@ -581,12 +582,5 @@ def _reset(transport: asyncio.Transport) -> None:
 
 def _address(peer: object) -> str:
     if isinstance(peer, tuple):
-        host, port = peer[:2]
-        return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
+        return str(Endpoint(*peer[:2]))
     return str(peer)
-
-
-def _text(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(error) or type(error).__name__

@@ -3,8 +3,6 @@
 from struct import Struct
 from typing import Final
 
-from notleader.faults.schema import Problem
-from notleader.proxy.config.settings import ConfigError, Settings
 from notleader.proxy.wire.codec import Body, request_codec, response_codec
 from notleader.proxy.wire.errors import WireError
 from notleader.proxy.wire.header import encode_request_header, response_body_offset
@@ -18,21 +16,6 @@ _LONGEST_ANSWER: Final = 1 << 20
 
 class LoginError(Exception):
     """The broker doesn't let the proxy in; the text says why, and never with what."""
-
-
-def relay_password(settings: Settings) -> str | None:
-    """The password of `--relay-sasl-username`, None without a mechanism. Raises ConfigError."""
-    file = settings.relay_sasl_password_file
-    if settings.relay_sasl_mechanism is None:
-        return None
-    if file is None or not settings.relay_sasl_username:
-        missing = "relay_sasl_password_file" if file is None else "relay_sasl_username"
-        raise ConfigError([Problem(missing, "is needed with relay_sasl_mechanism")])
-    try:
-        return file.read_text("utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "is not UTF-8 text"
-        raise ConfigError([Problem("relay_sasl_password_file", f"{file}: {reason}")]) from error
 
 
 class Login:

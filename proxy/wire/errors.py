@@ -43,3 +43,12 @@ class OwnMistake(WireError):  # noqa: N818 (likewise)
 
 class BodyTooLarge(WireError):  # noqa: N818 (likewise)
     """A body that may be right, but whose objects would take more memory than decoding one may."""
+
+
+def in_words(error: BaseException) -> str:
+    """An error in one line for people: the system's own words where it has some, its type where nothing else is."""
+    if isinstance(error, WireError):
+        return error.reason
+    if said := getattr(error, "strerror", None) or getattr(error, "reason", None) or str(error):
+        return str(said)
+    return "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__

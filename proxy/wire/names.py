@@ -14,10 +14,16 @@ __all__ = [
     "RETRIABLE_CODES",
     "ApiKey",
     "ErrorCode",
+    "api_name",
     "did_you_mean",
+    "error_name",
+    "error_text",
     "parse_api_key",
     "parse_error_code",
 ]
+
+_API_NAMES = {int(each): each.name for each in ApiKey}
+_ERROR_NAMES = {int(each): each.name for each in ErrorCode}
 
 _E = TypeVar("_E", bound=IntEnum)
 
@@ -48,6 +54,21 @@ OLD_ERROR_NAMES = {
     "TOPIC_EXCEPTION": ErrorCode.INVALID_TOPIC_EXCEPTION,
     "OUT_OF_ORDER_SEQUENCE": ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
 }
+
+
+def api_name(api_key: int) -> str | None:
+    """Kafka's name of an API, None where this build knows none."""
+    return _API_NAMES.get(api_key)
+
+
+def error_name(error_code: int) -> str | None:
+    """Kafka's name of an error code, None where this build knows none."""
+    return _ERROR_NAMES.get(error_code)
+
+
+def error_text(error_code: int) -> str:
+    """An error code for people: its name, or `error 999` where it has none."""
+    return _ERROR_NAMES.get(error_code) or f"error {error_code}"
 
 
 def _plain(name: str) -> str:

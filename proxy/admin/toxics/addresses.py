@@ -12,6 +12,8 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
+from notleader.proxy.wire.endpoint import Endpoint
+
 _EVERYWHERE: Final = frozenset({"", "0.0.0.0", "::"})
 _NO_IPV6: Final = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
 
@@ -66,19 +68,14 @@ async def listen_at(address: str, accept: Callable[[], asyncio.Protocol]) -> tup
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise ListenError(f"listen tcp {place}: bind: {reason[:1].lower()}{reason[1:]}") from error
     bound = server.sockets[0].getsockname()
-    return server, joined(*bound[:2])
-
-
-def joined(host: str, port: int) -> str:
-    """`host:port`, an IPv6 address in brackets."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return server, str(Endpoint(*bound[:2]))
 
 
 async def _first(host: str, port: int) -> str:
     """The one address that is listened at: a name with several would get a port each when the port is 0; IPv4 first."""
     found = await _looked_up(host)
     families = {entry[0]: str(entry[4][0]) for entry in reversed(found)}
-    return joined(families.get(socket.AF_INET) or next(iter(families.values())), port)
+    return str(Endpoint(families.get(socket.AF_INET) or next(iter(families.values())), port))
 
 
 def _on_every_address(port: int) -> socket.socket:

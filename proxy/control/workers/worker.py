@@ -18,7 +18,6 @@ import uvloop
 
 from notleader.faults.base import Connection
 from notleader.faults.plan import Plan
-from notleader.proxy.config.settings import Endpoint
 from notleader.proxy.control.logs import log_to
 from notleader.proxy.control.memory import give_back
 from notleader.proxy.control.workers.channel import Questions, framed, take_order
@@ -31,6 +30,7 @@ from notleader.proxy.net.clock import Clock
 from notleader.proxy.net.lag import sample_loop_lag
 from notleader.proxy.net.server import Proxy
 from notleader.proxy.net.transport import Link
+from notleader.proxy.wire.endpoint import Endpoint
 
 log = logging.getLogger("notleader")
 

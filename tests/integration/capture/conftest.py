@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from notleader.proxy.config.settings import Endpoint, parse_endpoint
+from notleader.proxy.wire.endpoint import Endpoint, parse_endpoint
 
 NOTLEADER = [sys.executable, "-m", "notleader"]
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 from struct import unpack
 
-from notleader.proxy.config.settings import Endpoint
+from notleader.proxy.wire.endpoint import Endpoint
 from notleader.proxy.wire.names import ApiKey
 from tests.proxy.session.conversation import request
 

@@ -13,8 +13,8 @@ from struct import pack
 
 import pytest
 
-from notleader.proxy.config.settings import Endpoint
 from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.wire.endpoint import Endpoint
 from notleader.proxy.wire.names import ApiKey
 from tests.integration.proxy.conftest import ProxyFor, told
 from tests.proxy.session.conversation import request

@@ -8,9 +8,9 @@ from typing import cast
 
 import pytest
 
-from notleader.proxy.config.settings import Endpoint
 from notleader.proxy.lab.ports import free_ports
 from notleader.proxy.net.directory import Directory, Fate, Listener
+from notleader.proxy.wire.endpoint import Endpoint
 
 
 @pytest.fixture

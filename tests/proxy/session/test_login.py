@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from notleader.proxy.config.relay_login import relay_password
 from notleader.proxy.config.settings import ConfigError, load
-from notleader.proxy.session.login import Login, LoginError, relay_password
+from notleader.proxy.session.login import Login, LoginError
 from notleader.proxy.wire.names import ApiKey
 from notleader.proxy.wire.view import Request
 from tests.proxy.session.conversation import response
