@@ -21,7 +21,8 @@ from notleader.proxy.cli.app import app
 from notleader.proxy.config.settings import ConfigError, load
 from tests.docker.image import PROJECT
 
-HOW_TO, RECIPES = "tests/docs/test_how_to.py", "tests/docs/test_testcontainers.py"
+HOW_TO = "tests/docs/test_how_to.py"
+LIBRARIES = "tests/integration/testcontainers/test_libraries.py"
 README = "tests/docs/test_readme.py"
 RUN = {
     ("README.md", "console"): README,
@@ -36,9 +37,9 @@ RUN = {
     ("docs/uses/sidecar.md", "sh"): HOW_TO,
     ("docs/uses/fault-server.md", "sh"): HOW_TO,
     ("docs/uses/capture-tool.md", "sh"): HOW_TO,
-    ("docs/how-to/testcontainers.md", "go"): RECIPES,
-    ("docs/how-to/testcontainers.md", "java"): RECIPES,
-    ("docs/how-to/testcontainers.md", "python"): RECIPES,
+    ("docs/how-to/testcontainers.md", "go"): LIBRARIES,
+    ("docs/how-to/testcontainers.md", "java"): LIBRARIES,
+    ("docs/how-to/testcontainers.md", "python"): "tests/docs/test_testcontainers.py",
     ("docs/see-what-your-client-does.md", "console"): "tests/integration/capture/test_docs.py",
 }
 _ENGINE = "wants a container engine: the Dockerfiles, the entry points and docker/sbom.sh are run by tests/docker"

@@ -1,4 +1,4 @@
-"""The Testcontainers recipes: compiled against the real library, and run with a real proxy in the container's place.
+"""The Testcontainers recipe for Python: typed with the real library, run with a real proxy in the container's place.
 
 There is no container engine here. What drives a proxy is what a reader copies; where its container would be, it gets
 the address of `notleader run`.
@@ -23,10 +23,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from notleader.proxy.lab.jars import resolve
 from notleader.proxy.lab.paths import cache_folder
 from tests.docker.image import PROJECT
-from tests.tools.programs import need
 
 HERE = Path(__file__).parent / "testcontainers"
 PAGE = (PROJECT / "docs/how-to/testcontainers.md").read_text()
@@ -122,31 +120,3 @@ def test_python(running: Running, tmp_path: Path) -> None:
     done(sys.executable, "-m", "mypy", *mypy, "recipe.py", cwd=tmp_path)
     shutil.copy(HERE / "main.py", tmp_path)
     check(running, done(python, "main.py", *running.arguments, cwd=tmp_path), "python")
-
-
-def test_java(running: Running, tmp_path: Path) -> None:
-    wanted = ["org.testcontainers:testcontainers:1.21.3", "eu.rekawek.toxiproxy:toxiproxy-java:2.1.11"]
-    need("mvn")
-    classpath = os.pathsep.join(map(str, [tmp_path, *resolve("testcontainers", "1.21.3", wanted)]))
-    (recipe,) = blocks("java")
-    (tmp_path / "NotLeader.java").write_text(recipe)
-    done(need("javac"), "-d", tmp_path, "-cp", classpath, tmp_path / "NotLeader.java", HERE / "Main.java")
-    check(running, done(need("java"), "-cp", classpath, "Main", *running.arguments), "java")
-
-
-def test_go(running: Running, tmp_path: Path) -> None:
-    go = need("go")
-    container, driver = blocks("go")
-    program, whole = tmp_path / "program", tmp_path / "whole"
-    # Toxiproxy's client is built by the module that other tests build it with; Testcontainers would take minutes to
-    # build, and is read as source.
-    for folder, module in ((program, PROJECT / "tests/integration/admin/clients/go"), (whole, HERE / "go")):
-        folder.mkdir()
-        for file in (module / "go.mod", module / "go.sum", HERE / "main.go"):
-            shutil.copy(file, folder)
-        (folder / "driver.go").write_text(driver)
-    (whole / "container.go").write_text(container)
-    done(go, "build", "-o", tmp_path / "check", ".", cwd=HERE / "check")
-    assert "packages checked" in done(tmp_path / "check", cwd=whole)
-    done(go, "build", "-o", tmp_path / "run", ".", cwd=program)
-    check(running, done(tmp_path / "run", *running.arguments), "go")

@@ -1,3 +1,0 @@
-module notleader.test/check
-
-go 1.23.0
