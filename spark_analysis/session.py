@@ -36,7 +36,8 @@ def build_session(
 ) -> SparkSession:
     """A session at `master` (default `local[2]`), in UTC, with as many shuffle partitions as the input deserves.
 
-    `log_file` takes what Java itself prints, for a local master; the caller's own stderr stays as it is.
+    `log_file` takes what Java itself prints, for a local master; the caller's own stderr stays as it is. Without one
+    Java prints to stderr: stdout is for answers, and a virtual machine in want of room says so there unasked.
     `memory` (as Java writes it, `2g`) is the heap of the driver, and on a cluster that of each executor.
     Under `spark-submit` the master that it gave is kept when `master` is None.
     """
@@ -79,25 +80,23 @@ def build_session(
         builder = builder.config("spark.driver.memory", memory)
         if not local:
             builder = builder.config("spark.executor.memory", memory)
-    with _output_into(log_file if local else None):
+    with _java_prints_to(log_file if local else None):
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
 @contextmanager
-def _output_into(log_file: Path | None) -> Iterator[None]:
-    """While this lasts, a process started from here gets `log_file` as its stdout and stderr, for good."""
-    if log_file is None:
-        yield
-        return
+def _java_prints_to(log_file: Path | None) -> Iterator[None]:
+    """A process started while this lasts has `log_file`, or else stderr, as its stdout and stderr, for good."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = [os.dup(1), os.dup(2)]
     try:
-        with log_file.open("ab") as target:
-            os.dup2(target.fileno(), 1)
-            os.dup2(target.fileno(), 2)
+        if log_file is not None:
+            with log_file.open("ab") as target:
+                os.dup2(target.fileno(), 2)
+        os.dup2(2, 1)
         yield
     finally:
         for place, descriptor in enumerate(kept, start=1):
@@ -138,6 +137,8 @@ def _java_options(input_bytes: int) -> str:
     if input_bytes <= SMALL_BYTES:
         # A short run never earns back the optimising compiler (measured: 4 s of 21).
         options += " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+        # Without it that compiler is given 48 MB for its code, which a few dozen analyses in one session fill.
+        options += " -XX:ReservedCodeCacheSize=240m"
         # Room from the start: growing heap and class space step by step is a full collection each.
         options += " -Xms768m -Xmn384m -XX:MetaspaceSize=256m"
     else:

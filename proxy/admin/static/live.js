@@ -1,5 +1,5 @@
 // Live exchanges: the last ones as a table, and their rate and latency by second as plots.
-import { useEffect, useRef, useState } from "./vendor/preact-hooks.mjs";
+import { useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact-hooks.mjs";
 import { problem } from "./api.js";
 import { Exchange, keyOf, linked } from "./exchange.js";
 import { html, Small } from "./html.js";
@@ -139,8 +139,8 @@ export function Live() {
     addEventListener("hashchange", follow);
     return () => removeEventListener("hashchange", follow);
   }, []);
-  // As in mitmweb: the letters act while nothing is being typed.
-  useEffect(() => {
+  // As in mitmweb: the letters act while nothing is being typed. Each meets what the one before it left, however quick.
+  useLayoutEffect(() => {
     const rows = shown.rows.slice(0, SHOWN_ROWS);
     const move = (step) => {
       const now = rows.findIndex((row) => keyOf(row) === at);

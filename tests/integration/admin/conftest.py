@@ -42,6 +42,7 @@ async def serve_controls(
         "seed": 7,
         "connect_timeout_ms": 2000,
         "capture_root": tempfile.gettempdir(),
+        "capture_stop_s": 120,  # on a busy machine the recorder's start alone takes longer than by default is waited
     }
     proxy = Proxy(Settings.model_validate(settings))
     await proxy.start()
