@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.integration.doors import PASSWORD
 from tests.truth import twists
 from tests.truth.rules import TRIFLE, rule, standing
 from tests.truth.scenario import IN_WORKERS, Client, Consumer, Phase, Producer, Scenario, reader
@@ -201,4 +202,27 @@ def _recordings() -> list[Scenario]:
     return made
 
 
-HEALTHY = (*_producers(), *_groups(), *_topics(), *_recordings())
+def _logins() -> list[Scenario]:
+    """A session that is said to last a second, of a client that knows to log in again (KIP-368)."""
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    java = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{module} required username="alice" password="{PASSWORD}";',
+    }
+    python = {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "alice",
+        "sasl_plain_password": PASSWORD,
+    }
+    expiring = rule(
+        "expire", "session_expiry", "SaslAuthenticate", session_lifetime_ms=1200, trigger={"times": "forever"}
+    )
+    sender = Producer(name="p", lib="java", messages=80, interval_ms=40, timeout_ms=6000, options=java)
+    return [
+        well("a-harmless-session-expiry", work(sender), reader(options=python), faults=(expiring,), sasl=True),
+    ]
+
+
+HEALTHY = (*_producers(), *_groups(), *_topics(), *_recordings(), *_logins())

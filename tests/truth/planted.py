@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from tests.truth.planted_groups import GROUPS
+from tests.truth.planted_incidents import INCIDENTS
+from tests.truth.planted_leaders import LEADERS
 from tests.truth.planted_sends import SENDS
 from tests.truth.planted_several import SEVERAL
 from tests.truth.planted_standing import STANDING
 
-PLANTED = (*SENDS, *STANDING, *GROUPS, *SEVERAL)
+PLANTED = (*SENDS, *STANDING, *GROUPS, *LEADERS, *INCIDENTS, *SEVERAL)

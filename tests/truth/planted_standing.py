@@ -53,6 +53,7 @@ def _leaders() -> list[Scenario]:
                 Effect("retried", "p", ("refusal",)),
                 Effect("late", "p", ("refusal",)),
                 Effect("wrong_broker", "p", ("refusal",)),
+                Effect("recovery", "p", ("refusal",)),
                 lib=lib,
                 lift_ms=1800,
                 timeout_ms=6000,

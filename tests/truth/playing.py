@@ -10,11 +10,12 @@ from pathlib import Path
 import uvloop
 
 from notleader.proxy.lab.kafka import KafkaCluster
+from tests.integration.doors import ManyDoors
 from tests.truth import judge
 from tests.truth.kept import Run, load
 from tests.truth.oracle import SETTLED, Truth, truth
 from tests.truth.scenario import Scenario
-from tests.truth.world import World, world
+from tests.truth.world import World
 
 AT_ONCE = 8
 ATTEMPTS = 3
@@ -94,11 +95,9 @@ async def _play(made: World, scenario: Scenario) -> Played:
     return played
 
 
-async def _play_all(
-    bootstrap: str, scenarios: Sequence[Scenario], folder: Path, at_once: int, say: Say
-) -> list[Played]:
+async def _play_all(made: World, scenarios: Sequence[Scenario], at_once: int, say: Say) -> list[Played]:
     turn, found = asyncio.Semaphore(at_once), []
-    async with world(bootstrap, folder) as made:
+    async with made:
 
         async def one(scenario: Scenario) -> None:
             async with turn:
@@ -127,12 +126,15 @@ def play(
         say(name, played, why)
 
     left = [scenario for scenario in scenarios if scenario.name not in done]
-    for brokers in sorted({scenario.brokers for scenario in left}):
-        of_it = [scenario for scenario in left if scenario.brokers == brokers]
+    clusters = {(scenario.kafka, scenario.brokers, scenario.sasl): None for scenario in left}
+    for version, brokers, sasl in clusters:
+        of_it = [one for one in left if (one.kafka, one.brokers, one.sasl) == (version, brokers, sasl)]
+        cluster = ManyDoors if sasl else KafkaCluster
         with (
-            KafkaCluster("4", brokers, auto_create_topics=False, properties=BROKER) as kafka,
+            cluster(version, brokers, auto_create_topics=False, properties=BROKER) as kafka,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
-            for played in runner.run(_play_all(kafka.bootstrap, of_it, folder, at_once, heard)):
+            behind = kafka.bootstrap_of("SASL") if isinstance(kafka, ManyDoors) else kafka.bootstrap
+            for played in runner.run(_play_all(World(kafka.bootstrap, behind, folder), of_it, at_once, heard)):
                 done[played.run.scenario.name] = played
     return [done[scenario.name] for scenario in scenarios if scenario.name in done], failed

@@ -136,6 +136,10 @@ class Scenario:
     topics: Mapping[str, int] = field(default_factory=lambda: {"orders": 1})
     topic_configs: Mapping[str, str] = field(default_factory=dict)
     brokers: int = 1
+    kafka: str = "4"
+    """The brokers' version, or how it begins."""
+    sasl: bool = False
+    """The proxy is in front of the brokers' listener on which clients say who they are."""
     healthy: bool = False
     fast: bool = False
     level: str = "record"

@@ -10,11 +10,10 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
@@ -34,9 +33,12 @@ _LONGEST_S = 90.0
 
 @dataclass
 class World:
-    """A broker and the processes of the clients."""
+    """Brokers and the processes of the clients, which end with it: an asynchronous context manager."""
 
     bootstrap: str
+    """Where the oracle asks, past every proxy."""
+    behind: str
+    """What the proxies are in front of."""
     folder: Path
     _workers: dict[str, _Worker] = field(default_factory=dict)
     _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -53,12 +55,13 @@ class World:
         await self._create(topics, scenario)
         rules = [_of_run(rule, name) for rule in scenario.faults if rule["name"] not in left_out]
         settings = {
-            "kafka": self.bootstrap,
+            "kafka": self.behind,
             "listen": "127.0.0.1:0",
             "admin": None,
             "seed": 7,
             "capture": str(folder / "capture"),
             "capture_level": scenario.level,
+            "capture_stop_s": 120,
             "faults": rules,
         }
         proxy = Proxy(load(settings))
@@ -170,7 +173,10 @@ class World:
             "group": f"{name}.{client.group}" if not isinstance(client, Producer) and client.group else "",
         }
 
-    async def stop(self) -> None:
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
         for worker in self._workers.values():
             await worker.stop()
 
@@ -257,13 +263,3 @@ def _dated(file: Path, run_id: str, by_us: int) -> None:
             times = ("called_at_us", "returned_at_us", "completed_at_us")
             lines.append(line | {"run_id": run_id} | {t: line[t] + by_us for t in times if line.get(t) is not None})
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-
-@asynccontextmanager
-async def world(bootstrap: str, folder: Path) -> AsyncIterator[World]:
-    """A World whose processes end with it."""
-    made = World(bootstrap, folder)
-    try:
-        yield made
-    finally:
-        await made.stop()

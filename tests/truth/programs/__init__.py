@@ -11,8 +11,13 @@ from notleader.proxy.lab.incident import Program
 from notleader.proxy.lab.stages import Stages
 from tests.truth.scenario import Client, Producer
 
-NEWEST = {"java": "4.4.0", "sarama": "1.61.1", "franz-go": "1.22.2"}
-_SOURCES = {"java": "java/Producer.java", "sarama": "sarama/main.go", "franz-go": "franz_go/main.go"}
+NEWEST = {"java": "4.4.0", "sarama": "1.61.1", "franz-go": "1.22.2", "scala": "0.8.2.2"}
+_SOURCES = {
+    "java": "java/Producer.java",
+    "sarama": "sarama/main.go",
+    "franz-go": "franz_go/main.go",
+    "scala": "scala/OldProducer.java",
+}
 _building = asyncio.Lock()
 
 
@@ -63,6 +68,8 @@ def _arguments(client: Client, job: dict[str, Any]) -> list[str]:
             "read_timeout_ms": client.timeout_ms,
             "kafka": "2.8.0",
         }
+    elif client.lib == "scala":
+        own = {"messages": client.messages, "interval_ms": client.interval_ms}
     else:
         own = {
             "messages": client.messages,
