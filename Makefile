@@ -10,6 +10,7 @@
 #   make test-incidents               the five incidents at full length and ten times each, and real outages beside
 #                                      them (root, for network namespaces; some 40 minutes)
 #   make test-truth                    every scenario of which the truth is known, and what the analysis says of it
+#   make test-truth-mutants            would that suite notice a wrong condition? Edits each, and judges again
 #   make test-clients                  every pinned client, directly and through the proxy (needs the toolchains that
 #                                      docs/clients.md names, and most of an hour)
 #   make lint | make format | make clean
@@ -25,7 +26,7 @@ INSTALLED := $(VENV)/.installed
 BESIDE := tests/benchmarks tests/docker tests/docs tests/release tests/spark_analysis tests/truth
 
 .PHONY: demo test test-beside test-timed test-clients test-outages test-incidents test-live test-compose test-toxiproxy \
-	test-workers test-cuts test-truth lint format clean
+	test-workers test-cuts test-truth test-truth-mutants lint format clean
 .DELETE_ON_ERROR:
 
 demo: $(INSTALLED)
@@ -87,6 +88,10 @@ test-incidents: $(INSTALLED)
 test-truth: $(INSTALLED)
 	@sh scripts/test-tools.sh
 	@$(BIN)/python -m tests.truth --page $(TRUTH)
+
+# Judges the recordings of make test-truth again, with each condition of each check edited.
+test-truth-mutants: $(INSTALLED)
+	@$(BIN)/python -m tests.truth.mutants --page $(TRUTH)
 
 lint: $(INSTALLED)
 	@$(BIN)/ruff check -q .

@@ -7,19 +7,47 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.truth.judge import Judged
 from tests.truth.playing import Played
 
+if TYPE_CHECKING:
+    from tests.truth.mutants import Outcome
+
 _PAGE = Path(__file__).parents[2] / "docs" / "held-to-the-truth.md"
-_BEGIN, _END = "<!-- truth suite -->", "<!-- end of truth suite -->"
+_MATRIX = ("<!-- truth suite -->", "<!-- end of truth suite -->")
+_MUTANTS = ("<!-- truth mutants -->", "<!-- end of truth mutants -->")
 
 
 def write(played: Sequence[Played], judged: Judged) -> None:
     """Put the matrix of these runs in the place of the last one."""
-    before, _, rest = _PAGE.read_text().partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    _PAGE.write_text(f"{before}{_BEGIN}\n{matrix(played, judged)}{_END}{after}")
+    _put(_MATRIX, matrix(played, judged))
+
+
+def write_mutants(outcomes: Sequence[Outcome]) -> None:
+    """Put the table of these edits in the place of the last one."""
+    _put(_MUTANTS, mutants(outcomes))
+
+
+def _put(marks: tuple[str, str], text: str) -> None:
+    begin, end = marks
+    before, _, rest = _PAGE.read_text().partition(begin)
+    _, _, after = rest.partition(end)
+    _PAGE.write_text(f"{before}{begin}\n{text}{end}{after}")
+
+
+def mutants(outcomes: Sequence[Outcome]) -> str:
+    """How many edits of each check were caught, and which were not, as Markdown."""
+    edits, caught = Counter(one.check for one in outcomes), Counter(one.check for one in outcomes if one.by)
+    text = ["| check | edits | caught |", "|---|---|---|"]
+    text += [f"| `{check}` | {count} | {caught[check]} |" for check, count in sorted(edits.items())]
+    text.append(f"| all | {edits.total()} | {caught.total()} |")
+    survivors = sorted((one.check, one.mutation.line, one.mutation.told) for one in outcomes if not one.by)
+    if survivors:
+        text += ["", "Not caught:", ""]
+        text += [f"- `{check}`, line {line}: {told.replace(': ', ': `', 1)}`" for check, line, told in survivors]
+    return "\n".join(text) + "\n"
 
 
 def matrix(played: Sequence[Played], judged: Judged) -> str:

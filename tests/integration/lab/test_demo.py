@@ -1,4 +1,4 @@
-"""The demo from end to end in its shortest form, and what an interrupted one leaves behind."""
+"""The demo from end to end, held against what README says of it, and what an interrupted one leaves behind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import pyarrow.dataset
+import pyarrow.parquet
 import pytest
+
+from notleader.proxy.lab.incident import load_incident
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "scripts"))
+from readme_demo import missing
+from readme_demo import shown as readme_block
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 SHORT = Path(__file__).with_name("short.yaml")
@@ -20,40 +28,47 @@ NOTLEADER = [sys.executable, "-m", "notleader"]
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What `notleader demo --json` printed, once for this module."""
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a demo that ran to its end, once for this module."""
     out = tmp_path_factory.mktemp("demo")
-    ran = subprocess.run(
-        [*NOTLEADER, "demo", str(SHORT), "--out", str(out), "--json"], capture_output=True, text=True, timeout=240
-    )
+    ran = subprocess.run([*NOTLEADER, "demo", "--out", str(out)], capture_output=True, text=True, timeout=400)
     assert ran.returncode == 0, ran.stderr
-    document: dict[str, Any] = json.loads(ran.stdout)
-    return document
+    folder = out / "latest"
+    assert (folder / "verdict.txt").read_text().strip() in ran.stdout
+    return folder
 
 
-def test_every_fault_struck(shown: dict[str, Any]) -> None:
-    assert set(shown["hits"]) == {"leader-lost", "lost-plain", "lost-idempotent"}
-    assert all(hits > 0 for hits in shown["hits"].values())
+def findings(folder: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pyarrow.parquet.read_table(folder / "analysis" / "findings").to_pylist()
+    return found
 
 
-def test_only_the_plain_producer_duplicates(shown: dict[str, Any]) -> None:
-    findings = shown["analysis"]["findings"]
-    duplicates = {finding["client"] for finding in findings if finding["check"] == "duplicate" and finding["count"]}
-    assert shown["negative"]
-    assert duplicates == {"plain"}
+def test_it_shows_what_the_readme_says(shown: Path) -> None:
+    assert missing(readme_block(), (shown / "verdict.txt").read_text()) == []
 
 
-def test_nothing_that_was_acknowledged_is_lost(shown: dict[str, Any]) -> None:
-    lost = [finding for finding in shown["analysis"]["findings"] if finding["check"] == "lost"]
-    assert [finding["count"] for finding in lost] == [0]
-    said = [json.loads(line) for line in (Path(shown["folder"]) / "outcomes" / "reader.jsonl").read_text().splitlines()]
-    assert {f"{client}-{number}" for client in ("plain", "idempotent") for number in range(120)} <= {
+def test_every_fault_struck(shown: Path) -> None:
+    captured = pyarrow.dataset.dataset(shown / "capture", format="parquet").to_table(columns=["fault_names"])
+    struck = {name for names in captured["fault_names"].to_pylist() for name in names or ()}
+    assert struck == {step.add.name for step in load_incident("leader-lost").steps if step.add}
+
+
+def test_only_the_plain_producer_duplicates(shown: Path) -> None:
+    told = findings(shown)
+    assert "invalid" in {finding["verdict"] for finding in told}
+    assert {f["client"] for f in told if f["check"] == "duplicate" and f["count"]} == {"orders-plain"}
+
+
+def test_nothing_that_was_acknowledged_is_lost(shown: Path) -> None:
+    assert [finding["count"] for finding in findings(shown) if finding["check"] == "lost"] == [0]
+    said = [json.loads(line) for line in (shown / "outcomes" / "orders-reader.jsonl").read_text().splitlines()]
+    assert {f"orders-{client}-{number}" for client in ("plain", "idempotent") for number in range(400)} <= {
         line["message_id"] for line in said
     }
 
 
-def test_the_report_is_one_file_that_works_offline(shown: dict[str, Any]) -> None:
-    report = (Path(shown["folder"]) / "analysis" / "report.html").read_text()
+def test_the_report_is_one_file_that_works_offline(shown: Path) -> None:
+    report = (shown / "analysis" / "report.html").read_text()
     assert "plotly" in report.lower()
     assert 'src="http' not in report
 
