@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from notleader.proxy.net.announced import AnnouncedServer, Refused, Welcome
+from notleader.proxy.net.sockets import bound, listen_on, silence
 from notleader.proxy.wire.endpoint import Endpoint
 
 log = logging.getLogger("notleader")
 
 WILDCARDS: Final = ("0.0.0.0", "::", "")
-# linux/in.h and linux/in6.h; the socket module doesn't name them.
-_IP_MINTTL: Final = 21
-_IPV6_MINHOPCOUNT: Final = 73
 
 Fate = Literal["open", "refusing", "silent"]
 
@@ -50,7 +48,7 @@ class Listener:
         self.absent = False
         self.fate: Fate = "open"
         self._accept = accept
-        self.socket = _bound(host, port)
+        self.socket = bound(host, port)
         self.address = Endpoint(host, self.socket.getsockname()[1])
         self._state: Fate | Literal["closed"] = "refusing"
         try:
@@ -75,7 +73,7 @@ class Listener:
         if wanted == "refusing":
             self._close()
             # Bound and not listening: the kernel answers a SYN with RST.
-            self.socket = _bound(*self.address)
+            self.socket = bound(*self.address)
         elif self._state == "refusing":
             listen_on(self.socket, self.address)
             self._accept(self)
@@ -209,46 +207,3 @@ class Directory:
         """Stop listening everywhere; connections that are open stay."""
         for listener in self.listeners.values():
             listener.close()
-
-
-def silence(sock: socket.socket, silent: bool) -> None:
-    """Make the kernel drop, or take again, every packet that arrives for this socket, SYN and ACK included.
-
-    The other side sees a host that is powered off. Needs no privilege: packets must have a TTL of 255,
-    which nobody sends (IP_MINTTL, made for RFC 5082). A connection accepted meanwhile inherits it.
-    """
-    if sock.family == socket.AF_INET6:
-        sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_MINHOPCOUNT, 255 if silent else 0)
-    else:
-        sock.setsockopt(socket.IPPROTO_IP, _IP_MINTTL, 255 if silent else 0)
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    """A bound TCP socket. Raises OSError whose strerror names the address."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        bound = socket.socket(family, kind, protocol)
-        try:
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            bound.bind(address)
-            bound.setblocking(False)
-        except OSError:
-            bound.close()
-            raise
-    except OSError as error:
-        raise _named(error, Endpoint(host, port)) from error
-    return bound
-
-
-def listen_on(bound: socket.socket, address: Endpoint) -> None:
-    """Listen with a bound socket. Raises OSError whose strerror names the address."""
-    try:
-        bound.listen(1024)
-    except OSError as error:
-        raise _named(error, address) from error
-
-
-def _named(error: OSError, address: Endpoint) -> OSError:
-    return OSError(error.errno, f"can't listen on {address}: {error.strerror}")

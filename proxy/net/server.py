@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import itertools
 import logging
-import ssl
 import uuid
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
@@ -12,26 +11,26 @@ from random import Random
 from typing import Any, Self, cast
 
 from notleader.faults.actions import Close, Reset
-from notleader.faults.base import Connection
+from notleader.faults.base import Connection, Fault
 from notleader.faults.plan import Hit, Plan, Rule
 from notleader.faults.schema import Problem, parse_fault_document
 from notleader.faults.standing import LinkState
 from notleader.faults.timeline import Timeline
-from notleader.proxy import __version__
 from notleader.proxy.config.extras import missing
 from notleader.proxy.config.relay_login import relay_password
 from notleader.proxy.config.settings import ConfigError, Settings, load
+from notleader.proxy.net.capture import capture_writer
 from notleader.proxy.net.clock import Clock
+from notleader.proxy.net.dialing import Dialer
 from notleader.proxy.net.directory import WILDCARDS, BrokerEndpoint, Directory, Listener, Opened
-from notleader.proxy.net.discovery import fetch_brokers
+from notleader.proxy.net.passage import Passage
+from notleader.proxy.net.timeline import play
 from notleader.proxy.net.tls import Tls
 from notleader.proxy.net.transport import Link
 from notleader.proxy.plain import Noting
-from notleader.proxy.record.limits import CaptureError, Limits
+from notleader.proxy.record.limits import CaptureError
 from notleader.proxy.record.live import Accepts
-from notleader.proxy.record.quick import Quick
-from notleader.proxy.record.redaction import Redaction
-from notleader.proxy.record.rows import Level, Rows
+from notleader.proxy.record.rows import Level
 from notleader.proxy.record.where import Where
 from notleader.proxy.record.writer import CaptureWriter
 from notleader.proxy.session.handling import Handling
@@ -41,9 +40,8 @@ from notleader.proxy.session.metrics import Counters, count
 from notleader.proxy.session.rewrite import Newer
 from notleader.proxy.session.session import Session
 from notleader.proxy.wire.addresses import Advertise
-from notleader.proxy.wire.codec import Body
 from notleader.proxy.wire.endpoint import Endpoint
-from notleader.proxy.wire.errors import OwnMistake, WireError, in_words
+from notleader.proxy.wire.errors import OwnMistake, WireError
 from notleader.proxy.wire.names import api_name
 
 log = logging.getLogger("notleader")
@@ -73,6 +71,7 @@ class Proxy(Noting):
         self.capture: CaptureWriter | None = None
         self.ready = False
         self.tls = Tls(settings)
+        self._dialer = Dialer(settings, self.tls)
         self._relay_password = relay_password(settings)
         self.plan.can_log_in = self._relay_password is not None
         self._table = Handling(None)
@@ -192,7 +191,7 @@ class Proxy(Noting):
     async def _learn_brokers(self, *, strict: bool = False) -> bool:
         """Ask the bootstrap addresses in turn who the brokers are; say whether one answered."""
         try:
-            body = await self._metadata()
+            body = await self._dialer.metadata()
         except ConnectionError as error:
             log.warning("no Kafka broker answers yet (%s); still trying", error)
             return False
@@ -202,21 +201,10 @@ class Proxy(Noting):
         self.ready = True
         return True
 
-    async def _metadata(self, *, with_topics: bool = False) -> Body:
-        """The first Metadata answer of the bootstrap addresses; ConnectionError with all reasons when there is none."""
-        reasons = []
-        for bootstrap in self.settings.kafka:
-            tls, timeout_s = self.tls.dialing(bootstrap.host), self.settings.connect_timeout_ms / 1000
-            try:
-                return await fetch_brokers(bootstrap, timeout_s, tls, with_topics=with_topics)
-            except (OSError, WireError) as error:
-                reasons.append(f"{bootstrap}: {_reason(error, tls=bool(tls))}")
-        raise ConnectionError("; ".join(reasons))
-
     async def topics(self) -> dict[str, set[int]] | None:
         """The partitions of every topic there is, by a broker's word; None when none says without a login."""
         try:
-            body = await self._metadata(with_topics=True)
+            body = await self._dialer.metadata(with_topics=True)
         except ConnectionError:
             return None
         return {
@@ -277,7 +265,7 @@ class Proxy(Noting):
 
     def passage(self, name: str, host: str, port: int) -> Callable[[], Link]:
         """Makes the client's side of connections to one server, which rules know by the listener `name`."""
-        hub = Passage(self, Endpoint(host, port))
+        hub = Passage(self, self.new_session, self._dialer, Endpoint(host, port))
 
         def accept() -> Link:
             of = (entry.node_id for entry in self.brokers() if (entry.host, entry.port) == (host, port))
@@ -320,7 +308,7 @@ class Proxy(Noting):
     async def dial(self, connection: Connection, protocol: asyncio.Protocol) -> None:
         """Connect to the broker of this connection's listener. Raises OSError."""
         if connection.node_id is None:
-            await self._dial_any(self.settings.kafka, protocol)
+            await self._dialer.bootstrap(protocol)
         else:
             await self.dial_node(connection.node_id, protocol)
 
@@ -329,21 +317,7 @@ class Proxy(Noting):
         entry = self.directory.brokers.get(node_id)
         if entry is None:
             raise ConnectionError(f"no broker {node_id} is known")
-        await self._dial_any([Endpoint(entry.host, entry.port)], protocol)
-
-    async def _dial_any(self, targets: list[Endpoint], protocol: asyncio.Protocol) -> None:
-        loop = asyncio.get_running_loop()
-        errors = []
-        for target in targets:
-            try:
-                async with asyncio.timeout(self.settings.connect_timeout_ms / 1000):
-                    await loop.create_connection(
-                        lambda: protocol, target.host, target.port, **self.tls.dialing(target.host)
-                    )
-                    return
-            except OSError as error:
-                errors.append(f"{target}: {_reason(error, tls=self.settings.tls_kafka)}")
-        raise ConnectionError("; ".join(errors))
+        await self._dialer.first_of([Endpoint(entry.host, entry.port)], protocol)
 
     def standing(self, connection: Connection) -> LinkState:
         """What the standing rules make of this connection now."""
@@ -490,39 +464,15 @@ class Proxy(Noting):
         self._take(capture, chosen)
 
     def _made_writer(self, where: Where | None, level: Level) -> CaptureWriter:
-        settings = self.settings
-        redaction = Redaction(settings.capture_redact)
-        rows = Rows(
-            self.run_id, settings.proxy_id, settings.seed, level, self.plan.cluster.topic_name, redaction=redaction
-        )
-        return self._writer(
-            rows,
+        return capture_writer(
+            self._writer,
+            self.settings,
+            self.run_id,
+            self.plan.cluster,
             where,
+            level,
             numbers=self._segment_numbers,
-            metadata={
-                "notleader.version": __version__,
-                "notleader.run_id": self.run_id,
-                "notleader.proxy_id": settings.proxy_id,
-                "notleader.seed": str(settings.seed),
-                "notleader.level": level.value,
-                "notleader.kafka": ",".join(str(endpoint) for endpoint in settings.kafka),
-            },
-            limits=Limits(
-                rotate_s=settings.capture_rotate_s,
-                rotate_bytes=settings.capture_rotate_bytes,
-                keep_s=settings.capture_keep_s,
-                keep_bytes=settings.capture_keep_bytes,
-                spool_bytes=settings.capture_spool_bytes,
-                journal_bytes=settings.capture_journal_bytes,
-                stop_s=settings.capture_stop_s,
-            ),
-            spool=settings.capture_spool,
-            redact=tuple(settings.capture_redact),
-            topics=self.plan.cluster.topic_names,
-            max_pending_bytes=settings.capture_queue_bytes,
-            quick=None
-            if level.reads_records or where is None
-            else Quick(level, rows.topics, self.counters.error, redaction),
+            count_error=self.counters.error,
             count_errors=self._count_errors,
             with_recorder=self._with_recorder,
         )
@@ -549,15 +499,7 @@ class Proxy(Noting):
         of settings that differ and need a restart. Raises FaultDocumentError before anything is changed.
         """
         faults, timeline = settings.parsed_faults(), settings.parsed_timeline()
-        before = {fault.name: fault for fault in self.settings.parsed_faults() if fault.name}
-        wanted = {fault.name: fault for fault in faults if fault.name}
-        in_force = {rule.name for rule in self.plan.rules()}
-        with self.plan.together():
-            for name in (before.keys() - wanted.keys()) & in_force:
-                self.plan.remove(name)
-            for name, fault in wanted.items():
-                if name not in in_force or fault != before.get(name):
-                    self.plan.replace(name, fault, self.now_us())
+        self._replace_rules(self.settings.parsed_faults(), faults)
         if settings.steps != self.settings.steps:
             self.timeline = None
             if timeline is not None:
@@ -568,6 +510,17 @@ class Proxy(Noting):
         self.tls.reload()
         self.plan_changed()
         return differing
+
+    def _replace_rules(self, before: Iterable[Fault], after: Iterable[Fault]) -> None:
+        """Those that are the same keep their counters; what came from elsewhere stays."""
+        old, wanted = ({fault.name: fault for fault in faults if fault.name} for faults in (before, after))
+        in_force = {rule.name for rule in self.plan.rules()}
+        with self.plan.together():
+            for name in (old.keys() - wanted.keys()) & in_force:
+                self.plan.remove(name)
+            for name, fault in wanted.items():
+                if name not in in_force or fault != old.get(name):
+                    self.plan.replace(name, fault, self.now_us())
 
     # ---- standing faults ------------------------------------------------------------------------
 
@@ -605,53 +558,8 @@ class Proxy(Noting):
         self._spawn(self._run_timeline())
 
     async def _run_timeline(self) -> None:
-        timeline = self.timeline
-        if timeline is None:
-            return
-        loop = asyncio.get_running_loop()
-        started = loop.time()
-        while self.timeline is timeline and not timeline.finished:
-            elapsed_ms = (loop.time() - started) * 1000
-            if timeline.run_due(self.plan, elapsed_ms, self.clock.now_us()):
-                self.plan_changed()
-            wake_ms = timeline.next_wake_ms(elapsed_ms)
-            # Steps that wait for hits are looked at often: a hit does not wake anybody.
-            pause_s = 0.02 if wake_ms is None else min(max((wake_ms - elapsed_ms) / 1000, 0.001), 0.02)
-            await asyncio.sleep(pause_s)
-
-
-class Passage:
-    """The hub of connections that somebody else accepts: a proxy's rules, one server, and addresses left alone.
-
-    Who put a plain TCP proxy before a broker has that broker advertise it: its clients stay on it by themselves.
-    """
-
-    def __init__(self, proxy: Proxy, server: Endpoint) -> None:
-        self._proxy = proxy
-        self._server = server
-        self.clock = proxy.clock
-        self.transports = proxy.transports
-        self.opened = proxy.opened
-        self.closed = proxy.closed
-        self.record = proxy.record
-        self.wire_error = proxy.wire_error
-        self.newer_versions = proxy.newer_versions
-        self.on_connect = proxy.on_connect
-        self.standing = proxy.standing
-        self.uniform = proxy.uniform
-        self.dial_node = proxy.dial_node
-        self.login = proxy.login
-
-    def new_session(self, connection: Connection, link: Link) -> Session:
-        return self._proxy.new_session(connection, link, lambda node_id, host, port: (host, port))
-
-    def brokers_seen(self, node_ids: set[int]) -> None:
-        """Nothing: this server may be of another cluster."""
-
-    async def dial(self, connection: Connection, protocol: asyncio.Protocol) -> None:
-        """Connect to the server, in the clear as whoever is passed through. Raises OSError."""
-        async with asyncio.timeout(self._proxy.settings.connect_timeout_ms / 1000):
-            await asyncio.get_running_loop().create_connection(lambda: protocol, *self._server)
+        if self.timeline is not None:
+            await play(self.timeline, self.plan, self.now_us, self.plan_changed, lambda: self.timeline)
 
 
 def describe(entry: Exchange | ConnectionEvent) -> str:
@@ -661,14 +569,6 @@ def describe(entry: Exchange | ConnectionEvent) -> str:
     api = api_name(entry.api_key) or str(entry.api_key)
     where = f"connection {entry.connection.connection_id}, {entry.connection.listener}"
     return f"{api} v{entry.api_version} of {entry.client_id or 'an unnamed client'} ({where}), {entry.outcome}"
-
-
-def _reason(error: BaseException, *, tls: bool) -> str:
-    verified = not isinstance(error, ssl.SSLCertVerificationError)
-    if tls and verified and isinstance(error, (ssl.SSLError, ConnectionResetError, ConnectionAbortedError)):
-        # What serves plaintext takes the first bytes of a handshake for a frame that is too long, and hangs up.
-        return f"the TLS handshake failed ({in_words(error)}): is TLS spoken there? Without --tls-kafka it is plaintext"
-    return in_words(error)
 
 
 __all__ = ["CaptureError", "Proxy"]

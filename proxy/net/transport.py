@@ -6,8 +6,6 @@ reports (end of file, reset, a full buffer) is mirrored to the other side.
 
 import asyncio
 import logging
-import socket
-import struct
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
@@ -16,23 +14,22 @@ from notleader.faults.base import Connection
 from notleader.faults.decision import Hit
 from notleader.faults.standing import LinkState
 from notleader.proxy.net.clock import Clock
-from notleader.proxy.net.directory import silence
 from notleader.proxy.net.shaped import ShapedRecord
 from notleader.proxy.net.shaping import Shaper
+from notleader.proxy.net.side_connection import SideConnection
+from notleader.proxy.net.sockets import address_of, reset, silence, tune
 from notleader.proxy.net.tls import subject
 from notleader.proxy.plain import BrokerEnd, Ends
 from notleader.proxy.session.commands import Side
 from notleader.proxy.session.inflight import ConnectionEvent, Exchange
-from notleader.proxy.session.login import Login, LoginError
+from notleader.proxy.session.login import Login
 from notleader.proxy.session.rewrite import Newer
 from notleader.proxy.session.session import Session
-from notleader.proxy.wire.endpoint import Endpoint
 from notleader.proxy.wire.errors import WireError, in_words
 from notleader.proxy.wire.schemas import Direction
 
 log = logging.getLogger("notleader")
 
-_RESET = struct.pack("ii", 1, 0)
 _CROWDED_BYTES = 64 << 10
 _DIRECTIONS: tuple[Direction, ...] = ("request", "response")
 _NEITHER: frozenset[Direction] = frozenset()
@@ -107,12 +104,12 @@ class Link(Ends, asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.client = client = cast(asyncio.Transport, transport)
         # A PROXY protocol header has said it already, and better.
-        self.connection.client_addr = self.connection.client_addr or _address(client.get_extra_info("peername"))
+        self.connection.client_addr = self.connection.client_addr or address_of(client.get_extra_info("peername"))
         # TLS can't be closed in one direction only.
         self._half_closes = client.get_extra_info("sslcontext") is None
         self.connection.principal = subject(client.get_extra_info("peercert"))
         self.local_host = (client.get_extra_info("sockname") or ("127.0.0.1",))[0]
-        _tune(client)
+        tune(client)
         self.hub.transports.add(client)
         self.hub.opened(self)
         verdict, hits = self.hub.on_connect(self.connection, self.now_us())
@@ -144,15 +141,15 @@ class Link(Ends, asyncio.Protocol):
             self.hub.transports.discard(self.client)
         self.client = None
         if isinstance(exc, ConnectionResetError) and self.broker is not None and not self._over:
-            _reset(self.broker)
+            reset(self.broker)
         self.session.gone(self.now_us(), "the client closed the connection" if exc is None else in_words(exc))
         self._tear_down()
 
     def pause_writing(self) -> None:
-        self._hold_reading("broker", 1)
+        self.hold_reading("broker", 1)
 
     def resume_writing(self) -> None:
-        self._hold_reading("broker", -1)
+        self.hold_reading("broker", -1)
 
     async def _dial(self) -> None:
         await self._reach()
@@ -184,13 +181,30 @@ class Link(Ends, asyncio.Protocol):
             side = self._sides[node_id] = SideConnection(self, node_id)
         side.send(data)
 
+    @property
+    def transports(self) -> set[asyncio.BaseTransport]:
+        """All of the proxy that are not closed yet."""
+        return self.hub.transports
+
+    def login(self) -> Login | None:
+        """How a side connection authenticates: a client that doesn't is on a listener where nobody has to."""
+        return self.hub.login() if self.connection.uses_sasl else None
+
+    async def dial_node(self, node_id: int, protocol: asyncio.Protocol) -> None:
+        """Connect to one broker of the cluster. Raises OSError."""
+        await self.hub.dial_node(node_id, protocol)
+
+    def side_bytes(self, node_id: int, data: bytes) -> None:
+        """Another broker than this conversation's own sent something."""
+        self.session.node_bytes(node_id, data, self.now_us())
+
     def side_gone(self, node_id: int, reason: str) -> None:
         """The connection to another broker ended; the next part that is sent there opens another."""
         self._sides.pop(node_id, None)
         self.session.node_gone(node_id, reason, self.now_us())
 
     def pause(self, side: Side, paused: bool) -> None:
-        self._hold_reading(side, 1 if paused else -1)
+        self.hold_reading(side, 1 if paused else -1)
 
     def wake(self, at_us: int) -> None:
         if self._wake is not None:
@@ -233,7 +247,7 @@ class Link(Ends, asyncio.Protocol):
         self._over = True
         for transport in (self.client, self.broker):
             if transport is not None:
-                _reset(transport)
+                reset(transport)
         self._tear_down()
 
     # ---- standing faults ------------------------------------------------------------------------
@@ -264,8 +278,8 @@ class Link(Ends, asyncio.Protocol):
         if self.silence is not None:
             return
         self.silence = silence_
-        self._hold_reading("client", 1)
-        self._hold_reading("broker", 1)
+        self.hold_reading("client", 1)
+        self.hold_reading("broker", 1)
         if silence_.drop_packets and self.client is not None:
             silence(self.client.get_extra_info("socket"), True)
 
@@ -288,8 +302,8 @@ class Link(Ends, asyncio.Protocol):
         if discard:
             self.session.gone(self.now_us(), "reset at the end of a black hole", reset=True)
             return
-        self._hold_reading("client", -1)
-        self._hold_reading("broker", -1)
+        self.hold_reading("client", -1)
+        self.hold_reading("broker", -1)
         self.session.wake(self.now_us())
 
     def _reshape(self, direction: Direction, shaped_by: Sequence[tuple[Shape, Hit]]) -> None:
@@ -363,7 +377,7 @@ class Link(Ends, asyncio.Protocol):
         """Stop reading the side whose bytes pile up in a shaper."""
         if crowded != (direction in self._crowded):
             self._crowded ^= {direction}
-            self._hold_reading("client" if direction == "request" else "broker", 1 if crowded else -1)
+            self.hold_reading("client" if direction == "request" else "broker", 1 if crowded else -1)
 
     def _write(self, direction: Direction, data: bytes | memoryview) -> None:
         transport = self.broker if direction == "request" else self.client
@@ -387,7 +401,7 @@ class Link(Ends, asyncio.Protocol):
         if self.silence is None:
             self.session.wake(self.now_us())
 
-    def _hold_reading(self, side: Side, change: int) -> None:
+    def hold_reading(self, side: Side, change: int) -> None:
         """Reading a side stops while at least one cause asks for it: a full buffer, a held message."""
         before = self._paused_by[side]
         self._paused_by[side] = after = max(before + change, 0)
@@ -432,7 +446,7 @@ class BrokerSide(BrokerEnd, asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._link.broker = cast(asyncio.Transport, transport)
-        _tune(self._link.broker)
+        tune(self._link.broker)
         self._link.hub.transports.add(self._link.broker)
 
     def eof_received(self) -> bool:
@@ -451,136 +465,7 @@ class BrokerSide(BrokerEnd, asyncio.Protocol):
             link.session.broker_eof(link.now_us())
 
     def pause_writing(self) -> None:
-        self._link._hold_reading("client", 1)
+        self._link.hold_reading("client", 1)
 
     def resume_writing(self) -> None:
-        self._link._hold_reading("client", -1)
-
-
-class SideConnection(asyncio.Protocol):
-    """A connection of one link to another broker than its own, dialled when it is made: for relayed requests."""
-
-    def __init__(self, link: Link, node_id: int) -> None:
-        self._link = link
-        self._node_id = node_id
-        self._transport: asyncio.Transport | None = None
-        self._early: list[bytes] = []
-        self._login: Login | None = None
-        self._over = False
-        self._full = False
-        self._dialing = asyncio.get_running_loop().create_task(self._dial())
-
-    def send(self, data: bytes) -> None:
-        """Send these bytes, now or when the connection is there."""
-        if self._transport is None or self._login is not None:
-            self._early.append(data)
-        else:
-            self._transport.write(data)
-
-    def hold_reading(self, held: bool) -> None:
-        """Stop or go on reading."""
-        if self._transport is None or self._transport.is_closing():
-            return
-        if held and self._transport.is_reading():
-            self._transport.pause_reading()
-        elif not held and not self._transport.is_reading():
-            self._transport.resume_reading()
-
-    def close(self) -> None:
-        """The conversation is over."""
-        self._over = True
-        self._dialing.cancel()
-        if self._transport is not None:
-            self._transport.close()
-
-    async def _dial(self) -> None:
-        try:
-            await self._link.hub.dial_node(self._node_id, self)
-        except OSError as error:
-            self._gone(in_words(error))
-
-    def _gone(self, reason: str) -> None:
-        if not self._over:
-            self._over = True
-            self._link.side_gone(self._node_id, reason)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        _tune(self._transport)
-        self._link.hub.transports.add(self._transport)
-        if self._over:
-            self._transport.close()
-            return
-        # A client that doesn't authenticate is on a listener where nobody has to.
-        self._login = self._link.hub.login() if self._link.connection.uses_sasl else None
-        if self._login is None:
-            self._send_early()
-        else:
-            self._transport.write(self._login.start())
-
-    def _send_early(self) -> None:
-        assert self._transport is not None
-        for data in self._early:
-            self._transport.write(data)
-        self._early.clear()
-
-    def _authenticate(self, login: Login, data: bytes) -> None:
-        assert self._transport is not None
-        try:
-            self._transport.write(login.received(data))
-        except LoginError as error:
-            self._transport.close()
-            log.error("broker %d doesn't let the proxy in: %s", self._node_id, error)
-            self._gone(f"it doesn't let the proxy in: {error}")
-            return
-        if login.is_done:
-            self._login = None
-            self._send_early()
-
-    def data_received(self, data: bytes) -> None:
-        if self._login is not None:
-            self._authenticate(self._login, data)
-            return
-        self._link.session.node_bytes(self._node_id, data, self._link.now_us())
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.resume_writing()
-        if self._transport is not None:
-            self._link.hub.transports.discard(self._transport)
-        self._gone("it closed the connection" if exc is None else in_words(exc))
-
-    def pause_writing(self) -> None:
-        if not self._full:
-            self._full = True
-            self._link._hold_reading("client", 1)
-
-    def resume_writing(self) -> None:
-        if self._full:
-            self._full = False
-            self._link._hold_reading("client", -1)
-
-
-def _tune(transport: asyncio.Transport) -> None:
-    # asyncio leaves Nagle on for a listening socket made with proto=0.
-    sock = transport.get_extra_info("socket")
-    if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # Brokers and clients set it too: a side that vanished without a word is noticed in the end.
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-
-
-def _reset(transport: asyncio.Transport) -> None:
-    """Close with RST instead of FIN, behind what was written."""
-    sock = transport.get_extra_info("socket")
-    if sock is not None:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-    if transport.get_write_buffer_size() > _CROWDED_BYTES:
-        transport.abort()  # the other side doesn't read: it would never be flushed
-    else:
-        transport.close()
-
-
-def _address(peer: object) -> str:
-    if isinstance(peer, tuple):
-        return str(Endpoint(*peer[:2]))
-    return str(peer)
+        self._link.hold_reading("client", -1)

@@ -14,7 +14,8 @@ import ssl
 from collections.abc import Callable
 from typing import Final, Literal
 
-from notleader.proxy.net.directory import Fate, Listener, listen_on, silence
+from notleader.proxy.net.directory import Fate, Listener
+from notleader.proxy.net.sockets import listen_on, silence
 
 _AT_ONCE: Final = 64
 _NO_FILE_LEFT_S: Final = 1.0

@@ -250,7 +250,7 @@ class Worker(Proxy):
         found = self._ask("broker", node_id)
         if found is None:
             raise ConnectionError(f"no broker {node_id} is known")
-        await self._dial_any([Endpoint(*found)], protocol)
+        await self._dialer.first_of([Endpoint(*found)], protocol)
 
     def brokers_seen(self, node_ids: set[int]) -> None:
         """Nothing: the control plane has learned it already."""
