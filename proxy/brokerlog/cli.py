@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from notleader.proxy.brokerlog.reading import LogError, PartitionRead, read_log
+from notleader.proxy.brokerlog.reading import LogError, PartitionRead, list_topics, read_log
 from notleader.proxy.config.extras import missing
 from notleader.proxy.config.settings import ConfigError, SaslMechanism, Settings, load
 
@@ -25,6 +25,18 @@ Kafka = Annotated[
     ),
 ]
 _TLS, _SASL = "TLS", "Authentication"
+_TAB_S = 2
+
+
+def _topics(context: typer.Context, incomplete: str) -> list[str]:
+    """What the shell offers after `--topic` and Tab: topics of `--kafka` or NOTLEADER_KAFKA; none on any trouble."""
+    given = {"connect_timeout_ms": _TAB_S * 1000, "kafka": context.params.get("kafka")}
+    try:
+        settings = load({name: value for name, value in given.items() if value is not None})
+        names = list_topics(settings, timeout_s=_TAB_S)
+    except (ConfigError, LogError, OSError):
+        return []
+    return [name for name in names if name.startswith(incomplete)]
 
 
 @log_app.callback()
@@ -37,7 +49,12 @@ def log_read(
     kafka: Kafka,
     topic: Annotated[
         list[str],
-        typer.Option("--topic", metavar="NAME", help="A topic, or a pattern as 'orders-*'; as often as needed."),
+        typer.Option(
+            "--topic",
+            metavar="NAME",
+            help="A topic, or a pattern as 'orders-*'; as often as needed.",
+            autocompletion=_topics,
+        ),
     ],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the Parquet goes, one file per partition.")],
     run: Annotated[

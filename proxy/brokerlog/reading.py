@@ -120,6 +120,15 @@ def read_log(
     return wanted
 
 
+def list_topics(settings: Settings, *, timeout_s: float) -> list[str]:
+    """The names of the user's topics, in order. Raises LogError where no broker answers."""
+    reader = _Reader(settings, timeout_s)
+    try:
+        return reader.topics()
+    finally:
+        reader.close()
+
+
 class _Growing:
     """A partition that is being read: where it is, how much it is asked for, and when it last got on."""
 
@@ -176,6 +185,10 @@ class _Reader:
             for name in chosen
             for index in sorted(partition["partition_index"] for partition in there[name]["partitions"])
         ]
+
+    def topics(self) -> list[str]:
+        """Every topic that is no internal one of Kafka's."""
+        return sorted(topic["name"] for topic in self._metadata(None)["topics"] if not topic["is_internal"])
 
     def configs(self, topics: list[str]) -> dict[str, dict[str, str]]:
         """How each topic is cleaned up, of those of which the broker tells it."""

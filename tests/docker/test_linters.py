@@ -33,6 +33,10 @@ def test_compose_file_has_its_schema() -> None:
     passes(BIN / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", DOCKER / "compose.yaml")
 
 
+def test_what_pins_the_images_has_its_schema() -> None:
+    passes(BIN / "check-jsonschema", "--builtin-schema", "vendor.renovate", PROJECT / ".github/renovate.json")
+
+
 @pytest.mark.parametrize("version", ["1.29", "1.34"])
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda path: path.stem)
 def test_manifests_have_their_schemas(manifest: Path, version: str) -> None:

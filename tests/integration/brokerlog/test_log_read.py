@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -148,3 +149,22 @@ def test_before_brokers_that_want_tls_or_a_login(kafka3: ManyDoors, tmp_path: Pa
     ran = CliRunner().invoke(app, ["log", "read", *asked, *who])
     assert ran.exit_code == 2
     assert ("certificate" if door == "TLS" else "SASL_AUTHENTICATION_FAILED") in ran.output
+
+
+def offered(line: str) -> list[str]:
+    """What bash offers after Tab at the end of a line."""
+    words = line.split(" ")
+    asked = {"_NOTLEADER_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    command = [str(Path(sys.executable).with_name("notleader"))]
+    ran = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, timeout=60)
+    assert not ran.stderr
+    return ran.stdout.split()
+
+
+def test_tab_offers_the_topics_of_the_cluster(kafka: KafkaCluster) -> None:
+    for name in ("tab-one", "tab-two", "other-tab"):
+        kafka.create_topic(name)
+    assert offered(f"notleader log read --kafka {kafka.bootstrap} --topic tab-") == ["tab-one", "tab-two"]
+    assert "other-tab" in offered(f"notleader log read --kafka {kafka.bootstrap} --topic ")
+    assert not offered("notleader log read --kafka 127.0.0.1:1 --topic ")
+    assert not offered("notleader log read --topic ")
