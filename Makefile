@@ -13,6 +13,7 @@
 #   make test-truth-mutants            would that suite notice a wrong condition? Edits each, and judges again
 #   make test-clients                  every pinned client, directly and through the proxy (needs the toolchains that
 #                                      docs/clients.md names, and most of an hour)
+#   make docs                          the documentation as a site, in out/site
 #   make lint | make format | make clean
 
 PYTHON ?= python3
@@ -26,7 +27,7 @@ INSTALLED := $(VENV)/.installed
 BESIDE := tests/benchmarks tests/docker tests/docs tests/release tests/spark_analysis tests/truth
 
 .PHONY: demo test test-beside test-timed test-clients test-outages test-incidents test-live test-compose test-toxiproxy \
-	test-workers test-cuts test-truth test-truth-mutants lint format clean
+	test-workers test-cuts test-truth test-truth-mutants docs lint format clean
 .DELETE_ON_ERROR:
 
 demo: $(INSTALLED)
@@ -92,6 +93,10 @@ test-truth: $(INSTALLED)
 # Judges the recordings of make test-truth again, with each condition of each check edited.
 test-truth-mutants: $(INSTALLED)
 	@$(BIN)/python -m tests.truth.mutants --page $(TRUTH)
+
+# Without its generator's advertisement of a successor.
+docs: $(INSTALLED)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 lint: $(INSTALLED)
 	@$(BIN)/ruff check -q .

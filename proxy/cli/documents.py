@@ -32,7 +32,7 @@ def read_document(argument: str) -> Any:
     text = argument.lstrip()
     if text.startswith(("{", "[")):
         return _parse_json(text)
-    if ": " in text and not Path(argument).exists():
+    if "\n" in text or (": " in text and not Path(argument).exists()):
         return _parse_yaml(text, "the YAML on the command line")
     name = "standard input" if argument == "-" else argument
     try:

@@ -39,7 +39,7 @@ def timeline(drawn: Drawn) -> Figure:
     top = min(0.06 * rows + 0.04, 0.3) if rules else 0.0
     layout: dict[str, Any] = {
         "height": 560 + 24 * len(rules),
-        "margin": {"l": max(70, 20 + 7 * max(map(len, rules), default=0)), "r": 16, "t": 44, "b": 40},
+        "margin": {"l": 70, "r": 16, "t": 44, "b": 40},
         "barmode": "stack",
         "bargap": 0.08,
         "hovermode": "closest",
@@ -57,7 +57,27 @@ def timeline(drawn: Drawn) -> Figure:
             "type": "log",
             **_duration_ticks(),
         },
-        "yaxis": {"domain": [1 - top, 1] if rules else [0.999, 1], "visible": bool(rules), "autorange": "reversed"},
+        "yaxis": {
+            "domain": [1 - top, 1] if rules else [0.999, 1],
+            "visible": bool(rules),
+            "autorange": "reversed",
+            "showticklabels": False,
+        },
+        # Beside the plot the rules' names would take most of a telephone.
+        "annotations": [
+            {
+                "text": rule,
+                "xref": "paper",
+                "x": 0,
+                "xanchor": "left",
+                "yref": "y",
+                "y": rule,
+                "yanchor": "bottom",
+                "yshift": 4,
+                "showarrow": False,
+            }
+            for rule in rules
+        ],
     }
     choices = {
         label: [True] * len(faults)
@@ -310,7 +330,7 @@ def recovery(findings: list[Finding]) -> Figure | None:
         ],
         "layout": {
             "height": 110 + 30 * len(bars),
-            "margin": {"l": 220, "r": 16, "t": 16, "b": 44},
+            "margin": {"l": 16, "r": 16, "t": 16, "b": 44},
             "showlegend": False,
             "xaxis": {"title": {"text": "ms from the last hit to the next acknowledged send"}, "rangemode": "tozero"},
             "yaxis": {"automargin": True},

@@ -134,9 +134,17 @@ def test_colours_are_left_to_the_page(analysis: Analysis) -> None:
 
 def test_the_markdown_table_keeps_its_columns(analysis: Analysis) -> None:
     rows = [line for line in markdown.render(analysis).splitlines() if line.startswith("|")]
-    assert len(rows) == 2 + 4
+    assert len(rows) == 2 + 2
     assert all(len(re.findall(r"(?<!\\)\|", row)) == 4 for row in rows)
     assert "`/data/a.jsonl:7`" in markdown.render(analysis)
+
+
+def test_what_found_nothing_is_folded_away_in_markdown(analysis: Analysis) -> None:
+    before, _, folded = markdown.render(analysis).partition("<details><summary>")
+    assert folded.startswith("1 question answered with nothing found, 1 not judged</summary>\n\n- ")
+    silent = [f for f in analysis.findings if not f.count and f.verdict == "unknown"]
+    assert all(f"{f.title}: " in folded and f.title not in before for f in silent)
+    assert len(silent) == 1
 
 
 def test_the_junit_file_parses_and_counts(analysis: Analysis) -> None:

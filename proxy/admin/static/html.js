@@ -16,7 +16,7 @@ export const address = (host, port) => `${host.includes(":") ? `[${host}]` : hos
 export function Table({ label, head, rows, empty }) {
   if (!rows.length) return html`<p class="muted">${empty}</p>`;
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${label}>
-    <table><thead><tr>${head.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
+    <table><thead><tr>${head.map((name) => (name ? html`<th scope="col">${name}</th>` : html`<td></td>`))}</tr></thead>
     <tbody>${rows}</tbody></table></div>`;
 }
 

@@ -14,6 +14,7 @@ import pyarrow.parquet
 import pytest
 import yaml
 from aiokafka import AIOKafkaProducer
+from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, Route, async_playwright, expect
 
 from notleader.faults.base import Fault
@@ -441,14 +442,32 @@ async def test_a_proxy_that_is_gone_cannot_be_overlooked(browser: Browser) -> No
     await shoot(page, "gone")
 
 
+# Words in tables that go on in a second line; a hyphen is where one may.
+BROKEN_WORDS = """() => [...document.querySelectorAll("td, th")].flatMap((cell) => {
+  const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), broken = [];
+  for (let node; (node = texts.nextNode());)
+    for (const word of node.data.matchAll(/[^\\s-]+/g)) {
+      const range = document.createRange();
+      range.setStart(node, word.index);
+      range.setEnd(node, word.index + word[0].length);
+      if (range.getClientRects().length > 1) broken.push(word[0]);
+    }
+  return broken;
+})"""
+
+
 @pytest.mark.parametrize("width", [390, 820, 1440])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_the_page_fits(browser: Browser, controlled: Controlled, width: int, scheme: Any) -> None:
     """Nothing sticks out at the sides; words are apart."""
-    controlled.proxy.add_fault(kind="delay", name="a-rule-with-a-rather-long-name", delay_ms=100)
+    match = {"api_key": "Produce", "topic": "orders"}
+    controlled.proxy.add_fault(kind="leader_election", name="a-rule-with-a-rather-long-name", match=match)
     size = {"width": width, "height": 900}
     page, complaints = await open_page(browser, controlled, color_scheme=scheme, viewport=size)
     await expect(page.get_by_role("region", name="Faults", exact=True)).to_contain_text("a-rule")
     assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     await shoot(page, f"fits-{width}-{scheme}")
+    assert await page.evaluate(BROKEN_WORDS) == []
+    found = (await Axe().run(page)).response["violations"]
+    assert not found, [(each["id"], [node["html"][:200] for node in each["nodes"]]) for each in found]
     assert complaints == []

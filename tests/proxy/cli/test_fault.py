@@ -129,6 +129,12 @@ class TestAdd:
         assert done.stderr.count("\n") == 1
         assert done.stdout == ""
 
+    @pytest.mark.parametrize("text", ["kind: close", "kind: close\nname: " + "x" * 5000, "- kind: close\n"])
+    def test_yaml_on_the_command_line_is_no_file(self, shell: Shell, text: str) -> None:
+        done = shell("add", text)
+        assert "No such file" not in done.output
+        assert done.exit_code in (0, 2)
+
     def test_a_document_without_faults_is_refused(self, shell: Shell) -> None:
         assert shell("add", "-", stdin="just text").exit_code == 2
 
