@@ -14,9 +14,8 @@ from notleader.spark_analysis.io import read_logs
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.paths import InputError
 from notleader.spark_analysis.transforms.log import as_log
-
-from .conftest import rows
-from .synthetic import START_US, Story
+from tests.spark_analysis.conftest import rows
+from tests.spark_analysis.synthetic import START_US, Story
 
 pytestmark = pytest.mark.spark
 

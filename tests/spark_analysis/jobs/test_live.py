@@ -17,8 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from notleader.spark_analysis.tail import files, line_number, whole_lines
-
-from .synthetic import EXCHANGE, Story, incident
+from tests.spark_analysis.synthetic import EXCHANGE, Story, incident
 
 DEADLINE_S = 900
 

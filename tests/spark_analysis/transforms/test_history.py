@@ -9,9 +9,8 @@ import pytest
 
 from notleader.spark_analysis.checks import Tables
 from notleader.spark_analysis.options import Options
-
-from .conftest import rows
-from .synthetic import START_US, Story
+from tests.spark_analysis.conftest import rows
+from tests.spark_analysis.synthetic import START_US, Story
 
 pytestmark = pytest.mark.spark
 

@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 
 from notleader.spark_analysis.jobs.analyze import Analysis, analyze
 from notleader.spark_analysis.options import Options
-
-from .synthetic import Story, incident
+from tests.spark_analysis.synthetic import Story, incident
 
 pytestmark = pytest.mark.spark
 

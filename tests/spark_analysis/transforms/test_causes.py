@@ -9,8 +9,7 @@ import pytest
 
 from notleader.spark_analysis.findings import Finding
 from notleader.spark_analysis.options import Options
-
-from .synthetic import MS, START_US, Story
+from tests.spark_analysis.synthetic import MS, START_US, Story
 
 pytestmark = pytest.mark.spark
 
