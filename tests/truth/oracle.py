@@ -85,15 +85,43 @@ def _latency(line: Line) -> int | None:
     return int(line["completed_at_us"] - line["called_at_us"])
 
 
+def _is_late(line: Line, took_us: int) -> bool:
+    """Over its own budget where it has one, else slow."""
+    if line.get("budget_ms") is not None:
+        return bool(took_us > line["budget_ms"] * 1000)
+    return bool(line["outcome"] == "ok" and took_us >= _SLOW_US)
+
+
+def _gone(run: Run, seen: list[Row]) -> dict[str, int]:
+    """When the last connection of a client ended, by client; not of one that has a connection to the end."""
+    of: dict[int, str] = {}
+    ends: dict[int, int] = {}
+    for row in seen:
+        if row["client_id"] is not None:
+            of[row["connection_id"]] = row["client_id"]
+        if row["event"] == "disconnect":
+            ends[row["connection_id"]] = row["request_at_us"]
+    gone: dict[str, int] = {}
+    for client in run.scenario.clients:
+        own = [ends.get(connection) for connection, name in of.items() if name == (client.client_id or client.name)]
+        if own and None not in own:
+            gone[client.name] = max(end for end in own if end is not None) + client.clock_us
+    return gone
+
+
 def _said(run: Run, told: list[Line], seen: list[Row]) -> Cases:
+    gone = _gone(run, seen)
     for line in told:
         client = line["client"]
-        if line["outcome"] == "pending":
+        # Of a client that was gone a moment after the call nobody can say that it was left waiting.
+        called = line.get("called_at_us") or 0
+        at_once = 0 < gone.get(client, 0) - called < _SLOW_US
+        if line["outcome"] == "pending" and not at_once:
             yield "hang", client
         if line["outcome"] in ("fail", "info"):
             yield "failed", client
         took = _latency(line)
-        if line["operation"] == "send" and line["outcome"] == "ok" and took is not None and took >= _SLOW_US:
+        if line["operation"] == "send" and took is not None and _is_late(line, took):
             yield "late", client
         returned = line.get("returned_at_us")
         blocked = line["operation"] != "poll" and returned and returned - line["called_at_us"] >= _SLOW_US
@@ -134,13 +162,14 @@ def _order(run: Run, told: list[Line], seen: list[Row]) -> Cases:
     first_copy: dict[tuple[str, str], int] = {}
     for record in reversed(run.log):
         first_copy[record.topic, record.message_id] = record.offset
+    calls = Counter(line["message_id"] for line in told if line["operation"] == "send")
     for (client, *_), sends in queues.items():
         sends.sort(key=lambda line: line["called_at_us"])
         highest = -1
         for line in sends:
-            offset = first_copy.get((line["topic"], line["message_id"]), line["offset"])
-            # What a client wrongly took down is the order that it believes in.
-            offset = line["offset"] if offset > line["offset"] or run.scenario.twist else offset
+            # What the application sent again lies where that call was told; what a client did, where it came first.
+            again = calls[line["message_id"]] > 1
+            offset = line["offset"] if again else first_copy.get((line["topic"], line["message_id"]), line["offset"])
             if offset < highest:
                 yield "reordered", client
             highest = max(highest, offset)
@@ -273,15 +302,15 @@ def _stands(run: Run) -> bool:
 
 
 def _afterwards(run: Run, told: list[Line], seen: list[Row]) -> Cases:
-    """What became of a client once the last hit on it was over."""
+    """What became of a client once the last hit on it was over, and of its sends to a place after each rule's."""
     hits: dict[str | None, int] = {}
-    produced: dict[str | None, int] = {}
+    produced: dict[tuple[str | None, str, int, str], int] = {}
     for row in seen:
-        if row["fault_names"]:
-            at = max(row["request_at_us"], row["response_at_us"] or 0)
+        at = max(row["request_at_us"], row["response_at_us"] or 0)
+        for rule in row["fault_names"] or ():
             hits[row["client_id"]] = max(at, hits.get(row["client_id"], 0))
-            if row["api_name"] == "Produce":
-                produced[row["client_id"]] = at
+            for part in (row["partitions"] or ()) if row["api_name"] == "Produce" else ():
+                produced[row["client_id"], part["topic"], part["partition_index"], rule] = at
     for client in run.scenario.clients:
         wire_id = client.client_id or client.name
         sends = [line for line in told if line["client"] == client.name and line["operation"] == "send"]
@@ -290,6 +319,12 @@ def _afterwards(run: Run, told: list[Line], seen: list[Row]) -> Cases:
             after = [line for line in sends if line["called_at_us"] > last + 1_000_000]
             if after and all(line["outcome"] != "ok" for line in after):
                 yield "stuck", client.name
-        ended = produced.get(wire_id)
-        if ended and any(line["outcome"] == "ok" and line["completed_at_us"] > ended for line in sends):
-            yield "recovery", client.name
+        acknowledged: dict[tuple[str, int], int] = {}
+        for line in sends:
+            if line["outcome"] == "ok":
+                where = (line["topic"], line["partition"])
+                at = line["completed_at_us"] - client.clock_us
+                acknowledged[where] = max(at, acknowledged.get(where, 0))
+        for (name, topic, partition, _), at in produced.items():
+            if name == wire_id and acknowledged.get((topic, partition), 0) > at:
+                yield "recovery", client.name

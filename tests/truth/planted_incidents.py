@@ -111,7 +111,7 @@ def _java() -> list[Scenario]:
 
 
 def _scala() -> list[Scenario]:
-    refreshing = {"request.timeout.ms": 2000, "topic.metadata.refresh.interval.ms": 1000}
+    refreshing = {"request.timeout.ms": 2000, "topic.metadata.refresh.interval.ms": 1000, "budget_ms": 1500}
     producer = Producer(name="p", lib="scala", version="0.8.2.2", messages=60, interval_ms=100, options=refreshing)
     silent = standing("switched-off", "blackhole", match={"listener": "bootstrap"})
     return [

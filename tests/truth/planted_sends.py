@@ -96,6 +96,7 @@ def _swallowed() -> list[Scenario]:
                 rule("eat", "drop_request"),
                 Effect("retried", "p", ("eat",)),
                 Effect("late", "p", ("eat",)),
+                Effect("reordered", "p", ("eat",)),
                 lib=lib,
                 messages=12,
                 delivery_ms=8000,
