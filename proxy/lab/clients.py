@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.resources
 import os
 import shutil
 import signal
@@ -142,6 +143,7 @@ def _go(source: Path, version: str, stages: Stages) -> list[str]:
     """Build one `main.go` against the module versions that `versions/<version>/go.mod` and `go.sum` pin."""
     pins = _pins(source, version)
     shared = CLIENTS / "outcome.go"
+    ended = Path(str(importlib.resources.files("notleader.recorders"))) / "go" / "ended.go"
 
     def build(work: Path) -> None:
         go = _tool("go", f"{source.parent.name} clients are Go programs")
@@ -152,11 +154,12 @@ def _go(source: Path, version: str, stages: Stages) -> list[str]:
                 text = text.replace(now, before)
         (work / "main.go").write_text(text)
         shutil.copy(shared, work)
+        (work / "ended.go").write_text(ended.read_text().replace("package recorder", "package main"))
         for name in ("go.mod", "go.sum"):
             shutil.copy(pins / name, work)
         _run([go, "build", "-mod=readonly", "-trimpath", "-o", "program", "."], work, f"{source.parent.name} {version}")
 
-    files = [source, shared, pins / "go.mod", pins / "go.sum"]
+    files = [source, shared, ended, pins / "go.mod", pins / "go.sum"]
     return [str(_built(f"{source.parent.name}-{version}", files, build, stages) / "program")]
 
 
