@@ -19,5 +19,5 @@ ASSEMBLE_REQUEST: Final = ASK_PLAN | REQUEST_BODY | HOLD_REQUEST
 ASSEMBLE_RESPONSE: Final = RESPONSE_BODY | HOLD_RESPONSE
 NOT_PLAIN: Final = ASSEMBLE_REQUEST | ASSEMBLE_RESPONSE | PRODUCE | ENDPOINTS
 
-INTERFACE: Final = 3
+INTERFACE: Final = 4
 """What the compiled part and the Python around it expect of each other; another number whenever that changes."""

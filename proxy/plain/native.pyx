@@ -59,7 +59,7 @@ cdef extern from *:
 
 ctypedef const unsigned char* Bytes
 
-INTERFACE = 3
+INTERFACE = 4
 
 cdef int ASSEMBLE_REQUEST = _flags.ASSEMBLE_REQUEST
 cdef int ASSEMBLE_RESPONSE = _flags.ASSEMBLE_RESPONSE
@@ -588,43 +588,45 @@ cpdef bytes short_key(int api, bytes request, bytes response):
     return key
 
 
-cdef void spread(Bytes numbers, Py_ssize_t rows, int width, char** to, Py_ssize_t row) noexcept nogil:
-    """Append these rows to columns that hold ``row`` of them."""
-    cdef int place
-    for row in range(row, row + rows):
-        for place in range(width):
-            memcpy(to[place] + 8 * row, numbers, 8)
-            numbers += 8
+cdef enum:
+    # How a row and a partition are packed: `notleader.proxy.record.block`.
+    ROW = 52
+    PART = 24
+    NO_NUMBER = -0x80000000
+
+cdef packed struct Row:
+    long long seq, request_at_us
+    unsigned int who, what
+    int correlation_id, count
+    unsigned int forwarded, responded, answered, request_bytes, response_bytes
+
+cdef packed struct Part:
+    long long base_offset
+    unsigned int template
+    int base_sequence, count, size
 
 
-def by_column(list packings, int width):
-    """`notleader.proxy.capture.block.by_column`."""
-    cdef Py_ssize_t rows = 0, row = 0, some
-    cdef int place
-    cdef const unsigned char[::1] packed
-    cdef Bytes numbers
-    cdef list columns = []
-    cdef char** to = <char**>malloc(width * sizeof(char*))
-    if to == NULL:
-        raise MemoryError
-    try:
-        for one in packings:
-            rows += len(one) // (8 * width)
-        for place in range(width):
-            column = PyByteArray_FromStringAndSize(NULL, 8 * rows)
-            columns.append(column)
-            to[place] = PyByteArray_AS_STRING(column)
-        for one in packings:
-            packed = one
-            some = packed.shape[0] // (8 * width)
-            if some:
-                numbers = &packed[0]
-                with nogil:  # for milliseconds, and nobody else knows the columns yet
-                    spread(numbers, some, width, to, row)
-                row += some
-    finally:
-        free(to)
-    return columns
+def first_and_last_us(const unsigned char[::1] numbers):
+    """`notleader.proxy.record.block.first_and_last_us`."""
+    cdef const Row* row
+    cdef Py_ssize_t at
+    cdef long long first, last
+    if numbers.shape[0] < ROW:
+        raise ValueError("there are no rows")
+    first = last = (<const Row*>&numbers[0]).request_at_us
+    for at in range(0, numbers.shape[0] - ROW + 1, ROW):
+        row = <const Row*>(&numbers[0] + at)
+        first, last = min(first, row.request_at_us), max(last, row.request_at_us)
+    return first, last
+
+
+cdef inline unsigned int since(long long at_us, long long request_at_us) noexcept:
+    """How a time is packed, once it is known to fit."""
+    return <unsigned int>(at_us - request_at_us + 1) if at_us else 0
+
+
+cdef inline bint fits(long long at_us, long long request_at_us) noexcept:
+    return not at_us or 0 <= at_us - request_at_us < 0xFFFFFFFF
 
 
 cdef class What:
@@ -675,15 +677,21 @@ cdef class Taking:
         return type(entry) is Exchange and self.has_taken(<Exchange>entry)
 
     cdef bint has_taken(self, Exchange exchange) except -1:
-        cdef long long numbers[11]
+        cdef Row row
         cdef object connection, place, told
         cdef What known
         cdef dict plain
         cdef int api_key, api
-        if exchange.hits:
+        if exchange.hits or not (
+            fits(exchange.forwarded_at_us, exchange.request_at_us)
+            and fits(exchange.broker_responded_at_us, exchange.request_at_us)
+            and fits(exchange.response_at_us, exchange.request_at_us)
+            and 0 <= exchange.request_bytes <= 0xFFFFFFFF
+            and 0 <= exchange.response_bytes <= 0xFFFFFFFF
+        ):
             return False
         api_key = exchange.api_key
-        numbers[10] = ALL_TOLD
+        row.count = ALL_TOLD
         if not self._reads_bodies or exchange.request is None:
             api = api_key << 8 | exchange.api_version
             if self._plain is not self._seen_plain or exchange.outcome is not self._seen_outcome or api != self._seen_api:
@@ -691,22 +699,20 @@ cdef class Taking:
                 place = plain.get(api)
                 self._seen_place = self._header_only(exchange) if place is None else place
                 self._seen_plain, self._seen_outcome, self._seen_api = self._plain, exchange.outcome, api
-            numbers[1] = self._seen_place
+            row.what = self._seen_place
         elif api_key == FETCH or api_key == 0:
-            if not self._probed(exchange, numbers):
+            if not self._probed(exchange, &row):
                 place = self._skimmed(exchange)
                 if place is None:
                     return False
-                numbers[1], numbers[10] = place
+                row.what, row.count = place
         else:
             known = self._known_short(exchange)
             if known is None:
                 known = self.known(exchange)
                 if known is None:
                     return False
-            numbers[1] = known.index
-            if numbers[1] < 0:
-                numbers[1] = self._put(known)
+            row.what = self._put(known) if known.index < 0 else known.index
             if known.values[4]:
                 self._count_error(api_key, known.values[4])
             if known.told:
@@ -721,16 +727,16 @@ cdef class Taking:
             or api_key == 18  # ApiVersions, where a client tells its software's name
         ):
             told = self._who(exchange)
-        numbers[0] = (<Known>told)._place
-        numbers[2] = exchange.seq
-        numbers[3] = exchange.correlation_id
-        numbers[4] = exchange.request_at_us
-        numbers[5] = exchange.forwarded_at_us
-        numbers[6] = exchange.broker_responded_at_us
-        numbers[7] = exchange.response_at_us
-        numbers[8] = exchange.request_bytes
-        numbers[9] = exchange.response_bytes
-        extend(self._numbers, numbers, 88)
+        row.who = (<Known>told)._place
+        row.seq = exchange.seq
+        row.correlation_id = exchange.correlation_id
+        row.request_at_us = exchange.request_at_us
+        row.forwarded = since(exchange.forwarded_at_us, row.request_at_us)
+        row.responded = since(exchange.broker_responded_at_us, row.request_at_us)
+        row.answered = since(exchange.response_at_us, row.request_at_us)
+        row.request_bytes = exchange.request_bytes
+        row.response_bytes = exchange.response_bytes
+        extend(self._numbers, &row, ROW)
         return True
 
     cdef object _known_short(self, Exchange exchange):
@@ -743,7 +749,7 @@ cdef class Taking:
             return None
         return self._short.get(short_key(exchange.api_key << 8 | exchange.api_version, request, response))
 
-    cdef bint _probed(self, Exchange exchange, long long* numbers) except -1:
+    cdef bint _probed(self, Exchange exchange, Row* taken) except -1:
         """Any Produce or Fetch of the usual kind, its partitions into `_parts`; False for what `_skimmed` has to read.
 
         The same as `_skimmed`, without making objects: the probes' rows are brought together here, and what they have
@@ -789,17 +795,17 @@ cdef class Taking:
         if count < 0:
             return False
         for number in range(count):
-            if not self._put_part(caches, &caches.joined[number], asked, answered, caches.packed + 5 * number):
+            if not self._put_part(caches, &caches.joined[number], asked, answered, &caches.packed[number]):
                 return False
-        numbers[1] = self._what_of(caches, exchange, asked, answered, error)
-        numbers[10] = count
+        taken.what = self._what_of(caches, exchange, asked, answered, error)
+        taken.count = count
         if count:
-            extend(self._parts, caches.packed, 40 * count)
+            extend(self._parts, caches.packed, PART * count)
         if error != NO_OFFSET and error:
             self._count_error(exchange.api_key, error)
         return True
 
-    cdef bint _put_part(self, Caches caches, Joined* one, Probe asked, Probe answered, long long* part) except -1:
+    cdef bint _put_part(self, Caches caches, Joined* one, Probe asked, Probe answered, Part* part) except -1:
         """The numbers of a part; False where one of them is our word for none."""
         cdef long long* first = NULL if one.asked < 0 else asked.numbers + one.asked * ROW_PLACES
         cdef long long* last = NULL if one.answered < 0 else answered.numbers + one.answered * ROW_PLACES
@@ -811,27 +817,33 @@ cdef class Taking:
         key.topic, key.index = one.topic, <int>row[INDEX]
         key.epoch = row[LEADER_EPOCH]
         key.producer_id = key.producer_epoch = key.compression = key.error = NO_OFFSET
-        part[1] = part[2] = part[3] = part[4] = NO_OFFSET
+        part.base_sequence = part.count = part.size = NO_NUMBER
+        part.base_offset = NO_OFFSET
         if first != NULL and first[RECORDS_BYTES] != NO_OFFSET:
             records = first
         if last != NULL:
             key.error = last[ROW_ERROR_CODE]
-            part[4] = last[BASE_OFFSET]
+            part.base_offset = last[BASE_OFFSET]
             if last[RECORDS_BYTES] != NO_OFFSET:
                 records = last
         if records != NULL:
-            part[2], part[3] = records[RECORD_COUNT], records[RECORDS_BYTES]
-            if not -MOST_RECORDS <= part[2] <= MOST_RECORDS:
+            if not (
+                -MOST_RECORDS <= records[RECORD_COUNT] <= MOST_RECORDS
+                and -MOST_RECORDS <= records[RECORDS_BYTES] <= MOST_RECORDS
+            ):
                 return False
+            part.count, part.size = <int>records[RECORD_COUNT], <int>records[RECORDS_BYTES]
             if records[ATTRIBUTES] != NO_OFFSET:
                 if records[PRODUCER_ID] == NO_OFFSET or records[FIRST_OFFSET] == NO_OFFSET:
                     return False
                 key.producer_id, key.producer_epoch, key.compression = records[PRODUCER_ID], records[PRODUCER_EPOCH], records[ATTRIBUTES] & 7
-                part[1] = records[BASE_SEQUENCE]
+                if records[BASE_SEQUENCE] == NO_NUMBER:
+                    return False
+                part.base_sequence = <int>records[BASE_SEQUENCE]
                 if records == last:
-                    part[4] = records[FIRST_OFFSET]
+                    part.base_offset = records[FIRST_OFFSET]
             elif records == last:
-                part[4] = NO_OFFSET
+                part.base_offset = NO_OFFSET
         at = caches.template(&key)
         if at.place >= 0 and not at.stays and caches.nameless != key.topic:
             # Metadata may have told its name by now; asked once for all of its partitions.
@@ -851,10 +863,10 @@ cdef class Taking:
                     some(key.epoch),
                 )
             )
-            part[0] = place
+            part.template = place
             at.key, at.place, at.stays = key, place, stays
         else:
-            part[0] = at.place
+            part.template = at.place
         return True
 
     cdef long long _what_of(
@@ -927,7 +939,7 @@ cdef class Caches:
     cdef TemplateAt* _templates
     cdef WhatAt[WHATS] whats
     cdef Joined[MOST_JOINED] joined
-    cdef long long[5 * MOST_JOINED] packed
+    cdef Part[MOST_JOINED] packed
 
     def __cinit__(self):
         self._templates = <TemplateAt*>malloc(TEMPLATES * sizeof(TemplateAt))

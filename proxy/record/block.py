@@ -1,12 +1,11 @@
 """Finished exchanges as numbers, and the tables that these point into: what the loop hands to the recorder. Pure.
 
 A row of a capture has three dozen columns, of which a dozen differ from one exchange to the next. Those are eleven
-packed integers here; who asked, what it was, and which partition, are places in tables.
+packed integers of their own widths here; who asked, what it was, and which partition, are places in tables.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
@@ -14,18 +13,22 @@ from typing import TYPE_CHECKING, Any, Final
 from notleader.proxy import plain
 from notleader.proxy.plain import Exchange
 
-NUMBERS: Final = 11
-pack_numbers: Final = Struct(f"{NUMBERS}q").pack
-"""who, what, seq, correlation id; the times of request, forwarding, broker's answer and answer; the bytes of both;
-how many parts follow, or ALL_TOLD."""
-ROW_BYTES: Final = NUMBERS * 8
+_ROW: Final = Struct("<qqIIiiIIIII")
+ROW_BYTES: Final = _ROW.size
+_PART: Final = Struct("<qIiii")
+PART_BYTES: Final = _PART.size
 ALL_TOLD: Final = -1
 """The partitions are those of `What.partitions`, all their values included."""
-PART_NUMBERS: Final = 5
-pack_part: Final = Struct(f"{PART_NUMBERS}q").pack
-"""template, base sequence, number of records, their bytes, base offset"""
-PART_BYTES: Final = PART_NUMBERS * 8
 NONE: Final = -(1 << 63)
+_NO_NUMBER: Final = -(1 << 31)
+_MOST: Final = (1 << 32) - 1
+_WORD: Final = 4
+_WHO_AT, _WHAT_AT, _TEMPLATE_AT = 16, 20, 8
+Row = tuple[int, int, int, int, int, int, int, int, int, int, int]
+"""who, what, seq, correlation id; the times of request, forwarding, broker's answer and answer (0: never); the bytes of
+both; how many parts follow, or ALL_TOLD."""
+Part = tuple[int, int, int, int, int]
+"""template, base sequence, number of records, their bytes, base offset; NONE for none"""
 _ARROW_ROW_BYTES: Final = 240
 _ARROW_PARTITION_BYTES: Final = 100
 _BYTES_PER_PARTITION: Final = 40
@@ -51,11 +54,56 @@ Template = tuple[Any, ...]
 """topic, topic_id, partition_index, producer_id, producer_epoch, compression, error_code, leader_epoch"""
 
 
-def flat(packed: Packing) -> array[int]:
-    """The numbers as Python's."""
-    numbers = array("q")
-    numbers.frombytes(packed)
-    return numbers
+def pack_numbers(*row: int) -> bytes:
+    """A `Row`, its times as what went by since the request. Raises struct.error where one of them is before it."""
+    who, what, seq, correlation_id, request_at_us, *times, request_bytes, response_bytes, count = row
+    since = [at_us and at_us - request_at_us + 1 for at_us in times]
+    return _ROW.pack(seq, request_at_us, who, what, correlation_id, count, *since, request_bytes, response_bytes)
+
+
+def fits(exchange: Exchange) -> bool:
+    """Whether its times and sizes can be packed: they come after its request, and within an hour."""
+    times = exchange.forwarded_at_us, exchange.broker_responded_at_us, exchange.response_at_us
+    return all(not at_us or 0 <= at_us - exchange.request_at_us < _MOST for at_us in times) and (
+        0 <= exchange.request_bytes <= _MOST and 0 <= exchange.response_bytes <= _MOST
+    )
+
+
+def pack_part(template: int, sequence: int, count: int, size: int, offset: int) -> bytes:
+    """A `Part`. Raises struct.error where one doesn't fit."""
+    return _PART.pack(
+        offset, template, *(_NO_NUMBER if number == NONE else number for number in (sequence, count, size))
+    )
+
+
+def numbers_of(packed: Packing) -> Iterator[Row]:
+    """The rows that were packed."""
+    for seq, request_at_us, who, what, correlation_id, count, *since, asked, answered in _ROW.iter_unpack(packed):
+        forwarded, responded, response_at_us = (one and request_at_us + one - 1 for one in since)
+        times = request_at_us, forwarded, responded, response_at_us
+        yield who, what, seq, correlation_id, *times, asked, answered, count
+
+
+def parts_of(packed: Packing) -> Iterator[Part]:
+    """The parts that were packed."""
+    for offset, template, *numbers in _PART.iter_unpack(packed):
+        sequence, count, size = (NONE if number == _NO_NUMBER else number for number in numbers)
+        yield template, sequence, count, size, offset
+
+
+def whos_among(numbers: Packing) -> memoryview:
+    """The places of rows among the whos, one by one."""
+    return memoryview(numbers).cast("B").cast("I")[_WHO_AT // _WORD :: ROW_BYTES // _WORD]
+
+
+def whats_among(numbers: Packing) -> memoryview:
+    """The places of rows among the whats."""
+    return memoryview(numbers).cast("B").cast("I")[_WHAT_AT // _WORD :: ROW_BYTES // _WORD]
+
+
+def templates_among(parts: Packing) -> memoryview:
+    """The places of parts among the templates."""
+    return memoryview(parts).cast("B").cast("I")[_TEMPLATE_AT // _WORD :: PART_BYTES // _WORD]
 
 
 def unpacked_bytes(rows: int, partitions: int) -> int:
@@ -63,18 +111,14 @@ def unpacked_bytes(rows: int, partitions: int) -> int:
     return _ARROW_ROW_BYTES * rows + _ARROW_PARTITION_BYTES * partitions
 
 
-def by_column(packings: list[Packing], width: int) -> list[array[int]] | list[bytearray]:
-    """The numbers of rows of ``width`` column by column, as 64-bit integers of this machine."""
-    made = [array("q") for _ in range(width)]
-    for packed in packings:
-        numbers = flat(packed)
-        for place, column in enumerate(made):
-            column.extend(numbers[place::width])
-    return made
+def first_and_last_us(numbers: Packing) -> tuple[int, int]:
+    """When the first and the last of the requests of these rows came. ValueError when there is none."""
+    times = [row[4] for row in numbers_of(numbers)]
+    return min(times), max(times)
 
 
 if not TYPE_CHECKING and plain.IS_NATIVE:
-    by_column = plain.native.by_column
+    first_and_last_us = plain.native.first_and_last_us
 
 
 class What:
@@ -144,14 +188,12 @@ class Block:
 
     def first_and_last_us(self) -> tuple[int, int]:
         """When the first and the last of the requests came, µs since the epoch. ValueError when there is none."""
-        times = flat(self.numbers)[4::NUMBERS]
-        return min(times), max(times)
+        return first_and_last_us(self.numbers)
 
     def rows(self, run_id: str, proxy_id: str, seed: int) -> Iterator[tuple[Any, ...]]:
         """Each exchange as a row, in the order of ``rows.COLUMNS``."""
         tables, parts = self.tables, self._partitions()
-        numbers = iter(flat(self.numbers))
-        for one in zip(*[numbers] * NUMBERS, strict=True):
+        for one in numbers_of(self.numbers):
             who, what = tables.whos[one[0]], tables.whats[one[1]]
             api_key, api_name, version, outcome, error, throttle, transactional_id, group_id, acks, detail = what.values
             count = one[10]
@@ -191,8 +233,8 @@ class Block:
             )
 
     def _partitions(self) -> Iterator[dict[str, Any]]:
-        templates, numbers = self.tables.templates, iter(flat(self.parts))
-        for number, *values in zip(*[numbers] * PART_NUMBERS, strict=True):
+        templates = self.tables.templates
+        for number, *values in parts_of(self.parts):
             sequence, count, size, offset = (None if value == NONE else value for value in values)
             topic, topic_id, index, producer_id, producer_epoch, compression, error, epoch = templates[number]
             yield {

@@ -15,7 +15,16 @@ from notleader.faults.base import Connection
 from notleader.faults.decision import Hit
 from notleader.faults.effects import Effect
 from notleader.proxy.capture.passing import Passing
-from notleader.proxy.record.block import NUMBERS, PART_NUMBERS, ROW_BYTES, Block, Tables, Unread, What, flat
+from notleader.proxy.record.block import (
+    ROW_BYTES,
+    Block,
+    Tables,
+    Unread,
+    What,
+    templates_among,
+    whats_among,
+    whos_among,
+)
 from notleader.proxy.record.rows import Level
 from notleader.proxy.record.skim import Batches, Skimmed, skim_request, skim_response
 from notleader.proxy.session.inflight import ConnectionEvent, Exchange, Kept
@@ -171,9 +180,9 @@ class Entries:
             self._number += 1
             self._known = (set(), set(), set())
         tables = block.tables
-        whos = _new(block.numbers, 0, NUMBERS, len(tables.whos), self._known[0])
-        whats = _new(block.numbers, 1, NUMBERS, len(tables.whats), self._known[1])
-        templates = _new(block.parts, 0, PART_NUMBERS, len(tables.templates), self._known[2])
+        whos = _new(whos_among(block.numbers), len(tables.whos), self._known[0])
+        whats = _new(whats_among(block.numbers), len(tables.whats), self._known[1])
+        templates = _new(templates_among(block.parts), len(tables.templates), self._known[2])
         records = [_record(["who", place, *tables.whos[place]]) for place in whos]
         records += [_what(place, tables.whats[place]) for place in whats]
         records += [_record(["part", place, *tables.templates[place]]) for place in templates]
@@ -190,15 +199,14 @@ NO_BLOCK: Final = _SIZES.pack(0, 0, 0, 0)
 """The beginning of a frame that has records alone."""
 
 
-def _new(packed: bytearray, at: int, width: int, entries: int, known: set[int]) -> set[int]:
-    """The places in a table that these numbers point to and that are not known."""
+def _new(places: memoryview, entries: int, known: set[int]) -> set[int]:
+    """Those places in a table of so many entries that are not known."""
     found: set[int] = set()
-    numbers = memoryview(packed).cast("q")
-    for start in range(0, len(numbers), _LOOKED_AT * width):
-        if len(known) + len(found) == entries:
-            break  # all there are: no need to look at what a second of traffic points to
-        found |= {*numbers[start : start + _LOOKED_AT * width][at::width]} - known
-    numbers.release()
+    with places:
+        for start in range(0, len(places), _LOOKED_AT):
+            if len(known) + len(found) == entries:
+                break  # all there are: no need to look at what a second of traffic points to
+            found |= {*places[start : start + _LOOKED_AT]} - known
     return found
 
 
@@ -306,7 +314,7 @@ def rows_in(content: bytes) -> int:
 def errors_among(numbers: memoryview, errors: Mapping[int, tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """The (api_key, error_code) of each of these exchanges whose shape has one, by the shape's place."""
     if errors:
-        for place in flat(numbers)[1::NUMBERS]:
+        for place in whats_among(numbers):
             if place in errors:
                 yield errors[place]
 

@@ -22,7 +22,7 @@ from notleader.proxy.record.block import Block
 from notleader.proxy.record.frames import NO_BLOCK, Entries, Unpacked, rows_in, unpack
 
 SUFFIX: Final = ".journal"
-MAGIC: Final = b"notleader journal 3\n"
+MAGIC: Final = b"notleader journal 4\n"
 _ANY_VERSION: Final = b"notleader journal "
 _FRAME: Final = Struct("<IIB")
 _HEAD, _ROWS, _END = b"HRE"

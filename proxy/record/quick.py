@@ -23,6 +23,7 @@ from notleader.proxy.record.block import (
     Unread,
     What,
     Who,
+    fits,
     pack_numbers,
     pack_part,
 )
@@ -82,7 +83,7 @@ class Taking:
 
     def take(self, exchange: Exchange | ConnectionEvent) -> bool:
         """Put an exchange into the block; False when it has to be read in full, or is an event."""
-        if type(exchange) is not Exchange or exchange.hits:
+        if type(exchange) is not Exchange or exchange.hits or not fits(exchange):
             return False
         api_key = exchange.api_key
         count = ALL_TOLD
@@ -267,8 +268,8 @@ class Quick(Taking):
             if answered is None:
                 return None
         parts = told(asked, answered)
-        if any(NONE in part or abs(part[9] or 0) > _MOST_RECORDS for part in parts):
-            return None  # nobody's offset, but our word for none; or more records than the column can hold
+        if any(NONE in part or max(abs(number or 0) for number in part[8:11]) > _MOST_RECORDS for part in parts):
+            return None  # nobody's offset, but our word for none; or more than the columns can hold
         error = answered.error_code if answered is not None else None
         throttle = answered.throttle_time_ms if answered is not None else None
         what = self._what(exchange, error, throttle, asked.transactional_id, asked.acks)

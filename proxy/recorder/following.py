@@ -4,36 +4,34 @@ from __future__ import annotations
 
 import logging
 import os
-from base64 import b64encode
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from notleader.proxy.record.frames import Gap, Made, Unpacked, errors_among
 from notleader.proxy.record.journal import JournalReader, hidden, segment_of
 from notleader.proxy.record.limits import UNMADE, Losses
 from notleader.proxy.record.redaction import Redaction
 from notleader.proxy.record.rows import COLUMNS, PARTITIONS, WHAT_PLACES, Level, Row, Rows
+from notleader.proxy.recorder.chunks import Entries, chunks_of
+from notleader.proxy.recorder.columns import IS_COMPILED
 from notleader.proxy.recorder.schema import (
-    ASKED_FOR,
     CODED,
     ENTRIES,
     EXCHANGE,
-    GROWING,
     NO_ENTRIES,
-    TEXTS,
     Packed,
     batches_of,
     coded,
     entries,
     in_time,
-    rows_of_packed,
     table_of_packed,
 )
+from notleader.proxy.recorder.segment import Chunk, Segment
 from notleader.proxy.recorder.tries import WHOLE, Tries
 from notleader.proxy.session.inflight import ConnectionEvent
 
@@ -41,7 +39,7 @@ log = logging.getLogger("notleader.capture")
 
 _ROW_GROUP_ROWS: Final = 50_000
 _ROW_GROUP_BYTES: Final = 32 << 20
-_BUFFER_BYTES: Final = 256 << 10
+_WORTH_A_GROUP: Final = 2_000
 _ERROR_CODE: Final = COLUMNS.index("error_code")
 _DETAIL: Final = COLUMNS.index("detail")
 _HIDDEN: Final = "frames left out: they hold secrets that can't be hidden one by one"
@@ -49,7 +47,6 @@ _KILLED: Final = (
     "lost an unknown number of rows: the proxy was killed, and what it recorded in its last second may be missing"
 )
 DEADLY: Final = "the recorder died over them again and again"
-_MISFIT: Final = (pa.ArrowException, UnicodeError, OverflowError, TypeError)
 Error = tuple[int, int]
 """api_key and error_code."""
 
@@ -99,6 +96,7 @@ class Contents:
         """How many answers had which error, of those that the proxy itself did not read."""
         self._tables = 0
         self._entries: Sequence[pa.Table] = NO_ENTRIES
+        self._pointed_to = Entries()
         self._errors_of: dict[int, Error] = {}
 
     def again(self) -> None:
@@ -144,6 +142,17 @@ class Contents:
         batches, _ = batches_of([self.rows.gap(gap.detail, gap.first_us, gap.last_us) for gap in gaps])  # type: ignore[arg-type]
         return Frame(None, batches[0]) if batches else None
 
+    def chunks_of(self, frames: Sequence[Frame]) -> tuple[int, list[Chunk]] | None:
+        """The rows of these as columns of a Parquet file; None where `table_of` has to make them.
+
+        All have numbers alone, which point into the same tables.
+        """
+        try:
+            return chunks_of([frame.packed for frame in frames if frame.packed], self.identity)
+        except (ValueError, LookupError):
+            log.exception("numbers of %s are made into rows by way of a table", self.path)
+            return None
+
     def table_of(self, frames: Sequence[Frame]) -> pa.Table:
         """The rows of these, text as dictionaries: frame by frame, those of one by time.
 
@@ -167,28 +176,18 @@ class Contents:
                 ordered.append(in_time(pa.concat_tables([first, second])))
         return pa.concat_tables(ordered).combine_chunks()
 
-    def one_by_one(self, frame: Frame) -> Frame:
-        """A frame whose numbers don't fit the columns as a whole, as rows of which those that don't fit are counted."""
-        assert frame.packed is not None
-        rows = rows_of_packed(frame.packed, self.identity)
-        batches, misfits = batches_of(list(rows))
-        if misfits:
-            self._lose(misfits, 0)
-        if frame.batch is not None:
-            batches.append(frame.batch)
-        return Frame(None, _one(batches))
-
     def _frame(self, unpacked: Unpacked) -> Frame:
         self._names.update(unpacked.topics)
         packed = None
         if unpacked.numbers:
             if unpacked.tables != self._tables:
                 self._tables, self._entries, self._errors_of = unpacked.tables, NO_ENTRIES, {}
+                self._pointed_to = Entries()
             self._add_entries(unpacked)
             for error in errors_among(unpacked.numbers, self._errors_of):
                 self.errors[error] = self.errors.get(error, 0) + 1
             numbers, parts = bytes(unpacked.numbers), bytes(unpacked.parts)
-            packed = Packed(numbers, parts, unpacked.told, unpacked.tables, self._entries)
+            packed = Packed(numbers, parts, unpacked.told, unpacked.tables, self._entries, self._pointed_to)
         rows = [row for entry in unpacked.entries if (row := self._row(entry)) is not None]
         batches, misfits = batches_of(rows)
         if misfits:
@@ -207,7 +206,8 @@ class Contents:
             if row[_ERROR_CODE]:
                 self._errors_of[place] = exchange.api_key, row[_ERROR_CODE]
         found = []
-        for known, kind, new in zip(self._entries, ENTRIES, (unpacked.whos, whats, unpacked.templates), strict=True):
+        news = unpacked.whos, whats, unpacked.templates
+        for which, (known, kind, new) in enumerate(zip(self._entries, ENTRIES, news, strict=True)):
             if not new:
                 found.append(known)
                 continue
@@ -216,6 +216,8 @@ class Contents:
                 log.error("%d entries of %s fit no column", len(misfits), self.path)
                 empty = [[place, *(None,) * (len(kind) - 1)] for place in misfits]
                 table = pa.concat_tables([table, entries(kind, empty)[0]])
+            if IS_COMPILED:
+                self._pointed_to.add(which, table)
             found.append(pa.concat_tables([known, table]))
         self._entries = found
 
@@ -257,8 +259,7 @@ class Following:
         self._unfinished = hidden(self.segment, ".tmp")
         self._group: list[Frame] = []
         self._group_rows = self._group_bytes = self._group_tables = 0
-        self._sink: Any = None
-        self._writer: pq.ParquetWriter | None = None
+        self._writer: Segment | None = None
 
     @property
     def reader(self) -> JournalReader:
@@ -311,8 +312,7 @@ class Following:
         if self._writer is None:
             return None
         self._writer.close()
-        self._sink.close()
-        self._writer = self._sink = None
+        self._writer = None
         if self.tries.is_careful:
             self.tries.leave()
         with self._unfinished.open("rb") as written:
@@ -354,60 +354,52 @@ class Following:
     def _write_group(self) -> None:
         group, self._group = self._group, []
         self._group_rows = self._group_bytes = 0
-        if not group:
-            return
-        try:
-            table = self.contents.table_of(group)
-        except _MISFIT:
-            # Some value fits no column: its frame is made row by row, the others as they are.
-            tables = []
-            for frame in group:
-                try:
-                    tables.append(self.contents.table_of([frame]))
-                except _MISFIT:
-                    tables.append(self.contents.table_of([self.contents.one_by_one(frame)]))
-            table = pa.concat_tables(tables)
-        if not len(table):
-            return
-        if self._writer is None:
-            self._open()
-        assert self._writer is not None
-        self._writer.write_table(table)
-        self.rows += len(table)
+        for is_plain, frames in _runs(group):
+            made = self.contents.chunks_of(frames) if is_plain else None
+            if made is not None:
+                self._opened().write_chunks(*made)
+                self.rows += made[0]
+                continue
+            table = self.contents.table_of(frames)
+            if len(table):
+                self._opened().write_table(table)
+                self.rows += len(table)
 
-    def _open(self) -> None:
-        self._unfinished.parent.mkdir(parents=True, exist_ok=True)
-        metadata = {key.encode(): value.encode() for key, value in self.contents.head["metadata"].items()}
-        schema = EXCHANGE.with_metadata(metadata)
-        # Arrow's own: Python's files would be called for each piece of a column.
-        self._sink = pa.output_stream(str(self._unfinished), compression=None, buffer_size=_BUFFER_BYTES)
-        # Dictionaries are our way to write: who reads the file finds text.
-        self._writer = pq.ParquetWriter(
-            self._sink,
-            coded(schema),
-            compression="zstd",
-            use_dictionary=TEXTS,
-            column_encoding=dict.fromkeys(GROWING, "DELTA_BINARY_PACKED"),
-            write_statistics=ASKED_FOR,
-            write_batch_size=_ROW_GROUP_ROWS,
-            store_schema=False,
-        )
-        self._writer.add_key_value_metadata({b"ARROW:schema": b64encode(schema.serialize()), **metadata})
+    def _opened(self) -> Segment:
+        if self._writer is None:
+            self._writer = Segment(self._unfinished, self.contents.head["metadata"])
+        return self._writer
 
     def _discard(self) -> None:
         self._group = []
         self._group_rows = self._group_bytes = self._group_tables = 0
-        writer, sink, self._writer, self._sink = self._writer, self._sink, None, None
-        for open_one in (writer, sink):
-            if open_one is not None:
-                try:
-                    open_one.close()
-                except (OSError, pa.ArrowException):
-                    log.debug("an unfinished segment could not be closed", exc_info=True)
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            try:
+                writer.discard()
+            except OSError:
+                log.debug("an unfinished segment could not be closed", exc_info=True)
         try:
             self._unfinished.unlink(missing_ok=True)
         except OSError:
             log.debug("an unfinished segment could not be deleted", exc_info=True)
+
+
+def _runs(frames: Sequence[Frame]) -> Iterator[tuple[bool, list[Frame]]]:
+    """These in order: such as are numbers alone, where they are many, and others."""
+    waiting: list[Frame] = []
+    for is_plain, found in groupby(frames, lambda frame: IS_COMPILED and frame.batch is None):
+        run = list(found)
+        rows = sum(frame.rows for frame in run)
+        if is_plain and (rows >= _WORTH_A_GROUP or len(run) == len(frames)):
+            if waiting:
+                yield False, waiting
+                waiting = []
+            yield True, run
+        else:
+            waiting += run
+    if waiting:
+        yield False, waiting
 
 
 def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch | None:

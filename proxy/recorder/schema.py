@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -12,19 +12,14 @@ import pyarrow.compute as pc
 from notleader.proxy.record.block import (
     ALL_TOLD,
     NONE,
-    NUMBERS,
     PART_BYTES,
-    PART_NUMBERS,
     ROW_BYTES,
     WHAT,
-    Block,
     Packing,
-    Tables,
-    What,
-    by_column,
     unpacked_bytes,
 )
 from notleader.proxy.record.rows import Row
+from notleader.proxy.recorder.columns import part_columns, row_columns
 
 PARTITION = pa.struct(
     [
@@ -159,7 +154,7 @@ def _array(column: tuple[Any, ...], kind: pa.DataType) -> pa.Array:
     return pa.array(column, type=kind)
 
 
-_WHO = (
+WHO = (
     "connection_id",
     "client_addr",
     "listener",
@@ -169,7 +164,7 @@ _WHO = (
     "client_software_version",
     "principal",
 )
-_TEMPLATE = (
+TEMPLATE = (
     "topic",
     "topic_id",
     "partition_index",
@@ -179,7 +174,7 @@ _TEMPLATE = (
     "error_code",
     "leader_epoch",
 )
-_VARYING = ("base_sequence", "record_count", "batch_bytes", "base_offset")
+VARYING = ("base_sequence", "record_count", "batch_bytes", "base_offset")
 _LONG_LIST = 300
 _CHUNK_PARTITIONS = 20_000
 _FEW = 100
@@ -190,9 +185,9 @@ _TIMES = ("forwarded_at_us", "broker_responded_at_us", "response_at_us")
 
 Column: TypeAlias = pa.Array | pa.ChunkedArray
 _PLACE = ("place", pa.int64())
-WHOS = pa.schema([_PLACE, *(EXCHANGE.field(name) for name in _WHO)])
+WHOS = pa.schema([_PLACE, *(EXCHANGE.field(name) for name in WHO)])
 WHATS = pa.schema([_PLACE, *(EXCHANGE.field(name) for name in WHAT), EXCHANGE.field("partitions")])
-TEMPLATES = pa.schema([_PLACE, *(PARTITION.field(name) for name in _TEMPLATE)])
+TEMPLATES = pa.schema([_PLACE, *(PARTITION.field(name) for name in TEMPLATE)])
 ENTRIES = (WHOS, WHATS, TEMPLATES)
 """Entries of the tables of blocks as columns, with their places in the tables."""
 NO_ENTRIES: Sequence[pa.Table] = [kind.empty_table() for kind in ENTRIES]
@@ -212,6 +207,8 @@ class Packed(NamedTuple):
     told: int
     tables: int
     entries: Sequence[pa.Table]
+    known: Any = None
+    """The same entries by their places, for `chunks`."""
 
     def __len__(self) -> int:
         return len(self.numbers) // ROW_BYTES
@@ -246,28 +243,13 @@ def _entries(kind: pa.Schema, rows: Sequence[Sequence[Any]]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=kind)
 
 
-def rows_of_packed(packed: Packed, identity: Identity) -> Iterator[Row]:
-    """The same rows one by one, text made valid: for those that don't fit the columns as a whole."""
-    tables = Tables()
-    whos, whats, templates = ({entry.pop("place"): entry for entry in table.to_pylist()} for table in packed.entries)
-    block = Block(tables)
-    block.numbers += packed.numbers
-    block.parts += packed.parts
-    tables.whos = {place: tuple(who.values()) for place, who in whos.items()}  # type: ignore[assignment]
-    tables.whats = {  # type: ignore[assignment]
-        place: What(tuple(what[name] for name in WHAT), what["partitions"]) for place, what in whats.items()
-    }
-    tables.templates = {place: tuple(one.values()) for place, one in templates.items()}  # type: ignore[assignment]
-    return block.rows(*identity)
-
-
 def table_of_packed(blocks: Sequence[Packed], identity: Identity) -> pa.Table:
     """The rows of exchanges that are still numbers, with the columns of CODED.
 
     They point into the same tables, of which a later one knows more entries.
     """
-    numbers = _columns([block.numbers for block in blocks], NUMBERS)
-    parts = _columns([block.parts for block in blocks], PART_NUMBERS)
+    numbers = _columns(row_columns, [block.numbers for block in blocks])
+    parts = _columns(part_columns, [block.parts for block in blocks])
     rows = len(numbers[0])
     run_id, proxy_id, seed = identity
     # Repeating an empty list would cost more than all other columns together.
@@ -280,7 +262,7 @@ def table_of_packed(blocks: Sequence[Packed], identity: Identity) -> pa.Table:
     columns["seed"] = pa.repeat(pa.scalar(seed, pa.int64()), rows)
     columns["fault_names"] = columns["fault_kinds"] = none
     whos, whats, templates = blocks[-1].entries
-    columns |= _spread(_WHO, *_used(numbers[0], whos), zeros)
+    columns |= _spread(WHO, *_used(numbers[0], whos), zeros)
     used, places = _used(numbers[1], whats)
     columns |= _spread(WHAT, used, places, zeros)
     columns["exchange_seq"] = numbers[2]
@@ -301,10 +283,10 @@ def _completed(columns: Mapping[str, Column], fields: Iterable[pa.Field], rows: 
     return [columns[field.name] if field.name in columns else nothing[field.type] for field in fields]
 
 
-def _columns(packings: list[Packing], width: int) -> list[pa.Array]:
+def _columns(split: Callable[[list[Packing]], Sequence[Any]], packings: list[Packing]) -> list[pa.Array]:
     return [
         pa.Array.from_buffers(pa.int64(), memoryview(column).nbytes // 8, [None, pa.py_buffer(column)])
-        for column in by_column(packings, width)
+        for column in split(packings)
     ]
 
 
@@ -403,8 +385,8 @@ def _parts(numbers: list[pa.Array], templates: pa.Table, zeros: pa.Array) -> pa.
     if not len(numbers[0]):
         return None
     used, places = _used(numbers[0], templates)
-    columns = _spread(_TEMPLATE, used, places, zeros)
-    for name, column in zip(_VARYING, numbers[1:], strict=True):
+    columns = _spread(TEMPLATE, used, places, zeros)
+    for name, column in zip(VARYING, numbers[1:], strict=True):
         columns[name] = _without(column, _NONE).cast(PARTITION.field(name).type)
     return pa.StructArray.from_arrays(_completed(columns, _PARTS, len(places)), fields=list(_PARTS))
 

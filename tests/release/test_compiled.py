@@ -51,9 +51,8 @@ def test_the_wheel_runs_where_its_name_says(release: Release) -> None:
 def test_the_sdist_has_what_it_is_compiled_from(release: Release) -> None:
     with tarfile.open(release.sdist) as sdist:
         names = [name.partition("/")[2] for name in sdist.getnames()]
-    assert {"proxy/plain/native.pyx", "proxy/pump/probe.pyx", "proxy/pump/probe.pxd", "scripts/build_native.py"} <= set(
-        names
-    )
+    sources = {"proxy/plain/native.pyx", "proxy/pump/probe.pyx", "proxy/pump/probe.pxd", "proxy/recorder/pages.pyx"}
+    assert {*sources, "scripts/build_native.py"} <= set(names)
     assert not [name for name in names if name.endswith((".so", ".c", ".o")) or name.startswith("build/")]
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from array import array
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from notleader.faults.base import Connection
 from notleader.faults.decision import Hit
 from notleader.proxy import Proxy
 from notleader.proxy.plain import native, pure
-from notleader.proxy.record.block import by_column
 from notleader.proxy.record.quick import short_key
 from notleader.proxy.session.inflight import ConnectionEvent, Exchange
 from tests.proxy.plain.play import values_of
@@ -177,17 +175,6 @@ async def test_a_single_plain_exchange_is_handed_over(tmp_path: Path) -> None:
 # ---- as columns -----------------------------------------------------------------------------------------------------
 
 NUMBER = st.integers(-(1 << 63), (1 << 63) - 1)
-
-
-@given(st.integers(1, 12).flatmap(lambda width: st.lists(st.lists(st.lists(NUMBER, min_size=width, max_size=width)))))
-def test_rows_become_columns(blocks: list[list[list[int]]]) -> None:
-    rows = [row for block in blocks for row in block]
-    width = len(rows[0]) if rows else 3
-    packed = [array("q", [number for row in block for number in row]).tobytes() for block in blocks]
-    # Not all lie where a number may lie: some are parts of a file's frame.
-    packed = [memoryview(b"x" + one)[1:] if place % 2 else one for place, one in enumerate(packed)]
-    columns = [list(memoryview(column).cast("B").cast("q")) for column in by_column(packed, width)]
-    assert columns == [[row[place] for row in rows] for place in range(width)]
 
 
 TAIL = st.lists(st.sampled_from([0, 1]), max_size=2).map(bytes)

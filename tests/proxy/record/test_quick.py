@@ -320,7 +320,7 @@ def test_a_topic_whose_name_becomes_known_later_is_named_from_then_on() -> None:
 
 def test_at_level_header_nothing_is_read() -> None:
     both = Both(Level.HEADER)
-    both.see(exchange(number, 12, 4, None, None, outcome="answered", response_at_us=5) for number in range(5))
+    both.see(exchange(number, 12, 4, None, None, outcome="answered", response_at_us=5000) for number in range(5))
     assert both.taken == 5
     both.agree()
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from notleader.proxy.recorder.following import DEADLY, Contents, Following
+from notleader.proxy.recorder.following import DEADLY, Contents
+from notleader.proxy.recorder.segment import Segment
 from notleader.proxy.recorder.tries import TOGETHER, Tries
 from tests.proxy.record.bench import Bench
 from tests.proxy.record.blocks import block_of, tables
@@ -90,21 +91,14 @@ def test_a_frame_that_kills_is_left_out_after_a_few_deaths(bench: Bench, monkeyp
 
 
 def test_a_segment_that_kills_when_it_is_ended_becomes_a_gap_row(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Following._open
+    real = Segment.close
 
-    def deadly(self: Following) -> None:
+    def deadly(self: Segment) -> None:
+        if self._rows > 1:
+            raise Death
         real(self)
-        writer = self._writer
-        close = writer.close
 
-        def closing() -> None:
-            if self.rows > 1:
-                raise Death
-            close()
-
-        monkeypatch.setattr(writer, "close", closing)
-
-    monkeypatch.setattr(Following, "_open", deadly)
+    monkeypatch.setattr(Segment, "close", deadly)
     poisoned(bench)
     bench.journals.close()
     assert deaths(bench) == TOGETHER + 2
