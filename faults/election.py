@@ -35,8 +35,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from notleader.faults.actions import Body, PartitionKey
 from notleader.faults.answers import Failure, partition_key, top_key
-from notleader.faults.flags import REQUEST, REQUEST_BODY, RESPONSE_BODY
-from notleader.faults.told import raised, told_leaders
+from notleader.faults.needs import REQUEST, REQUEST_BODY, RESPONSE_BODY
+from notleader.faults.shown_leaders import raised, with_shown_leaders
 from notleader.proxy.wire.codec import is_known
 from notleader.proxy.wire.names import ApiKey, ErrorCode
 
@@ -401,7 +401,7 @@ class Elections:
         """
         api_key, api_version, *_ = request.header
         if api_key in _NAMES_LEADERS:
-            return told_leaders(answer, self._state_of) if self._states else (answer, ())
+            return with_shown_leaders(answer, self._state_of) if self._states else (answer, ())
         if api_key == ApiKey.OffsetForLeaderEpoch:
             return self._with_asked_epochs(request, answer), ()
         if api_key in EPOCH_IN_RESPONSE:
@@ -437,7 +437,7 @@ class Elections:
 
     def told_now(self, answer: Body, only: frozenset[tuple[str | None, int]]) -> Body:
         """A Metadata answer that was told before these partitions changed hands, and so lacks them alone."""
-        return told_leaders(answer, self._state_of, only)[0] if only and "topics" in answer else answer
+        return with_shown_leaders(answer, self._state_of, only)[0] if only and "topics" in answer else answer
 
     def _state_of(self, topic: Body, partition_index: int) -> State | None:
         return self._states.get((self._name(topic), partition_index))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from notleader.faults.actions import TERMINAL, Action, Body, RewriteResponse
 from notleader.faults.answers import NoPlaceForError
-from notleader.faults.asking import Asking
 from notleader.faults.base import (
     BeginContext,
     ConnectContext,
@@ -24,8 +23,9 @@ from notleader.faults.decision import NOTHING, Decision, Hit, Pending
 from notleader.faults.effects import Effect, altered, of_answer, of_request
 from notleader.faults.election import Elections
 from notleader.faults.fetch_sessions import FetchSessions
-from notleader.faults.flags import REQUEST, REQUEST_BODY, RESPONSE_BODY
 from notleader.faults.index import Index
+from notleader.faults.needs import REQUEST, REQUEST_BODY, RESPONSE_BODY
+from notleader.faults.open_decision import OpenDecision
 from notleader.faults.random_source import RandomSource, SeededRandom
 from notleader.faults.rule import Rule, union
 from notleader.faults.standing import LinkState, ListenerState, StandingRules
@@ -260,37 +260,37 @@ class Plan:
         header = request.header
         index = self._indexes.get(header.api_key, self._index_elsewhere)
         known = is_known(header.api_key, header.api_version)
-        asking = None
+        deciding = None
         candidates: Sequence[Rule] = index.rules
         try:
             if index.is_needed and known:
-                asking = Asking(self, connection, request, now_us)
-                candidates = index.meaning(header.client_id, asking.groups, asking.topics)
+                deciding = OpenDecision(self, connection, request, now_us)
+                candidates = index.meaning(header.client_id, deciding.groups, deciding.topics)
             rules = [r for r in candidates if not r.is_exhausted and r.fault.match.header(connection, header)]
             if not rules and not self._follows(header.api_key, header.api_version):
                 return NOTHING
             elected = self.elections.interest(header.api_key, header.api_version) & REQUEST_BODY
             if known and (elected or any(rule.needs & REQUEST_BODY for rule in rules)):
                 _ = request.body  # before the first trigger counts
-            if asking is None:
-                asking = Asking(self, connection, request, now_us)
+            if deciding is None:
+                deciding = OpenDecision(self, connection, request, now_us)
         except WireError as error:
             # What the broker thinks of such a body is the broker's to say.
             rules = [rule for rule in index.rules if not rule.is_exhausted]
             rules = self._needing_no_body(rules, connection, request, error.reason)
-            asking = Asking(self, connection, request, now_us, is_readable=False)
+            deciding = OpenDecision(self, connection, request, now_us, is_readable=False)
         for rule in rules:
-            if rule.fault.phase == "before_broker" and asking.is_open:
-                asking.before(rule)
-        if asking.is_readable:
-            asking.elect()
-        if asking.reaches_broker():
+            if rule.fault.phase == "before_broker" and deciding.is_open:
+                deciding.before(rule)
+        if deciding.is_readable:
+            deciding.elect()
+        if deciding.reaches_broker():
             for rule in rules:
                 if rule.fault.phase == "after_broker":
-                    asking.after(rule)
+                    deciding.after(rule)
                 elif self.standing.is_in_force(rule):
-                    asking.watch(rule)
-        return asking.decision()
+                    deciding.watch(rule)
+        return deciding.decision()
 
     def _needing_no_body(
         self, rules: Iterable[Rule], connection: Connection, request: Request, reason: str

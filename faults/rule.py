@@ -8,7 +8,7 @@ from typing import Any
 from notleader.faults.base import Connection, Fault, StandingFault
 from notleader.faults.decision import Hit
 from notleader.faults.effects import Effect
-from notleader.faults.flags import REQUEST, REQUEST_BODY, RESPONSE_BODY
+from notleader.faults.needs import REQUEST, REQUEST_BODY, RESPONSE_BODY
 from notleader.faults.random_source import RandomSource
 from notleader.faults.trigger import TriggerState
 from notleader.proxy.wire.names import ApiKey

@@ -39,7 +39,7 @@ _SERVING: Final = {ApiKey.Produce, ApiKey.Fetch}
 _LEADERSHIP: Final = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.FENCED_LEADER_EPOCH}
 
 
-class _What(NamedTuple):
+class _Subject(NamedTuple):
     """What an exchange was about, as far as a match can say it."""
 
     api: str
@@ -62,8 +62,8 @@ class Outage:
         self._slow_us = slow_ms * 1000
         self._first_us: int | None = None
         self._first_api: str | None = None
-        self._errors: defaultdict[tuple[_What, int], list[int]] = defaultdict(list)
-        self._slow: defaultdict[_What, list[tuple[int, int]]] = defaultdict(list)
+        self._errors: defaultdict[tuple[_Subject, int], list[int]] = defaultdict(list)
+        self._slow: defaultdict[_Subject, list[tuple[int, int]]] = defaultdict(list)
         self._latencies_us: defaultdict[str, list[int]] = defaultdict(list)
         self._unanswered: defaultdict[tuple[Any, ...], list[str]] = defaultdict(list)
         self._broken: list[tuple[int, str | None, bool, str | None]] = []  # at, client_id, by RST, API that waited
@@ -105,7 +105,7 @@ class Outage:
             if latency_us >= self._slow_us:
                 self._slow[_common([what for what, _ in told])].append((at_us, latency_us))
 
-    def _serves(self, what: _What, row: RowLike) -> None:
+    def _serves(self, what: _Subject, row: RowLike) -> None:
         assert what.topic is not None
         assert what.partition_index is not None
         key = (what.topic, what.partition_index)
@@ -245,7 +245,7 @@ class Outage:
             rules.append({"kind": "error", "error_code": error_name(code) or code, "match": match, "trigger": trigger})
         return rules
 
-    def _covered(self, what: _What, window: list[int], elections: list[Fault]) -> bool:
+    def _covered(self, what: _Subject, window: list[int], elections: list[Fault]) -> bool:
         """Whether an election of the replay already makes these errors."""
         for election in elections:
             match, trigger = election["match"], election["trigger"]
@@ -319,21 +319,21 @@ def _connection(row: RowLike) -> tuple[Any, ...]:
     return row["run_id"], row["proxy_id"], row["connection_id"]
 
 
-def _what(row: RowLike) -> Iterable[tuple[_What, int | None]]:
+def _what(row: RowLike) -> Iterable[tuple[_Subject, int | None]]:
     """What the exchange was about, with the error code of each part."""
     partitions = [one for one in row["partitions"] or () if one["topic"] is not None]
     answered = [one for one in partitions if one["error_code"] is not None]
     if answered:
         for one in answered:
-            yield _What(row["api_name"], one["topic"], one["partition_index"], None), one["error_code"]
+            yield _Subject(row["api_name"], one["topic"], one["partition_index"], None), one["error_code"]
     else:
-        yield _What(row["api_name"], None, None, row["group_id"]), row["error_code"]
+        yield _Subject(row["api_name"], None, None, row["group_id"]), row["error_code"]
 
 
-def _common(parts: list[_What]) -> _What:
+def _common(parts: list[_Subject]) -> _Subject:
     """What all parts of one exchange have in common: it was slow as a whole."""
-    first = parts[0]
-    return _What(*(value if all(part[index] == value for part in parts) else None for index, value in enumerate(first)))  # type: ignore[arg-type]
+    common = [value if all(part[index] == value for part in parts) else None for index, value in enumerate(parts[0])]
+    return _Subject(*common)  # type: ignore[arg-type]
 
 
 def _windows(times: list[int]) -> Iterable[list[int]]:

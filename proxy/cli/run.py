@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from pydantic_core import PydanticUndefined
 
-from notleader.proxy.control.flags import Asked, Flag, flags
+from notleader.proxy.control.flags import Flag, RunOptions, flags
 from notleader.proxy.control.serving import serve
 
 _UNITS = {"s": "SECONDS", "ms": "MS", "bytes": "BYTES"}
@@ -91,7 +91,7 @@ def run(**options: Any) -> None:
     """
     as_json, file, verbose = options.pop("json"), options.pop("config"), options.pop("verbose")
     settings = {name: value for name, value in options.items() if value is not None}
-    raise typer.Exit(serve(Asked(settings, file, as_json, verbose)))
+    raise typer.Exit(serve(RunOptions(settings, file, as_json, verbose)))
 
 
 run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]

@@ -20,7 +20,7 @@ log = logging.getLogger("notleader")
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Options:
     host: str
     port: int
     config: Path | None
@@ -78,7 +78,7 @@ def toxiproxy(
     except OSError as error:
         _say(f"{config} can't be read: {error.strerror}")
         raise typer.Exit(2) from error
-    asked = _Asked(host, port, config, proxies, number, proxy_metrics, runtime_metrics, as_json)
+    asked = _Options(host, port, config, proxies, number, proxy_metrics, runtime_metrics, as_json)
     raise typer.Exit(uvloop.run(_serve(asked)))
 
 
@@ -88,7 +88,7 @@ alone.command()(toxiproxy)
 alone.callback()(lambda: None)
 
 
-async def _serve(asked: _Asked) -> int:
+async def _serve(asked: _Options) -> int:
     from notleader.proxy.admin.guard import Guard, is_loopback
     from notleader.proxy.admin.serve import HttpServer
     from notleader.proxy.admin.toxics.engine import ToxicProxies
@@ -148,7 +148,7 @@ class _Kafka:
             await self._proxy.stop()
 
 
-def _registry(asked: _Asked, proxies: Any) -> Any:
+def _registry(asked: _Options, proxies: Any) -> Any:
     if not (asked.proxy_metrics or asked.runtime_metrics):
         return None
     from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -166,7 +166,7 @@ def _say(text: str) -> None:
     print(f"notleader toxiproxy: {text}", file=sys.stderr)  # noqa: T201
 
 
-def _say_ready(asked: _Asked, address: str, proxies: dict[str, str]) -> None:
+def _say_ready(asked: _Options, address: str, proxies: dict[str, str]) -> None:
     if asked.as_json:
         print(json.dumps({"event": "ready", "admin": address, "proxies": proxies}), flush=True)  # noqa: T201
         return

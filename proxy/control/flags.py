@@ -14,7 +14,7 @@ _FILE_ONLY: Final = {"faults", "steps"}
 _PLAIN_TYPES: Final = (int, float, bool)
 
 
-class Asked(NamedTuple):
+class RunOptions(NamedTuple):
     """What a command line asks for: the settings it names, the file with others, and how to speak."""
 
     settings: dict[str, Any]
@@ -55,7 +55,7 @@ def flags() -> Iterator[Flag]:
             yield Flag(name, field)
 
 
-def read(arguments: Sequence[str]) -> Asked | None:
+def read(arguments: Sequence[str]) -> RunOptions | None:
     """What these arguments ask for; None where there is something to say about them: help, or a mistake.
 
     ``proxy.run_cli`` reads the same and says it. But Typer would stay in memory for as long as the proxy lives.
@@ -82,4 +82,4 @@ def read(arguments: Sequence[str]) -> Asked | None:
         else:
             return None
     config, as_json, verbose = found.pop("config", None), found.pop("json", False), found.pop("verbose", False)
-    return Asked(found, config, as_json, verbose)
+    return RunOptions(found, config, as_json, verbose)

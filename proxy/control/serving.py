@@ -18,7 +18,7 @@ from notleader.proxy import __version__
 from notleader.proxy.admin.aside import aside
 from notleader.proxy.config.extras import install, missing
 from notleader.proxy.config.settings import ConfigError, Settings, load
-from notleader.proxy.control.flags import Asked
+from notleader.proxy.control.flags import RunOptions
 from notleader.proxy.control.logs import log_to
 from notleader.proxy.control.memory import give_back
 from notleader.proxy.wire.errors import in_words
@@ -29,7 +29,7 @@ _NAMED_UNHIT = 20
 _WATCH_S = 1.0
 
 
-def serve(asked: Asked) -> int:
+def serve(asked: RunOptions) -> int:
     """Run the proxy in this process; returns the exit code, of a command line or a file that can't be served too."""
     try:
         settings = load(asked.settings, asked.config)
@@ -61,7 +61,7 @@ async def reload_config(proxy: Any, flags: dict[str, Any], file: Path | None) ->
         log.warning("changing %s needs a restart", ", ".join(differing))
 
 
-async def _watch(proxy: Any, asked: Asked, read_again: asyncio.Event) -> None:
+async def _watch(proxy: Any, asked: RunOptions, read_again: asyncio.Event) -> None:
     """Reload when the config file or a certificate changes, and when told to `read_again`."""
     flags, file = asked.settings, asked.config
     changed_ns = _changed_ns(file)
@@ -95,7 +95,7 @@ def _changed_ns(file: Path | None) -> int:
         return 0
 
 
-async def _serve(settings: Settings, asked: Asked) -> int:
+async def _serve(settings: Settings, asked: RunOptions) -> int:
     from notleader.proxy.record.limits import CaptureError
 
     stop, read_again, rotate = asyncio.Event(), asyncio.Event(), asyncio.Event()

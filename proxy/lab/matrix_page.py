@@ -9,7 +9,7 @@ from html import escape
 from notleader.proxy.lab.incident import Incident
 from notleader.proxy.lab.matrix import DEFAULTS, FAMILIES, Client
 from notleader.proxy.lab.matrix_run import Filled
-from notleader.proxy.lab.matrix_words import WORDS, Said, lasting, said
+from notleader.proxy.lab.matrix_words import WORDS, CellWords, lasting, said
 
 _COLOURS = {
     "hangs": "#f4a6a0", "loses": "#f4a6a0", "duplicates": "#f9cf9c", "stays dead": "#f4a6a0", "lies": "#f9cf9c",
@@ -38,7 +38,7 @@ class Page:
     filled: dict[tuple[str, str], Filled]
     about: list[str]
 
-    def cells(self) -> Iterable[tuple[Incident, Client, Filled, Said]]:
+    def cells(self) -> Iterable[tuple[Incident, Client, Filled, CellWords]]:
         for incident in self.incidents:
             for client in self.clients:
                 cell = self.filled.get((incident.name, client.name))
@@ -142,7 +142,7 @@ def _behind(page: Page, incident: Incident) -> str:
     return "".join(parts)
 
 
-def _linked(told: Said | None, incident: Incident, client: Client, evidence: str) -> str:
+def _linked(told: CellWords | None, incident: Incident, client: Client, evidence: str) -> str:
     return f"[{told.word}]({evidence}#{_anchor(incident, client)})" if told else ""
 
 

@@ -36,7 +36,7 @@ _CHECKS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class CellWords:
     """A cell's word, the phrase with its figures, and the analysis' own sentences behind it."""
 
     word: str
@@ -51,7 +51,7 @@ def lasting(incident: Incident) -> bool:
     return any(trigger.get("times") == "forever" and "for_ms" not in trigger for trigger in triggers)
 
 
-def said(cell: Filled, *, to_the_end: bool = False) -> Said:
+def said(cell: Filled, *, to_the_end: bool = False) -> CellWords:
     """The cell in words; every figure comes from the analysis' findings, but for the sends that were counted."""
     told: dict[str, str] = {}
     evidence = []
@@ -76,7 +76,7 @@ def said(cell: Filled, *, to_the_end: bool = False) -> Said:
         told = {word: f"recovers, slowest after {slowest / 1e6:.1f} s" if slowest and struck else word}
     word = min(told, key=list(WORDS).index)
     others = [phrase for each, phrase in told.items() if each != word]
-    return Said(word, "; ".join([told[word], *others]), evidence)
+    return CellWords(word, "; ".join([told[word], *others]), evidence)
 
 
 def _phrase(check: str, findings: list[dict[str, Any]], cell: Filled) -> str:

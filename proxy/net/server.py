@@ -96,7 +96,7 @@ class Proxy(Noting):
 
     def _make_plan(self) -> Plan:
         if self.settings.workers > 1:
-            problem = "a Proxy is one process: several are proxy.workers.control.ControlPlane, or `notleader run`"
+            problem = "a Proxy is one process: several are control.workers.control.ControlPlane, or `notleader run`"
             raise ConfigError([Problem("workers", problem)])
         return Plan(seed=self.settings.seed, faults=self.settings.parsed_faults())
 

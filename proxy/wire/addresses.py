@@ -88,7 +88,7 @@ def _leading(codec: Codec) -> Codec | None:
     return codec.leading(count) if count < len(names) else None
 
 
-class _Begun(NamedTuple):
+class _Decoding(NamedTuple):
     """How an answer begins, up to the fields that hold no address, and what becomes of that."""
 
     start: bytes
@@ -99,7 +99,7 @@ class _Begun(NamedTuple):
     """None where nothing changes."""
 
 
-_last: dict[Codec, _Begun] = {}
+_last: dict[Codec, _Decoding] = {}
 """Of each codec: most answers begin as the one before did, and to decode and encode that takes long."""
 
 
@@ -120,11 +120,11 @@ def with_addresses(codec: Codec, frame: bytes, offset: int, advertise: Advertise
         or not frame.startswith(last.start, offset)
         or last.addresses != [advertise(*broker) for broker in last.brokers]
     ):
-        last = _last[codec] = _begun(codec, leading, frame, offset, advertise)
+        last = _last[codec] = _decoding(codec, leading, frame, offset, advertise)
     return None if last.told is None else (last.told, memoryview(frame)[offset + len(last.start) :])
 
 
-def _begun(codec: Codec, leading: Codec, frame: bytes, offset: int, advertise: Advertise) -> _Begun:
+def _decoding(codec: Codec, leading: Codec, frame: bytes, offset: int, advertise: Advertise) -> _Decoding:
     brokers: list[tuple[int, str, int]] = []
     addresses: list[tuple[str, int]] = []
 
@@ -135,7 +135,7 @@ def _begun(codec: Codec, leading: Codec, frame: bytes, offset: int, advertise: A
 
     body, end = leading.decode_some(frame, offset)
     told = leading.encode(body) if rewrite_addresses(codec, body, noted) else None
-    return _Begun(frame[offset:end], brokers, addresses, told)
+    return _Decoding(frame[offset:end], brokers, addresses, told)
 
 
 def _structs(value: Any, path: tuple[str, ...]) -> Iterator[Body]:

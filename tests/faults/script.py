@@ -27,7 +27,7 @@ from notleader.faults.actions import (
 )
 from notleader.faults.base import Connection, Fault
 from notleader.faults.decision import joined
-from notleader.faults.flags import REQUEST, RESPONSE_BODY
+from notleader.faults.needs import REQUEST, RESPONSE_BODY
 from notleader.faults.plan import NOTHING, Decision, Hit, Plan
 from notleader.faults.schema import parse_fault_document
 from notleader.proxy.wire.codec import response_codec

@@ -8,7 +8,7 @@ import pytest
 
 from notleader.faults.cluster import Cluster
 from notleader.faults.election import EPOCH_IN_REQUEST, EPOCH_IN_RESPONSE, Elections
-from notleader.faults.flags import REQUEST_BODY
+from notleader.faults.needs import REQUEST_BODY
 from notleader.faults.plan import NOTHING, Plan
 from notleader.proxy.wire.codec import known_versions, request_codec, response_codec
 from notleader.proxy.wire.names import ApiKey, ErrorCode

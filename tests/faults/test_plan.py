@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from notleader.faults.actions import Answer, Close, Drop, Hold, Reset
-from notleader.faults.flags import REQUEST, REQUEST_BODY, RESPONSE_BODY
+from notleader.faults.needs import REQUEST, REQUEST_BODY, RESPONSE_BODY
 from notleader.faults.plan import NOTHING, Plan
 from notleader.proxy.wire.names import ApiKey
 from notleader.proxy.wire.view import Request

@@ -44,16 +44,16 @@ def test_a_rule_added_later_is_seen_at_the_next_request() -> None:
 
 def test_what_no_rule_means_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twenty rules of other topics: the control plane is asked what they mean, and never what to do."""
-    from notleader.proxy.control.workers.asked import Asked
+    from notleader.proxy.control.workers.answers import Answers
 
     asked: Counter[str] = Counter()
-    answer = Asked.__call__
+    answer = Answers.__call__
 
-    def count(self: Asked, what: str, *arguments: object) -> object:
+    def count(self: Answers, what: str, *arguments: object) -> object:
         asked[what] += 1
         return answer(self, what, *arguments)
 
-    monkeypatch.setattr(Asked, "__call__", count)
+    monkeypatch.setattr(Answers, "__call__", count)
     rules = [
         fault(name=f"e{number}", kind="error", error_code=6, match={"api_key": "Produce", "topic": f"other-{number}"})
         for number in range(20)

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from notleader.faults.base import Connection
 from notleader.faults.plan import Plan
-from notleader.proxy.control.workers.asked import Asked
+from notleader.proxy.control.workers.answers import Answers
 from notleader.proxy.control.workers.channel import pickled
 from notleader.proxy.control.workers.memory import PLAN
 from notleader.proxy.control.workers.plan import RemotePlan
@@ -31,11 +31,11 @@ class _View:
 
     def __init__(self, plan: Plan) -> None:
         plane = SimpleNamespace(plan=plan, latest=lambda now_us: now_us)
-        self.asked = Asked(cast(Any, plane))
+        self.answers = Answers(cast(Any, plane))
         self.plan = RemotePlan(self._ask, cast(Any, _Counts(plan)), plan.seed)
 
     def _ask(self, *question: object) -> Any:
-        return _sent(self.asked(*_sent(question)))
+        return _sent(self.answers(*_sent(question)))
 
 
 def _sent(value: Any) -> Any:
@@ -52,7 +52,7 @@ def seen_by_a_worker(plan: Plan, connection: Connection) -> Plan:
         views = _views[plan] = _View(plan), _View(plan)
     view = views[connection.connection_id % 2]
     # A number stands for a listener and a node; scripts use some twice.
-    view.asked.closed(connection.connection_id)
+    view.answers.closed(connection.connection_id)
     return view.plan
 
 

@@ -1,4 +1,4 @@
-"""One proxied TCP connection: two sockets, two links, and timers that send what the links let go."""
+"""One proxied TCP connection: two sockets, two pipes, and timers that send what the pipes let go."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, Literal, cast
 
 from notleader.proxy.admin.toxics.volumes import Volume
-from notleader.proxy.net.shaping.link import Link
+from notleader.proxy.net.shaping.pipe import Pipe
 
 Stream = Literal["upstream", "downstream"]
 STREAMS: Final[tuple[Stream, Stream]] = ("upstream", "downstream")
@@ -18,12 +18,12 @@ _RST_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
 def now_us() -> int:
-    """The clock of the links, in µs."""
+    """The clock of the pipes, in µs."""
     return time.monotonic_ns() // 1000
 
 
 class _Side(asyncio.Protocol):
-    """One socket: what it receives goes into the link that leads away from it."""
+    """One socket: what it receives goes into the pipe that leads away from it."""
 
     def __init__(self, connection: ToxicConnection, stream: Stream) -> None:
         self._connection = connection
@@ -40,7 +40,7 @@ class _Side(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         self._connection.ended(self._stream)
-        return True  # the other direction goes on until its own link ends
+        return True  # the other direction goes on until its own pipe ends
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._connection.ended(self._stream)
@@ -55,15 +55,15 @@ class _Side(asyncio.Protocol):
 
 
 class ToxicConnection:
-    """Joins an accepted client to the server; `links` are the chains the toxics live in, `volumes` what passed.
+    """Joins an accepted client to the server; `pipes` are the chains the toxics live in, `volumes` what passed.
 
     `closed` is called once, when both sockets are gone.
     """
 
     def __init__(
-        self, links: dict[Stream, Link], volumes: dict[Stream, Volume], closed: Callable[[ToxicConnection], None]
+        self, pipes: dict[Stream, Pipe], volumes: dict[Stream, Volume], closed: Callable[[ToxicConnection], None]
     ) -> None:
-        self.links = links
+        self.pipes = pipes
         self._volumes = volumes
         self.client = _Side(self, "upstream")
         self.server = _Side(self, "downstream")
@@ -83,7 +83,7 @@ class ToxicConnection:
         self.resume()
 
     def resume(self) -> None:
-        """Let both directions flow, as far as their links have room."""
+        """Let both directions flow, as far as their pipes have room."""
         if self.client in self._lost:
             self.abort()
             return
@@ -103,12 +103,12 @@ class ToxicConnection:
     def received(self, stream: Stream, data: bytes) -> None:
         """Bytes came in for this direction."""
         self._volumes[stream].received_bytes += len(data)
-        self.links[stream].receive(data, now_us())
+        self.pipes[stream].receive(data, now_us())
         self._pump(stream)
 
     def ended(self, stream: Stream) -> None:
         """The source of this direction will send no more."""
-        self.links[stream].end(now_us())
+        self.pipes[stream].end(now_us())
         self._pump(stream)
 
     def lost(self, side: _Side) -> None:
@@ -127,12 +127,12 @@ class ToxicConnection:
 
     def _pump(self, stream: Stream) -> None:
         source, target = (self.client, self.server) if stream == "upstream" else (self.server, self.client)
-        link = self.links[stream]
+        pipe = self.pipes[stream]
         if target.transport is None:
-            # The server is still being dialled: what the client said already waits in the link.
-            self._flow(source, link)
+            # The server is still being dialled: what the client said already waits in the pipe.
+            self._flow(source, pipe)
             return
-        for piece in link.due(now_us()) if target.is_writable else ():
+        for piece in pipe.due(now_us()) if target.is_writable else ():
             if piece.data is not None:
                 if target not in self._lost:
                     self._volumes[stream].sent_bytes += len(piece.data)
@@ -141,24 +141,24 @@ class ToxicConnection:
                 self.abort(reset=True)
             elif target not in self._lost:
                 target.transport.close()
-        self._flow(source, link)
-        self._schedule(stream, link)
+        self._flow(source, pipe)
+        self._schedule(stream, pipe)
 
-    def _flow(self, source: _Side, link: Link) -> None:
+    def _flow(self, source: _Side, pipe: Pipe) -> None:
         if source.transport is None or source in self._lost or source.transport.is_closing():
             return
-        if link.is_full:
+        if pipe.is_full:
             source.transport.pause_reading()
         else:
             source.transport.resume_reading()
 
-    def _schedule(self, stream: Stream, link: Link) -> None:
+    def _schedule(self, stream: Stream, pipe: Pipe) -> None:
         timer = self._timers[stream]
         if timer is not None:
             timer.cancel()
             self._timers[stream] = None
         target = self.server if stream == "upstream" else self.client
-        due_us = link.next_due_us()
+        due_us = pipe.next_due_us()
         if due_us is None or not target.is_writable or len(self._lost) == 2:
             return
         # One extra millisecond: uvloop's timers have that grain and may fire early.

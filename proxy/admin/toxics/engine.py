@@ -22,7 +22,7 @@ from notleader.proxy.admin.toxics.kafka import (
 )
 from notleader.proxy.admin.toxics.volumes import Volumes
 from notleader.proxy.net.shaping.kinds import KINDS, Toxic
-from notleader.proxy.net.shaping.link import Link
+from notleader.proxy.net.shaping.pipe import Pipe
 
 
 class ToxicProxy:
@@ -133,7 +133,7 @@ class ToxicProxy:
             return
         self._bytes.append(rule)
         for connection in list(self._connections):
-            connection.links[rule.stream].add(self._drawn(rule))
+            connection.pipes[rule.stream].add(self._drawn(rule))
             connection.pump()
 
     async def _add_kafka(self, rule: ToxicRule) -> None:
@@ -183,15 +183,15 @@ class ToxicProxy:
         index = self._index(rule)
         rule.attributes, rule.toxicity = attributes, toxicity
         for connection in list(self._connections):
-            link = connection.links[rule.stream]
-            toxic = link.toxic_at(index)
+            pipe = connection.pipes[rule.stream]
+            toxic = pipe.toxic_at(index)
             if not self._strikes(rule):
                 toxic = None
             elif toxic is None:
                 toxic = self._make(rule)
             else:
                 toxic.update(attributes, now_us())
-            link.replace(index, toxic, now_us())
+            pipe.replace(index, toxic, now_us())
             connection.pump()
 
     def remove_toxic(self, rule: ToxicRule) -> None:
@@ -203,16 +203,16 @@ class ToxicProxy:
         index = self._index(rule)
         self._bytes.remove(rule)
         for connection in list(self._connections):
-            connection.links[rule.stream].remove(index, now_us())
+            connection.pipes[rule.stream].remove(index, now_us())
             connection.pump()
 
     def _index(self, rule: ToxicRule) -> int:
         return [toxic for toxic in self._bytes if toxic.stream == rule.stream].index(rule)
 
     def _accept(self) -> asyncio.Protocol:
-        links = {stream: Link(self._drawn(rule) for rule in self._bytes if rule.stream == stream) for stream in STREAMS}
+        pipes = {stream: Pipe(self._drawn(rule) for rule in self._bytes if rule.stream == stream) for stream in STREAMS}
         volumes = {stream: self._volumes.of(stream, self.name, self.listen, self.upstream) for stream in STREAMS}
-        connection = ToxicConnection(links, volumes, self._connections.discard)
+        connection = ToxicConnection(pipes, volumes, self._connections.discard)
         self._connections.add(connection)
         host, port = split_address(self.upstream)
         if self._passage is not None:

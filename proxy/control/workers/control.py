@@ -16,11 +16,11 @@ from typing import Any, Final
 from notleader.faults.plan import Plan
 from notleader.faults.schema import Problem
 from notleader.proxy.config.settings import ConfigError, Settings
-from notleader.proxy.control.workers.asked import Asked
+from notleader.proxy.control.workers.answers import Answers
 from notleader.proxy.control.workers.channel import Answering, News, Orders
 from notleader.proxy.control.workers.listening import SharedListener
 from notleader.proxy.control.workers.memory import PLAN, Changes
-from notleader.proxy.control.workers.messages import Start, Told
+from notleader.proxy.control.workers.messages import Start, WorkerReport
 from notleader.proxy.control.workers.recorders import Recorders
 from notleader.proxy.net.directory import Listener, Opened
 from notleader.proxy.net.server import Proxy
@@ -58,9 +58,9 @@ class _Process:
 
     def __init__(self, number: int, plane: ControlPlane) -> None:
         self.number = number
-        self.asked = Asked(plane)
+        self.answers = Answers(plane)
         self.ready = asyncio.get_running_loop().create_future()
-        self.told: Told | None = None
+        self.report: WorkerReport | None = None
         self.process: asyncio.subprocess.Process | None = None
         self._plane = plane
         self._open: dict[int, asyncio.Future[Any]] = {}
@@ -100,7 +100,7 @@ class _Process:
             plane = self._plane
             level = log.getEffectiveLevel()
             return Start(plane.settings, self.number, plane.run_id, plane.clock.offset_ns, level)
-        return self.asked(what, *arguments)
+        return self.answers(what, *arguments)
 
     def _hear(self, what: str, *arguments: Any) -> None:
         if what == "done":
@@ -112,9 +112,9 @@ class _Process:
                 else:
                     future.set_result(result)
         elif what == "opened":
-            self.asked.open.add(arguments[0])
+            self.answers.open.add(arguments[0])
         elif what == "closed":
-            self.asked.closed(arguments[0])
+            self.answers.closed(arguments[0])
         elif what == "log":
             (record,) = arguments
             logger = logging.getLogger(record.name)
@@ -151,7 +151,7 @@ class _Process:
             if not future.done():
                 future.set_exception(WorkerLostError(reason))
         self._open.clear()
-        self.asked = Asked(self._plane)
+        self.answers = Answers(self._plane)
 
 
 class ControlPlane(Proxy):
@@ -276,14 +276,14 @@ class ControlPlane(Proxy):
         await asyncio.wait([future for _, future in orders], timeout=_ANSWER_S)
         for process, future in orders:
             if future.done() and future.exception() is None:
-                told: Told = future.result()
-                self.counters.absorb(told.counters, None if process.told is None else process.told.counters)
-                process.told = told
+                report: WorkerReport = future.result()
+                self.counters.absorb(report.counters, None if process.report is None else process.report.counters)
+                process.report = report
 
     def recorders(self) -> list[dict[str, Any]]:
-        """The status of each worker's recorder, as last told."""
-        told = [process.told for process in self._processes]
-        return [each.capture for each in told if each is not None and each.capture is not None]
+        """The status of each worker's recorder, as last reported."""
+        reports = [process.report for process in self._processes]
+        return [each.capture for each in reports if each is not None and each.capture is not None]
 
     # ---- what workers ask -----------------------------------------------------------------------
 
@@ -312,14 +312,14 @@ class ControlPlane(Proxy):
 
     def connections(self) -> list[dict[str, Any]]:
         """The open client connections as of the last `gather`, oldest first."""
-        told = [process.told for process in self._processes]
-        theirs = [connection for each in told if each is not None for connection in each.connections]
+        reports = [process.report for process in self._processes]
+        theirs = [connection for each in reports if each is not None for connection in each.connections]
         return sorted([*super().connections(), *theirs], key=lambda connection: int(connection["connection_id"]))
 
     def close_connection(self, connection_id: int, reset: bool = False) -> bool:
         """End one client connection, with RST when ``reset``; False when there is none of that id."""
         for process in self._processes:
-            if connection_id in process.asked.open:
+            if connection_id in process.answers.open:
                 process.order("close_connection", connection_id, reset)
                 return True
         return super().close_connection(connection_id, reset)

@@ -54,7 +54,7 @@ class Start(NamedTuple):
     log_level: int
 
 
-class Told(NamedTuple):
+class WorkerReport(NamedTuple):
     """How a worker does: its counters, its recorder's status, and its connections where they were asked for."""
 
     counters: Counters

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from notleader.faults.actions import Action, Body, Forward, Relay
-from notleader.faults.asking import Asking
 from notleader.faults.cluster import Cluster
 from notleader.faults.decision import NOTHING, Decision, Pending
 from notleader.faults.index import Index
+from notleader.faults.open_decision import OpenDecision
 from notleader.faults.plan import Plan
 from notleader.faults.standing import UNTOUCHED, LinkState
 from notleader.proxy.control.workers.memory import CLUSTER, PLAN
@@ -165,8 +165,8 @@ class RemotePlan(Plan):
             return True
         rules = index.rules
         if index.is_needed and is_known(*header[:2]) and header.api_key != ApiKey.Metadata:
-            asking = Asking(self, connection, request, now_us)
-            rules = tuple(index.meaning(header.client_id, asking.groups, asking.topics))
+            deciding = OpenDecision(self, connection, request, now_us)
+            rules = tuple(index.meaning(header.client_id, deciding.groups, deciding.topics))
         return any(rule.fault.match.header(connection, header) for rule in rules)
 
     def on_response(

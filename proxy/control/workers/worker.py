@@ -23,7 +23,7 @@ from notleader.proxy.control.memory import give_back
 from notleader.proxy.control.workers.channel import Questions, framed, take_order
 from notleader.proxy.control.workers.listening import Accepting
 from notleader.proxy.control.workers.memory import DIRECTORY, Changes
-from notleader.proxy.control.workers.messages import Start, Told
+from notleader.proxy.control.workers.messages import Start, WorkerReport
 from notleader.proxy.control.workers.plan import RemotePlan
 from notleader.proxy.net.announced import AnnouncedServer
 from notleader.proxy.net.clock import Clock
@@ -168,10 +168,10 @@ class Worker(Proxy):
         """End one connection."""
         self.close_connection(connection_id, reset)
 
-    def order_tell(self, with_connections: bool) -> Told:
+    def order_tell(self, with_connections: bool) -> WorkerReport:
         """Say how it goes."""
         capture = None if self.capture is None else self.capture.status()
-        return Told(self.counters, capture, self.connections() if with_connections else [])
+        return WorkerReport(self.counters, capture, self.connections() if with_connections else [])
 
     async def order_start_capture(self, directory: str | None, level: str | None) -> None:
         """Begin recording."""

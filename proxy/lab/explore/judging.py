@@ -23,7 +23,7 @@ Id = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Reported:
     """What the command's outcome lines say of messages; ids without a topic where the lines have none."""
 
     acknowledged: frozenset[str] = frozenset()
@@ -39,7 +39,7 @@ class Ended:
 
     code: int | None
     seconds: float
-    said: Said = field(default_factory=Said)
+    said: Reported = field(default_factory=Reported)
     log: Counter[Id] | None = None
     written: frozenset[str] = frozenset()
     check: tuple[int, str] | None = None
@@ -112,7 +112,7 @@ def _messages(ids: list[str]) -> str:
     return f"{len(ids)} messages ({shown}{', …' if len(ids) > 3 else ''}) are"
 
 
-def said(lines: Iterable[str]) -> Said:
+def said(lines: Iterable[str]) -> Reported:
     """What outcome lines say, ours and those of Kafka's verifiable producer; everything else is passed over."""
     last: dict[str, str] = {}
     for line in lines:
@@ -128,7 +128,7 @@ def said(lines: Iterable[str]) -> Said:
             if last.get(name) != "ok":
                 last[name] = outcome
     ok = frozenset(name for name, outcome in last.items() if outcome == "ok")
-    return Said(ok, frozenset(last) - ok)
+    return Reported(ok, frozenset(last) - ok)
 
 
 def _outcome(document: dict[str, Any]) -> Iterable[tuple[str, str]]:

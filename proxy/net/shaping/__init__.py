@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from notleader.faults.actions import Shape
 from notleader.proxy.net.shaping.kinds import LimitData, Rate, Slicer, Toxic
-from notleader.proxy.net.shaping.link import Link
+from notleader.proxy.net.shaping.pipe import Pipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,31 +31,31 @@ class Shaper:
         self.is_over = False
         """Whether the last byte has passed: the connection closes."""
         draw = _Drawn(uniform)
-        self._link = Link(toxic for shape in shapes for toxic in _toxics(shape, draw, now_us))
+        self._pipe = Pipe(toxic for shape in shapes for toxic in _toxics(shape, draw, now_us))
 
     def put(self, data: bytes | memoryview, now_us: int) -> list[bytes]:
         """Take these bytes; what may leave now."""
-        self._link.receive(bytes(data), now_us)
+        self._pipe.receive(bytes(data), now_us)
         return self.take(now_us)
 
     def take(self, now_us: int) -> list[bytes]:
         """What may leave now."""
-        pieces = [piece.data for piece in self._link.due(now_us)]
+        pieces = [piece.data for piece in self._pipe.due(now_us)]
         self.is_over |= None in pieces
         return [data for data in pieces if data is not None]
 
     def drain(self) -> list[bytes]:
         """Everything that still waits, in order, whatever the shapes say: they have been lifted."""
-        return self._link.drain()
+        return self._pipe.drain()
 
     @property
     def waiting_bytes(self) -> int:
         """How much waits here."""
-        return self._link.waiting_bytes
+        return self._pipe.waiting_bytes
 
     def next_us(self) -> int | None:
         """When to take again; None when nothing waits."""
-        return self._link.next_due_us()
+        return self._pipe.next_due_us()
 
 
 def _toxics(shape: Shape, draw: _Drawn, now_us: int) -> Iterator[Toxic]:

@@ -73,7 +73,7 @@ class Crowd(NamedTuple):
     async def is_with_both(self) -> None:
         """Both workers have connections."""
         await self.proxy.gather(connections=True)
-        told = [process.told for process in self.proxy._processes]
+        told = [process.report for process in self.proxy._processes]
         assert all(each is not None and each.connections for each in told), "both workers have connections"
 
     def add(self, **fault: Any) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from notleader.proxy.cli import run as run_cli
-from notleader.proxy.control.flags import Asked, Flag, flags, read
+from notleader.proxy.control.flags import Flag, RunOptions, flags, read
 
 NUMBERS = st.sampled_from(["0", "7", "-3", "1.5", "1e3", "", "x"])
 TEXTS = st.sampled_from(["127.0.0.1:9092", "", "a=b", "-", "--json", "none", "ein Wörtchen"])
@@ -34,11 +34,11 @@ COMMAND_LINES = st.lists(
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[list[Asked]]:
+def served() -> Iterator[list[RunOptions]]:
     """What Typer had served."""
-    asked: list[Asked] = []
+    asked: list[RunOptions] = []
 
-    def note(one: Asked) -> int:
+    def note(one: RunOptions) -> int:
         asked.append(one)
         return 0
 
@@ -47,14 +47,14 @@ def served() -> Iterator[list[Asked]]:
         yield asked
 
 
-def by_typer(arguments: Sequence[str], served: list[Asked]) -> Asked | None:
+def by_typer(arguments: Sequence[str], served: list[RunOptions]) -> RunOptions | None:
     served.clear()
     CliRunner().invoke(run_cli.alone, ["run", *arguments])
     return served.pop() if served else None
 
 
 @given(COMMAND_LINES)
-def test_what_is_read_is_what_typer_reads(served: list[Asked], arguments: list[str]) -> None:
+def test_what_is_read_is_what_typer_reads(served: list[RunOptions], arguments: list[str]) -> None:
     found = read(arguments)
     if found is not None:
         assert found == by_typer(arguments, served)
@@ -63,16 +63,16 @@ def test_what_is_read_is_what_typer_reads(served: list[Asked], arguments: list[s
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ([], Asked({})),
-        (["--kafka", "a:1", "--listen=b:2"], Asked({"kafka": "a:1", "listen": "b:2"})),
-        (["--seed", "7", "--seed=8"], Asked({"seed": 8})),
-        (["--capture-rotate-s=1.5"], Asked({"capture_rotate_s": 1.5})),
-        (["--admin="], Asked({"admin": ""})),
-        (["--tls-kafka-verify", "--no-tls-kafka-verify"], Asked({"tls_kafka_verify": False})),
-        (["--config", "f.yaml", "--json", "-v"], Asked({}, Path("f.yaml"), True, True)),
+        ([], RunOptions({})),
+        (["--kafka", "a:1", "--listen=b:2"], RunOptions({"kafka": "a:1", "listen": "b:2"})),
+        (["--seed", "7", "--seed=8"], RunOptions({"seed": 8})),
+        (["--capture-rotate-s=1.5"], RunOptions({"capture_rotate_s": 1.5})),
+        (["--admin="], RunOptions({"admin": ""})),
+        (["--tls-kafka-verify", "--no-tls-kafka-verify"], RunOptions({"tls_kafka_verify": False})),
+        (["--config", "f.yaml", "--json", "-v"], RunOptions({}, Path("f.yaml"), True, True)),
     ],
 )
-def test_the_usual_needs_no_typer(arguments: list[str], expected: Asked, served: list[Asked]) -> None:
+def test_the_usual_needs_no_typer(arguments: list[str], expected: RunOptions, served: list[RunOptions]) -> None:
     assert read(arguments) == expected
     assert by_typer(arguments, served) == expected
 
@@ -85,8 +85,8 @@ def test_help_and_mistakes_are_typers_to_say(arguments: list[str]) -> None:
     assert read(arguments) is None
 
 
-def test_every_setting_has_its_flag(served: list[Asked]) -> None:
+def test_every_setting_has_its_flag(served: list[RunOptions]) -> None:
     example: dict[type, Any] = {int: 3, float: 2.5, str: "t", bool: True}
     expected = {flag.name: example[flag.kind] for flag in flags()}
     arguments = [flag.spelled if flag.kind is bool else f"{flag.spelled}={example[flag.kind]}" for flag in flags()]
-    assert read(arguments) == by_typer(arguments, served) == Asked(expected)
+    assert read(arguments) == by_typer(arguments, served) == RunOptions(expected)

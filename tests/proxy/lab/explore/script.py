@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from notleader.proxy.lab.explore.judging import Ended, Said
+from notleader.proxy.lab.explore.judging import Ended, Reported
 
 
 def row(api: str, at_ms: int, *partitions: int, **columns: Any) -> dict[str, Any]:
@@ -30,4 +30,4 @@ def row(api: str, at_ms: int, *partitions: int, **columns: Any) -> dict[str, Any
 def ended(*log: str, code: int | None = 0, ok: str = "", failed: str = "", seconds: float = 1.0) -> Ended:
     """A run that left these ids in its log, and said of those in `ok` and `failed` what became of them."""
     in_log = Counter(("{topic}", name) for name in log)
-    return Ended(code, seconds, Said(frozenset(ok.split()), frozenset(failed.split())), in_log, frozenset(log))
+    return Ended(code, seconds, Reported(frozenset(ok.split()), frozenset(failed.split())), in_log, frozenset(log))

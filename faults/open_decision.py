@@ -22,8 +22,8 @@ from notleader.faults.answers import Failure, NoPlaceForError, partition_key, re
 from notleader.faults.base import Connection, Context, NotApplicableError
 from notleader.faults.decision import NOTHING, Decision, Hit, Pending, joined
 from notleader.faults.effects import Effect, of_request
-from notleader.faults.flags import REQUEST_BODY, RESPONSE_BODY
 from notleader.faults.match import Match, groups_named
+from notleader.faults.needs import REQUEST_BODY, RESPONSE_BODY
 from notleader.faults.partial import (
     has_no_response,
     is_altered,
@@ -34,7 +34,7 @@ from notleader.faults.partial import (
 )
 from notleader.faults.relay import relayed
 from notleader.faults.rule import Rule
-from notleader.faults.told import with_endpoints
+from notleader.faults.shown_leaders import with_endpoints
 from notleader.proxy.wire.codec import is_known
 from notleader.proxy.wire.names import ApiKey, ErrorCode
 from notleader.proxy.wire.partitions import iter_topics
@@ -49,7 +49,7 @@ _NO_SIDE_CONNECTION = "clients with SASL are relayed with the proxy's own creden
 _UNKNOWN_SESSION = "the fetch session began unseen: the client is asked to open another"
 
 
-class Asking:
+class OpenDecision:
     """The state of one request's decision; `before`, then `elect`, then `after`, then `decision`."""
 
     __slots__ = (

@@ -17,7 +17,7 @@ _BITE_BYTES: Final = 4 << 10
 _AHEAD_PIECES: Final = 64  # a chain may make a piece of every byte
 
 
-class Link:
+class Pipe:
     """Bytes in by `receive` and `end`, planned pieces out by `due`; the chain may change at any time.
 
     A None in the chain is a toxic whose toxicity spared this connection.
@@ -67,7 +67,7 @@ class Link:
         return leaving
 
     def drain(self) -> list[bytes]:
-        """All that is on its way, in order, whatever the chain would make of it: the link is given up."""
+        """All that is on its way, in order, whatever the chain would make of it: the pipe is given up."""
         rest = [piece.data for piece in (*self._planned, *self._incoming) if piece.data is not None]
         self._planned.clear()
         self._incoming.clear()

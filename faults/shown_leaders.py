@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 StateOf = Callable[[Body, int], "State | None"]
 
 
-def told_leaders(
+def with_shown_leaders(
     answer: Body, state_of: StateOf, only: frozenset[tuple[str | None, int]] | None = None
 ) -> tuple[Body, tuple[Touch, ...]]:
     """A Metadata or DescribeTopicPartitions answer with the shown leaders and epochs, and the rules seen in it.

@@ -10,8 +10,8 @@ from uuid import UUID
 from notleader.faults.actions import Body, Forward, Relay
 from notleader.faults.base import Connection, StandingFault
 from notleader.faults.decision import NOTHING, Decision
-from notleader.faults.flags import REQUEST, REQUEST_BODY, RESPONSE_BODY
 from notleader.faults.match import Match
+from notleader.faults.needs import REQUEST, REQUEST_BODY, RESPONSE_BODY
 from notleader.faults.standing import LinkState
 from notleader.proxy.control.workers.memory import CLUSTER, DIRECTORY
 from notleader.proxy.control.workers.messages import Client, Decided
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from notleader.proxy.control.workers.control import ControlPlane
 
 
-class Asked:
+class Answers:
     """Answers one worker, whose connections and open decisions it knows."""
 
     def __init__(self, plane: ControlPlane) -> None:
