@@ -87,7 +87,7 @@ def _analyse(spark: Any, runs: Sequence[Run], out: Path) -> list[list[dict[str, 
 def of_each(findings: Sequence[dict[str, Any]], runs: Sequence[Run]) -> list[list[dict[str, Any]]]:
     """The findings about each of the runs, with the scenario's own names for clients."""
     if len(runs) == 1:
-        return [[finding | {"client": runs[0].own(finding["client"])} for finding in findings]]
+        return [[_own(runs[0], finding) for finding in findings]]
     by_run: dict[str, list[dict[str, Any]]] = {run.name: [] for run in runs}
     for finding in findings:
         if not finding["count"]:
@@ -97,4 +97,10 @@ def of_each(findings: Sequence[dict[str, Any]], runs: Sequence[Run]) -> list[lis
         if of is None:
             raise ValueError(f"nobody's finding: {finding}")
         by_run[of].append(finding)
-    return [[finding | {"client": run.own(finding["client"])} for finding in by_run[run.name]] for run in runs]
+    return [[_own(run, finding) for finding in by_run[run.name]] for run in runs]
+
+
+def _own(run: Run, finding: dict[str, Any]) -> dict[str, Any]:
+    """The finding by the scenario's names."""
+    sentence = finding["sentence"].replace(f"{run.name}.", "")
+    return finding | {"client": run.own(finding["client"]), "sentence": sentence}

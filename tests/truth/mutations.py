@@ -72,8 +72,12 @@ def _edits(tree: ast.AST) -> list[tuple[ast.expr, str, str]]:
                 found.append((node, "word", f"{node.value} made {_OTHER_WORDS[node.value]}"))
             elif "->" in node.value or node.value.startswith(("attempt", "size(")):
                 found += [
-                    (node, f"sql{n}", f"{a!r} made {b!r}") for n, (a, b) in enumerate(_OTHER_SQL) if a in node.value
+                    (node, f"sql{n}", f"{a.strip()} made {b.strip()}")
+                    for n, (a, b) in enumerate(_OTHER_SQL)
+                    if a in node.value
                 ]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "isin":
+            found.append((node, "isin", "in made not in"))
     return sorted(found, key=lambda each: (each[0].lineno, each[0].col_offset, each[1]))
 
 
