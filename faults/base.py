@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 from pydantic import AfterValidator, Field
 
 from notleader.faults.actions import Action, Body, Outcome, PartitionKey, Standing
+from notleader.faults.connection import Connection as Connection
 from notleader.faults.document import Document
 from notleader.faults.kinds import Kinds
 from notleader.faults.match import Match
@@ -22,23 +23,6 @@ if TYPE_CHECKING:
     from notleader.proxy.wire.view import Request, Response
 
 Phase = Literal["before_broker", "after_broker", "connection"]
-
-
-@dataclass(slots=True)
-class Connection:
-    """One accepted client connection as the engine sees it; `nth` counts accepted connections from 1."""
-
-    connection_id: int
-    nth: int
-    listener: str
-    node_id: int | None
-    client_addr: str
-    client_id: str | None = None
-    principal: str | None = None
-    client_software_name: str | None = None
-    client_software_version: str | None = None
-    uses_sasl: bool = False
-    known: object = field(default=None, repr=False, compare=False)  # to the capture, which told of it before
 
 
 class NotApplicableError(Exception):
@@ -114,7 +98,7 @@ class Fault(Document):
     `after_broker` → `on_response`, `connection` → `on_connect`.
     """
 
-    kinds: ClassVar[Kinds] = Kinds()
+    kinds: ClassVar[Kinds[Fault]] = Kinds()
     reads_request: ClassVar[bool] = False
     """Whether `on_request` looks into the body of the request even when the match doesn't."""
     default_api_keys: ClassVar[frozenset[int] | None] = None

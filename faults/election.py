@@ -31,10 +31,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from notleader.faults.actions import Body, PartitionKey
 from notleader.faults.answers import Failure, partition_key, top_key
+from notleader.faults.election_state import Election as Election
+from notleader.faults.election_state import Move as Move
+from notleader.faults.election_state import State, Touch
 from notleader.faults.needs import REQUEST, REQUEST_BODY, RESPONSE_BODY
 from notleader.faults.shown_leaders import raised, with_shown_leaders
 from notleader.proxy.wire.codec import is_known
@@ -74,46 +77,6 @@ EPOCH_IN_RESPONSE: dict[int, int] = {
     ApiKey.ShareFetch: 0,
     ApiKey.ShareAcknowledge: 0,
 }
-
-
-Touch = tuple[str, str]  # a rule and its kind
-
-
-class Election(NamedTuple):
-    """One election that lasts until `until_us`; `started_by` is the rule that started it."""
-
-    topic: str
-    partition_index: int
-    started_us: int
-    until_us: int
-    started_by: str
-    kind: str = "leader_election"
-
-    @property
-    def hit(self) -> Touch:
-        """The rule that started it, and its kind."""
-        return self.started_by, self.kind
-
-
-class Move(NamedTuple):
-    """A partition that is shown under another leader than its true one."""
-
-    topic: str
-    partition_index: int
-    leader_id: int
-    started_by: str
-    kind: str
-
-
-@dataclass(slots=True)
-class State:
-    """What is shown of one partition; `leader_id` of None is the true leader."""
-
-    bump: int = 0
-    election: Election | None = None
-    leader_id: int | None = None
-    moved_by: Touch | None = None  # the rule that showed another leader last, also once it is over
-    moved_to: int | None = None  # and who that was
 
 
 @dataclass(slots=True)

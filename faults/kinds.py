@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 from notleader.faults import catalog
 
-if TYPE_CHECKING:
-    from notleader.faults.base import Fault
+_Fault = TypeVar("_Fault")
 
 
-class Kinds(Mapping[str, "type[Fault]"]):
+class Kinds(Mapping[str, type[_Fault]]):
     """Each kind's class by its name: those of the catalog, imported when first asked for, and whoever was added."""
 
     def __init__(self) -> None:
-        self._known: dict[str, type[Fault]] = {}
+        self._known: dict[str, type[_Fault]] = {}
 
-    def __getitem__(self, kind: str) -> type[Fault]:
+    def __getitem__(self, kind: str) -> type[_Fault]:
         if kind in catalog.KINDS:
             # Each time: where another thread is at it, this one waits until the module is whole.
             importlib.import_module(f"{catalog.__name__}.{kind}")
@@ -30,7 +29,7 @@ class Kinds(Mapping[str, "type[Fault]"]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def add(self, kind: str, fault: type[Fault]) -> None:
+    def add(self, kind: str, fault: type[_Fault]) -> None:
         """Take a class in. Raises TypeError when there is one of that name."""
         taken = self.get(kind)
         if taken is not None:

@@ -12,7 +12,7 @@ from notleader.faults.selectors import ApiKeys, ConnectionSelector, Names, Numbe
 from notleader.proxy.wire.names import ApiKey
 
 if TYPE_CHECKING:
-    from notleader.faults.base import Connection
+    from notleader.faults.connection import Connection
     from notleader.proxy.wire.header import RequestHeader
 
 _GROUP_KEY_TYPE = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from notleader.faults.actions import (
@@ -40,13 +40,34 @@ from notleader.proxy.wire.names import ApiKey, ErrorCode
 from notleader.proxy.wire.partitions import iter_topics
 
 if TYPE_CHECKING:
-    from notleader.faults.plan import Plan
+    from notleader.faults.cluster import Cluster
+    from notleader.faults.election import Elections
+    from notleader.faults.fetch_sessions import FetchSessions
+    from notleader.faults.rule import Rule
     from notleader.proxy.wire.partitions import PartitionEntry
     from notleader.proxy.wire.view import Request
 
 _NAMES_ENDPOINTS = frozenset((ApiKey.Produce, ApiKey.Fetch))
 _NO_SIDE_CONNECTION = "clients with SASL are relayed with the proxy's own credentials only (--relay-sasl-mechanism)"
 _UNKNOWN_SESSION = "the fetch session began unseen: the client is asked to open another"
+
+
+class Rules(Protocol):
+    """What is asked of the plan for a decision."""
+
+    @property
+    def cluster(self) -> Cluster: ...
+
+    elections: Elections
+    fetch_sessions: FetchSessions
+    can_log_in: bool
+
+    def rules_for(self, api_key: int) -> tuple[Rule, ...]: ...
+    def interest(self, api_key: int, api_version: int) -> int: ...
+    def touch(self, rule_name: str, kind: str) -> Hit: ...
+    def give_up_moves(self, leader_id: int | None, reason: str) -> None: ...
+    def fires(self, rule: Rule, scope: object, now_us: int) -> bool: ...
+    def context(self, rule: Rule, connection: Connection, request: Request, now_us: int) -> Context: ...
 
 
 class OpenDecision:
@@ -72,7 +93,7 @@ class OpenDecision:
     )
 
     def __init__(
-        self, plan: Plan, connection: Connection, request: Request, now_us: int, *, is_readable: bool = True
+        self, plan: Rules, connection: Connection, request: Request, now_us: int, *, is_readable: bool = True
     ) -> None:
         self.is_readable = is_readable
         self._plan = plan

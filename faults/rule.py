@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from notleader.faults.base import Connection, Fault, StandingFault
-from notleader.faults.decision import Hit
 from notleader.faults.effects import Effect
+from notleader.faults.hit import Hit
 from notleader.faults.needs import REQUEST, REQUEST_BODY, RESPONSE_BODY
 from notleader.faults.random_source import RandomSource
 from notleader.faults.trigger import TriggerState

@@ -12,7 +12,7 @@ from notleader.proxy.wire.names import ErrorCode
 
 if TYPE_CHECKING:
     from notleader.faults.cluster import Cluster
-    from notleader.faults.election import State, Touch
+    from notleader.faults.election_state import State, Touch
 
 StateOf = Callable[[Body, int], "State | None"]
 
