@@ -28,6 +28,7 @@ _TYPES: Final = {"INT32": 1, "INT64": 2, "BYTE_ARRAY": 6}
 _PLAIN, _RLE, _DELTA, _DICTIONARY = 0, 3, 5, 8
 _UNCOMPRESSED, _ZSTD = 0, 6
 _DATA_PAGE, _DICTIONARY_PAGE = 0, 2
+_LEVELS_ARE_RLE: Final = b"\x15\x06\x15\x06"
 _WORTH_IT_BYTES: Final = 64
 _SIZE: Final = Struct("<I")
 _PACKED: Final = {1: Struct("<i"), 2: Struct("<q")}
@@ -49,6 +50,8 @@ class Leaf(NamedTuple):
     """Its highest definition level."""
     repeats: int
     is_asked_for: bool
+    names: tuple[int, Any]
+    """Its path as a footer has it."""
 
     @property
     def bits(self) -> int:
@@ -213,18 +216,18 @@ class _Group:
         pages, unpacked, of_dictionary = b"", 0, 0
         if dictionary is not None:
             count, content = dictionary
-            head = thrift.written(_page_head(_DICTIONARY_PAGE, content, stored := store(content), count, _PLAIN))
+            head = _page_head(_DICTIONARY_PAGE, content, stored := store(content), count, _PLAIN)
             pages = head + stored
             of_dictionary = len(pages)
             unpacked = len(head) + len(content)
-        head = thrift.written(_page_head(_DATA_PAGE, body, stored := store(body), entries, encoding))
+        head = _page_head(_DATA_PAGE, body, stored := store(body), entries, encoding)
         pages += head + stored
         unpacked += len(head) + len(body)
         encodings = [_PLAIN, _RLE, encoding] if dictionary else sorted({_RLE, encoding})
         meta: thrift.Struct = {
             1: thrift.i32(leaf.kind),
             2: thrift.many(thrift.I32, encodings),
-            3: thrift.many(thrift.BINARY, [part.encode() for part in leaf.path.split(".")]),
+            3: leaf.names,
             4: thrift.i32(_ZSTD if is_long else _UNCOMPRESSED),
             5: thrift.i64(entries),
             6: thrift.i64(unpacked),
@@ -257,12 +260,13 @@ def _as_it_is(data: bytes) -> bytes:
     return data
 
 
-def _page_head(kind: int, content: bytes, stored: bytes, count: int, encoding: int) -> thrift.Struct:
-    head = {1: thrift.i32(kind), 2: thrift.i32(len(content)), 3: thrift.i32(len(stored))}
-    inner = {1: thrift.i32(count), 2: thrift.i32(encoding)}
+def _page_head(kind: int, content: bytes, stored: bytes, count: int, encoding: int) -> bytes:
+    """A PageHeader, with no more than these in it: written by hand, for there are a hundred in a row group."""
+    head = (b"\x15", thrift.number(kind), b"\x15", thrift.number(len(content)), b"\x15", thrift.number(len(stored)))
+    inner = (b"\x15", thrift.number(count), b"\x15", thrift.number(encoding))
     if kind == _DICTIONARY_PAGE:
-        return {**head, 7: thrift.struct(inner)}
-    return {**head, 5: thrift.struct({**inner, 3: thrift.i32(_RLE), 4: thrift.i32(_RLE)})}
+        return b"".join((*head, b"\x4c", *inner, b"\0\0"))
+    return b"".join((*head, b"\x2c", *inner, _LEVELS_ARE_RLE, b"\0\0"))
 
 
 def _packed(leaf: Leaf, value: Any) -> bytes:
@@ -292,6 +296,7 @@ def _leaves() -> list[Leaf]:
                 column.max_definition_level,
                 column.max_repetition_level,
                 column.path in ASKED_FOR,
+                thrift.many(thrift.BINARY, column.path.encode().split(b".")),
             )
         )
     return found

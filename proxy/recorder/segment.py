@@ -30,6 +30,9 @@ _OFFSETS: Final = (9, 10, 11)
 _ALL_BYTES, _ALL_STORED = 6, 7
 
 
+_FOOTERS: Final[dict[tuple[tuple[bytes, bytes], ...], thrift.Struct]] = {}
+
+
 class Chunk:
     """A column of one row group: its pages, and what the footer says of it, where it begins left out."""
 
@@ -107,7 +110,7 @@ class Segment:
 
     def close(self) -> None:
         """Write the footer. Raises OSError."""
-        footer = _footer(self._by_arrow(None))
+        footer = dict(self._footer_of_none())
         footer[_NUM_ROWS] = thrift.i64(self._rows)
         footer[_ROW_GROUPS] = thrift.many(thrift.STRUCT, self._groups)
         written = thrift.written(footer)
@@ -117,6 +120,14 @@ class Segment:
     def discard(self) -> None:
         """Let go of the file as it is. Raises OSError."""
         self._file.close()
+
+    def _footer_of_none(self) -> thrift.Struct:
+        """What the footer of a file without rows says: the same for all segments of a run."""
+        key = tuple(self._kept.items())
+        if key not in _FOOTERS:
+            _FOOTERS.clear()
+            _FOOTERS[key] = _footer(self._by_arrow(None))
+        return _FOOTERS[key]
 
     def _put(self, data: bytes | memoryview) -> None:
         self._file.write(data)

@@ -55,6 +55,13 @@ def read(data: bytes | memoryview) -> Struct:
     return found
 
 
+def number(value: int) -> bytes:
+    """One number as it is written."""
+    made = bytearray()
+    _write_varint(made, _zigzag(value))
+    return bytes(made)
+
+
 def _write_struct(to: bytearray, fields: Struct) -> None:
     last = 0
     for number in sorted(fields):
