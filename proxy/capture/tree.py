@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
-
-from rich.tree import Tree
+from typing import TYPE_CHECKING, Any, Final
 
 from notleader.proxy.wire.errors import WireError
 from notleader.proxy.wire.names import error_text
 from notleader.proxy.wire.printable import printable
 from notleader.proxy.wire.records import iter_batches, iter_records
 from notleader.proxy.wire.view import Request, Response
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
 
 _MOST_BYTES: Final = 64
 _MOST_RECORDS: Final = 100
@@ -39,6 +40,8 @@ def tree(row: Mapping[str, Any]) -> Tree:
     """The document of a row, drawn."""
     told = document(row)
     label = f"{told.get('api_name', told['event'])}"
+    from rich.tree import Tree  # five MiB, which the proxy has no use for: it asks for `frames_of` alone
+
     drawn = Tree(f"[bold]{label}[/bold] {_text(told.get('client_id', ''))}".rstrip())
     _grow(drawn, told)
     return drawn
