@@ -62,8 +62,10 @@ TOUCH = _struct(("rule", _STRING), ("kind", _STRING), ("did", _STRING), ("error_
 
 # One rule's part in what became of an operation. `how` it reached the operation: own (its own attempt) | behind (an
 # exchange before it on its connection) | broker (an unanswered request to its broker) | partition (an earlier batch of
-# its partition) | told (another answer to its client) | cut (its client's connections). `sure` is false where that is
-# likely and not seen on its own exchanges. `weight_us`: for how much of the operation's time the rule was in the way.
+# its partition) | told (another answer to its client) | cut (its client's connections) | follows (an earlier operation
+# of its client that went wrong) | anybody (a connection that was refused or silenced before it said whose it was).
+# `sure` is false where that is likely and not seen on its own exchanges. `weight_us`: for how much of the operation's
+# time the rule was in the way.
 CAUSE = _struct(
     ("rule", _STRING),
     ("kind", _STRING),

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send, settled_by_log
 from notleader.spark_analysis.checks.phrases import because, count, place
-from notleader.spark_analysis.checks.wire_cases import from_exchanges
+from notleader.spark_analysis.checks.wire_cases import from_exchanges, of_api
 from notleader.spark_analysis.options import Options
 
 _PAIRS = (("one", "other"), ("other", "one"), ("one_client", "other_client"), ("other_client", "one_client"))
@@ -26,7 +26,10 @@ class InconsistentOffsets(Check):
     order = 16
     means = Meaning(
         invalid="one offset holds different messages for two clients, or for a client and the log",
-        valid="no such offset",
+        valid=(
+            "no such offset; a topic that was made anew (the broker appends at offset 0 again) is another topic from "
+            "there on"
+        ),
         unknown="no operation was told of, or nobody read, no log was given, and what clients said shows no case",
         evidence="acknowledgements and reads with a message id and an offset, and the log",
         cause="a rule that made up or changed the acknowledgement that told a wrong offset",
@@ -48,11 +51,14 @@ class InconsistentOffsets(Check):
                     *place_, "message_id", F.lit(None).cast("long").alias("at_us"), F.lit("the log").alias("client")
                 )
             )
-        named = named.filter(
-            F.col("offset").isNotNull() & F.col("message_id").isNotNull() & F.col("partition").isNotNull()
+        named = _with_lives(
+            named.filter(
+                F.col("offset").isNotNull() & F.col("message_id").isNotNull() & F.col("partition").isNotNull()
+            ),
+            tables,
         )
         rows = (
-            named.groupBy(*place_)
+            named.groupBy(*place_, "life")
             .agg(
                 F.min("message_id").alias("one"),
                 F.max("message_id").alias("other"),
@@ -108,3 +114,33 @@ class InconsistentOffsets(Check):
 
     def all_clear(self, tables: Tables) -> str:
         return "every offset holds the same message for everybody"
+
+
+def _with_lives(named: DataFrame, tables: Tables) -> DataFrame:
+    """`named` with `life`: how often the partition had begun anew by then; the log is read in its last one."""
+    placed = of_api(tables.exchanges, "Produce").filter(F.col("outcome") == "answered")
+    parts = placed.select("scope", "response_at_us", F.explode("partitions").alias("p")).filter(
+        (F.coalesce("p.error_code", F.lit(0)) == 0) & (F.col("p.base_offset") == 0)
+    )
+    begun = (
+        parts.groupBy(
+            F.col("scope").alias("l_scope"),
+            F.col("p.topic").alias("l_topic"),
+            F.col("p.partition_index").alias("l_partition"),
+        )
+        # The first life needs no beginning. A copy of a segment tells each beginning twice.
+        .agg(F.array_sort(F.array_distinct(F.collect_list("response_at_us"))).alias("begun"))
+        .filter(F.size("begun") > 1)
+    )
+    rows = named.join(
+        F.broadcast(begun),
+        F.col("scope").eqNullSafe(F.col("l_scope"))
+        & (F.col("topic") == F.col("l_topic"))
+        & (F.col("partition") == F.col("l_partition")),
+        "left",
+    )
+    # The first to be told of the new beginning may be told a little later than the wire was.
+    since = F.size(F.filter("begun", lambda at: at <= F.coalesce(F.col("at_us") + 1_000, F.lit(1 << 62))))
+    return rows.withColumn("life", F.greatest(F.coalesce(since, F.lit(0)), F.lit(1))).drop(
+        "l_scope", "l_topic", "l_partition", "begun"
+    )

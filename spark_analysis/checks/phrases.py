@@ -71,7 +71,7 @@ _DID = {
     "silenced": "were on a connection that was silenced",
     "shaped": "were on a connection that was slowed down",
 }
-LINKS = ("own", "behind", "broker", "partition", "told", "cut")
+LINKS = ("own", "behind", "broker", "partition", "told", "cut", "follows", "anybody")
 """How a rule's doing reaches an operation, as `how` of a CAUSE."""
 
 _TO_ANOTHER = {
@@ -85,6 +85,14 @@ _TO_ANOTHER = {
     "cut": "cut off",
     "repeated": "sent twice",
 }
+
+SENT = {
+    "out_of_range": "it was told OFFSET_OUT_OF_RANGE",
+    "place": "the offset that it was told was changed or made up",
+    "commit": "the commit of its place was acknowledged or swallowed, and never was",
+    "group": "what keeps it in its group was refused, held, swallowed or cut off",
+}
+"""How a rule sent a consumer elsewhere, by `what` of `transforms.sent_back`."""
 
 
 def met(group: Group) -> str:
@@ -118,6 +126,10 @@ def _link(how: str, did: str, code: str = "") -> str:
         return f"waited behind a request to the same broker, {doing}"
     if how == "partition":
         return f"waited for an earlier batch of the partition, {doing}"
+    if how == "follows":
+        return f"followed from an earlier one, {doing}"
+    if how == "anybody":
+        return f"waited while whoever connected had a connection {did}"
     if how == "told":
         return f"waited while other requests of the client were {doing.removeprefix('whose answer was ')}"
     return f"waited while the client had a connection {did}"

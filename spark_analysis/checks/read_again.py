@@ -5,10 +5,11 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables
-from notleader.spark_analysis.checks.phrases import count, place
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, joined
+from notleader.spark_analysis.checks.phrases import SENT, by_rule, count, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.transforms.sent_back import told_places, with_senders_back
 
 
 class ReadAgain(Check):
@@ -29,7 +30,10 @@ class ReadAgain(Check):
         valid="told: a consumer got an offset at or before one that it had",
         unknown="nobody read",
         evidence="what consumers got, in their own order",
-        cause="none is named",
+        cause=(
+            "a rule that told the consumer another place since it had read that far: OFFSET_OUT_OF_RANGE, an offset, a "
+            "commit that never was; else (likely) one that refused, swallowed or cut off what keeps it in its group"
+        ),
     )
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
@@ -38,14 +42,16 @@ class ReadAgain(Check):
             .orderBy("at_us", "first_offset")
             .rowsBetween(Window.unboundedPreceding, -1)
         )
+        # How far it had come, and since when.
+        furthest = F.max(F.struct("last_offset", (-F.col("at_us")).alias("since"))).over(before)
         # A verifiable consumer tells a poll twice: as a range, and record by record when it is verbose.
         rows = (
             tables.delivered.filter(F.col("first_offset") == F.col("last_offset"))
-            .withColumn("reached", F.max("last_offset").over(before))
+            .withColumns({"furthest": furthest, "reached": F.col("furthest.last_offset")})
             .filter(F.col("first_offset") <= F.col("reached"))
         )
         return from_exchanges(
-            rows,
+            _blamed(rows, tables) if tables.capture.faulted else rows,
             self.name,
             "valid",
             operation_id=F.lit(None),
@@ -54,7 +60,25 @@ class ReadAgain(Check):
 
     def sentence(self, group: Group) -> str:
         reader = group.client or "a consumer"
-        return f"{count(group.cases, 'record')} of {place(group)} came again or out of order to {reader}"
+        what = f"{count(group.cases, 'record')} of {place(group)} came again or out of order to {reader}"
+        return f"{what}; {SENT[group.trouble or 'group']}{by_rule(group)}{_likely(group)}" if group.rule else what
 
     def all_clear(self, tables: Tables) -> str:
         return f"every consumer read forwards only ({count(tables.outcomes.polled, 'record')})"
+
+
+def _likely(group: Group) -> str:
+    return " (likely)" if group.trouble == "group" else ""
+
+
+def _blamed(rows: DataFrame, tables: Tables) -> DataFrame:
+    """`rows` with the rules that sent the consumer back, and how (`trouble`)."""
+    told = told_places(tables.exchanges, tables.operations)
+    found = with_senders_back(rows.withColumn("since_us", -F.col("furthest.since")), told)
+    return found.withColumns(
+        {
+            "rule": joined(F.array_sort(F.array_distinct("sent_by.rule"))),
+            "kind": joined(F.array_sort(F.array_distinct("sent_by.kind"))),
+            "trouble": F.array_max("sent_by.what"),
+        }
+    )

@@ -9,6 +9,7 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables
 from notleader.spark_analysis.checks.phrases import by_rule, count
 from notleader.spark_analysis.checks.wire_cases import storm
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.transforms.attempts import touches
 
 # A connection costs a broker far more than a request.
 _CONNECTS_PER_REQUEST = 5
@@ -42,7 +43,7 @@ class ReconnectStorm(Check):
         valid="fewer",
         unknown="no exchange was captured",
         evidence="captured connection events, by host",
-        cause="the rules that refused or cut these connections",
+        cause="the rules that refused, cut or silenced these connections, themselves or an exchange on them",
     )
 
     def possible(self, tables: Tables, options: Options) -> bool:
@@ -54,17 +55,19 @@ class ReconnectStorm(Check):
         served = (F.col("event") == "exchange") & answered & ~F.col("api_name").isin(*_GREETING)
         ended = F.when(F.col("event") == "disconnect", F.col("request_at_us"))
         begun = F.when(F.col("event") == "connect", F.col("request_at_us"))
+        ends = F.filter(touches(), lambda t: t["did"].isin("refused", "cut", "garbled", "silenced"))
         lives = tables.exchanges.groupBy(*one).agg(
-            F.count_if(served).alias("served"), (F.max(ended) - F.min(begun)).alias("lived_us")
+            F.count_if(served).alias("served"),
+            (F.max(ended) - F.min(begun)).alias("lived_us"),
+            F.array_distinct(F.flatten(F.collect_list(ends))).alias("ended_by"),
         )
         vain = lives.filter((F.col("served") == 0) & (F.coalesce("lived_us", F.lit(0)) < _LIVED_US))
         opened = tables.exchanges.filter(F.col("event") == "connect").join(
             vain.withColumnsRenamed({name: f"v_{name}" for name in one}),
             [F.col(name).eqNullSafe(F.col(f"v_{name}")) for name in one],
-            "left_semi",
         )
         host = F.regexp_replace("client_addr", r":\d+$", "")
-        return storm(opened, host, self.name, _fewest(options))
+        return storm(opened, host, self.name, _fewest(options), said=F.col("ended_by"))
 
     def sentence(self, group: Group) -> str:
         seconds = count(group.cases, "second")

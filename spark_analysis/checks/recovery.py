@@ -24,10 +24,10 @@ class Recovery(Check):
     means = Meaning(
         invalid="never",
         valid=(
-            "told: the time from a rule's last hit on a client's sends to a partition until the next "
-            "acknowledgement there"
+            "told: the time from a rule's last hit on a client's sends to a partition (what cuts a connection hits "
+            "what waits there) until the next acknowledgement there, without the time in which nothing was sent"
         ),
-        unknown="nothing was acknowledged after the last hit",
+        unknown="nothing was acknowledged after the last hit, as ever with acks=0",
         evidence="the hits on attempts, and outcome lines",
         cause="the rule itself",
     )
@@ -58,11 +58,15 @@ class Recovery(Check):
             F.max(hit_end).alias("last_us"),
             F.array_sort(F.min_by("a", "a.request_at_us", 10)).alias("attempts"),
         )
+        # With acks=0 nothing is ever acknowledged, whatever the client calls it.
+        acknowledged = (F.size("attempts") == 0) | F.exists(
+            "attempts", lambda a: a["outcome"].isin("answered", "altered", "injected")
+        )
         later = sends.select(
             *[F.col(name).alias(f"g_{name}") for name in place_],
             F.coalesce("called_at_us", "completed_at_us").alias("from_us"),
             F.col("completed_at_us").alias("done_us"),
-            (F.col("outcome") == "ok").alias("good"),
+            ((F.col("outcome") == "ok") & acknowledged).alias("good"),
         )
         same = [F.col(name).eqNullSafe(F.col(f"g_{name}")) for name in place_]
         since = F.col("done_us") >= F.col("last_us")

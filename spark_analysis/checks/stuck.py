@@ -14,8 +14,9 @@ from notleader.spark_analysis.transforms.causes import Struck
 class Stuck(Check):
     """Clients whose sends all failed or never ended although no rule got in their way any more.
 
-    Measured from the last hit of any rule that reached the client itself; a rule that refuses whoever comes counts for
-    every client as long as it does.
+    Measured from when the last thing is over that any rule did to the client itself: a request that was swallowed is
+    in its way until its connection ends or answers a later one. A rule that refuses whoever comes counts for every
+    client as long as it does.
     """
 
     name = "stuck"
@@ -24,8 +25,11 @@ class Stuck(Check):
     needs = ("sends", "faults")
     order = 15
     means = Meaning(
-        invalid="after the last hit of any rule on this client, and `--stuck-ms` more, it sent and nothing succeeded",
-        valid="something succeeded, or it sent nothing",
+        invalid=(
+            "after all was over that rules did to this client, and `--stuck-ms` more, it sent and nothing succeeded; a "
+            "swallowed request is over when its connection ends or a later answer comes"
+        ),
+        valid="something succeeded, or it sent nothing, or what a rule did to it was not over",
         unknown="no fault struck",
         evidence="outcome lines, and the hits on the client's own exchanges",
         cause="the rule whose hit on this client was the last",
@@ -37,18 +41,21 @@ class Stuck(Check):
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         spark = tables.history.sparkSession
         last_hits: dict[tuple[str, str], Struck] = {}
+        over: dict[tuple[str, str], int] = {}
         for hit in sorted(tables.struck, key=lambda hit: hit.last_us):
-            last_hits[(hit.scope, hit.client)] = hit
+            client = hit.scope, hit.client
+            last_hits[client] = hit
+            over[client] = max(hit.until_us, hit.last_us, over.get(client, 0))
         struck = spark.createDataFrame(
-            [(hit.scope, hit.client, hit.rule, hit.kind, hit.last_us) for hit in last_hits.values()],
-            "w_scope string, w_client string, rule string, kind string, last_us long",
+            [(*client, hit.rule, hit.kind, hit.last_us, over[client]) for client, hit in last_hits.items()],
+            "w_scope string, w_client string, rule string, kind string, last_us long, over_us long",
         )
         nobody = tables.exchanges.filter((F.size("fault_names") > 0) & F.col("client_id").isNull())
         refusing = nobody.groupBy(F.col("scope").alias("r_scope")).agg(F.max("request_at_us").alias("refused_us"))
         same_client = F.col("scope").eqNullSafe(F.col("w_scope")) & (F.col("client") == F.col("w_client"))
         sends = tables.history.filter(is_send()).join(F.broadcast(struck), same_client)
         sends = sends.join(F.broadcast(refusing), F.col("scope").eqNullSafe(F.col("r_scope")), "left")
-        lifted = F.greatest("last_us", F.coalesce("refused_us", "last_us")) + options.stuck_ms * 1000
+        lifted = F.greatest("over_us", F.coalesce("refused_us", "over_us")) + options.stuck_ms * 1000
         after = sends.filter(F.col("called_at_us") > lifted)
         went_wrong = F.col("outcome") != "ok"
         last = F.max_by(

@@ -21,12 +21,15 @@ def first_seen() -> Column:
     return F.array_sort(F.min_by("seen", "request_at_us", 10))
 
 
-def storm(exchanges: DataFrame, who: Column, check: str, per_s: int, *apart: str) -> DataFrame:
+def storm(
+    exchanges: DataFrame, who: Column, check: str, per_s: int, *apart: str, said: Column | None = None
+) -> DataFrame:
     """A case for each second in which `who` did this `per_s` times or more; `duration_us` is its median pause.
 
     `apart` are the columns that tell apart those who share a name; a row that two segments hold counts once. What was
     asked again only after a pause of the client's own (the median, from one's answer to the next one's request) is told
-    and no storm: a pause of half the time that the bound leaves for each (5 ms at 100 a second).
+    and no storm: a pause of half the time that the bound leaves for each (5 ms at 100 a second). `said` are the touches
+    of each row that count; by default what rules did to it, other than holding it.
     """
     backoff_us = 500_000 // per_s
     second = F.floor(F.col("request_at_us") / 1_000_000)
@@ -34,7 +37,8 @@ def storm(exchanges: DataFrame, who: Column, check: str, per_s: int, *apart: str
     waited = F.greatest(F.col("request_at_us") - F.lag("response_at_us").over(before), F.lit(0))
     pause = F.when(F.col("event") == "exchange", waited)
     # What only held an exchange is no reason to send the next one at once.
-    said = F.filter(touches(), lambda t: ~t["did"].isin("held_request", "held_answer", "shaped"))
+    if said is None:
+        said = F.filter(touches(), lambda t: ~t["did"].isin("held_request", "held_answer", "shaped"))
     named = {
         "fault_names": F.transform(said, lambda t: t["rule"]),
         "fault_kinds": F.transform(said, lambda t: t["kind"]),

@@ -9,6 +9,7 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, 
 from notleader.spark_analysis.checks.phrases import by_client, by_rule, count, duration, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges, of_api, sample
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.schemas import EFFECT
 from notleader.spark_analysis.transforms.attempts import touches
 
 _NOT_LEADER = 6
@@ -36,8 +37,9 @@ class WrongBroker(Check):
         unknown="no exchange was captured",
         evidence="captured Produce and Fetch answers",
         cause=(
-            "the rules that said NOT_LEADER_OR_FOLLOWER for that very partition; a rule that delayed the "
-            "broker's own refusal has no part in it"
+            "the rules that said NOT_LEADER_OR_FOLLOWER for that very partition; of the broker's own refusal the rule "
+            "(likely) that had made up or changed the last Metadata answer the client got before; a rule that delayed "
+            "the refusal has no part in it"
         ),
     )
 
@@ -72,6 +74,8 @@ class WrongBroker(Check):
             .withColumn("search", F.count_if(~wrong & F.col("seen.response_at_us").isNotNull()).over(before))
             .filter(wrong)
         )
+        if tables.capture.faulted:
+            refused = _misled(refused, tables.exchanges)
         searches = refused.groupBy(*place_, "api_name", "node_id", "search").agg(
             F.count("*").alias("times"),
             F.min("request_at_us").alias("at_us"),
@@ -111,3 +115,49 @@ class WrongBroker(Check):
 
     def all_clear(self, tables: Tables) -> str:
         return "no request went to a broker that was not the leader"
+
+
+def _misled(refused: DataFrame, exchanges: DataFrame) -> DataFrame:
+    """`refused`, those of the broker's own with the rules of the Metadata answer that had sent the client there."""
+    told = of_api(exchanges, "Metadata").filter(F.col("response_at_us").isNotNull())
+    lies = F.filter("effects", lambda e: e["did"].isin("altered_answer", "answered"))
+    places = F.transform(
+        F.coalesce(lies, F.array().cast("array<" + EFFECT.simpleString() + ">")),
+        lambda e: F.struct(
+            e["rule"].alias("rule"),
+            e["kind"].alias("kind"),
+            F.transform(
+                e["partitions"],
+                lambda place: F.struct(
+                    F.get("partitions", place)["topic"].alias("topic"),
+                    F.get("partitions", place)["partition_index"].alias("partition"),
+                ),
+            ).alias("of"),
+        ),
+    )
+    metadata = told.select(
+        "scope",
+        F.col("client_id").alias("client"),
+        F.col("response_at_us").alias("request_at_us"),
+        places.alias("lies"),
+    )
+    before = Window.partitionBy("scope", "client").orderBy("request_at_us")
+    both = refused.unionByName(metadata, allowMissingColumns=True).withColumn(
+        "told", F.last("lies", ignorenulls=True).over(before)
+    )
+    here = F.struct("topic", "partition")
+    mine = F.filter("told", lambda lie: lie["of"].isNull() | F.array_contains(lie["of"], here))
+    own = F.size("fault_names") == 0
+    return (
+        both.filter(F.col("lies").isNull())
+        .withColumns(
+            {
+                "fault_names": F.when(own, F.transform(mine, lambda lie: lie["rule"])).otherwise(F.col("fault_names")),
+                "fault_kinds": F.when(own, F.transform(mine, lambda lie: lie["kind"])).otherwise(F.col("fault_kinds")),
+            }
+        )
+        .withColumns(
+            {name: F.coalesce(name, F.array().cast("array<string>")) for name in ("fault_names", "fault_kinds")}
+        )
+        .drop("lies", "told")
+    )

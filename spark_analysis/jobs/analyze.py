@@ -25,6 +25,7 @@ from notleader.spark_analysis.transforms import timeline
 from notleader.spark_analysis.transforms.attempts import produce_attempts, with_topics
 from notleader.spark_analysis.transforms.causes import with_causes, without_causes
 from notleader.spark_analysis.transforms.clocks import Clock, clocks, in_proxy_time
+from notleader.spark_analysis.transforms.commits import commit_entries
 from notleader.spark_analysis.transforms.fault_windows import fault_windows
 from notleader.spark_analysis.transforms.history import build_history, run_of
 from notleader.spark_analysis.transforms.landed import deliveries, fetched
@@ -215,7 +216,8 @@ def build_tables(
         attempts = attempts.withColumn("scope", F.lit(""))
     delivered = deliveries(scoped, F.col("scope"))
     fetch = fetched(exchanges, F.col("scope")) if capture.fetches_with_ids else None
-    history = build_history(scoped, attempts, delivered, fetch, capture, said, options, log)
+    commits = commit_entries(scoped, exchanges, options.skew_ms * 1000) if said.commits else None
+    history = build_history(scoped, attempts, delivered, fetch, capture, said, options, log, commits)
     return Tables(exchanges, scoped, delivered, attempts, history, capture, said, log)
 
 

@@ -8,6 +8,10 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case, is_send
 from notleader.spark_analysis.checks.phrases import by_client, count, duration
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.signatures.who import may_be
+
+# Of 0.11 and of today.
+_ITS_ERRORS = r"not present in metadata after \d+ ms|Failed to update metadata after \d+ ms"
 
 
 class JavaSendBlocks(HistoryCheck):
@@ -19,12 +23,15 @@ class JavaSendBlocks(HistoryCheck):
     name = "looks_like_java_send_blocks"
     title = "Looks like java-send-blocks"
     brief = "looks like java-send-blocks"
-    needs = ("sends",)
+    needs = ("sends", "faults")
     order = 8
     means = Meaning(
-        invalid="a call blocked for `--blocked-ms` with an error that speaks of metadata, and never reached the wire",
+        invalid=(
+            "a call blocked for `--blocked-ms`, failed with the Java producer's words for missing metadata, and never "
+            "reached the wire, and a rule was in its way; not where the client is known to be another"
+        ),
         valid="no such call",
-        unknown="no send was told of",
+        unknown="no send was told of, or no fault struck",
         evidence="outcome lines; that nothing of it was on the wire",
         cause="the rules that were in its way for a quarter of that time or more",
     )
@@ -34,7 +41,9 @@ class JavaSendBlocks(HistoryCheck):
             is_send()
             & (F.col("blocked_us") >= options.blocked_ms * 1000)
             & (F.col("attempt_count") == 0)
-            & F.lower("error").contains("metadata")
+            & F.coalesce(F.col("error").rlike(_ITS_ERRORS), F.lit(False))
+            & (F.size("slow_by") > 0)
+            & may_be("java")
         )
         blocked = {"duration_us": F.col("blocked_us"), "note": F.col("error")}
         return F.when(found, case(self.name, "invalid", "slow_by", **blocked))

@@ -22,9 +22,10 @@ _JAVA = ("kafka-clients", "apache-kafka-java", "java")
 def may_be(library: str) -> Column:
     """True unless the client said (`client_version`, as a recorder writes it) that it is another library."""
     said = F.lower(F.coalesce("client_version", F.lit("")))
-    others = [name for name in (*_LIBRARIES, *_JAVA) if name != library]
+    own = _JAVA if library == "java" else (library,)
+    others = [name for name in (*_LIBRARIES, *_JAVA) if name not in own]
     known = said.rlike("|".join(others))
-    return said.contains(library) | ~known
+    return said.rlike("|".join(own)) | ~known
 
 
 def is_library(library: str) -> Column:

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.schemas import CAUSE
 from notleader.spark_analysis.transforms.attempts import touches
+from notleader.spark_analysis.transforms.following import FOLLOWING, following, names_error
 from notleader.spark_analysis.transforms.intervals import overlaps_buckets
 
 CAUSES = f"array<{CAUSE.simpleString()}>"
@@ -33,12 +34,17 @@ _BUCKET_US = 10_000_000
 # A rule explains a wait when it was in the way for this part of it, and for this part of what the heaviest was.
 _OF_THE_WAIT = 0.25
 _OF_THE_HEAVIEST = 0.5
-# Sequence, epoch and transaction errors, which follow from an answer that was lost before.
-_FOLLOWING = (45, 46, 47, 48, 49, 51, 53, 59, 67, 90)
+# Errors of a broker that is asked for what is another's.
+_NOT_THERE = (3, 5, 6)
+# A failure that came sooner was not waited for.
+_AT_ONCE_US = 100_000
 
 
 class Struck(NamedTuple):
-    """One rule and one client that it reached; µs, UTC. `last_us`: when it last got in the client's way."""
+    """One rule and one client that it reached; µs, UTC. `last_us`: when it last got in the client's way.
+
+    `until_us`: when the last exchange or connection that it held, swallowed or silenced was over for the client.
+    """
 
     scope: str
     client: str
@@ -47,6 +53,7 @@ class Struck(NamedTuple):
     first_us: int
     last_us: int
     hits: int
+    until_us: int
 
 
 def with_causes(
@@ -70,7 +77,7 @@ def with_causes(
     names = clients_of(rows, operations)
     obstacles = _obstacles(exchanges, names, rows, last_us).persist()
     struck = _struck(obstacles, rows)
-    compared = _weights(_suspects(rows, options), obstacles)
+    compared = _weights(_suspects(rows, options), obstacles).join(following(_broken(rows)), "operation_id", "full")
     if out is not None:
         compared.write.mode("overwrite").parquet(out)
         compared = spark.read.schema(compared.schema).parquet(out)
@@ -79,7 +86,7 @@ def with_causes(
         rows.join(compared, "operation_id", "left")
         .withColumns(_own_causes())
         .withColumns(_choices())
-        .drop("end_us", "_waits", "_own", "_last", "_broker")
+        .drop("end_us", "_waits", "_told", "_follows", "_own", "_last", "_broker")
     )
     return told, struck
 
@@ -97,16 +104,29 @@ def _struck(obstacles: DataFrame, history: DataFrame) -> tuple[Struck, ...]:
         F.col("a.request_at_us").alias("from_us"),
         F.coalesce("a.response_at_us", "a.request_at_us").alias("last_hit_us"),
         F.lit(1).cast("long").alias("hits"),
+        F.coalesce("a.response_at_us", "a.request_at_us").alias("until_us"),
     )
-    every = obstacles.select(*touched.columns).unionByName(touched)
+    # What a client was told it may act on for long: that is its own doing. What never came it still waits for.
+    waits = F.when(F.col("how") == "behind", F.col("until_us")).otherwise(F.col("last_hit_us"))
+    every = (
+        obstacles.filter(F.col("how") != "anybody")
+        .withColumn("until_us", F.greatest(waits, "last_hit_us"))
+        .select(*touched.columns)
+        .unionByName(touched)
+    )
     rows = (
         every.groupBy("scope", "client", "rule", "kind")
-        .agg(F.min("from_us").alias("first_us"), F.max("last_hit_us").alias("last_us"), F.sum("hits").alias("hits"))
+        .agg(
+            F.min("from_us").alias("first_us"),
+            F.max("last_hit_us").alias("last_us"),
+            F.sum("hits").alias("hits"),
+            F.max("until_us").alias("until_us"),
+        )
         .orderBy("first_us")
         .limit(_MOST_STRUCK)
         .collect()
     )
-    return tuple(Struck(*row) for row in rows)
+    return tuple(Struck(**row.asDict()) for row in rows)
 
 
 def without_causes(history: DataFrame) -> DataFrame:
@@ -128,15 +148,19 @@ def clients_of(history: DataFrame, operations: DataFrame) -> DataFrame:
         .select("scope", "client", connection("a.").alias("connection"))
         .distinct()
     )
+    return used.withColumn("wire_id", F.lit(None).cast("string")).unionByName(
+        names_of(operations).withColumn("connection", F.lit(None).cast("long"))
+    )
+
+
+def names_of(operations: DataFrame) -> DataFrame:
+    """scope, client, `wire_id`: the client ids that are one client's alone."""
     of_kafka = operations.filter(F.col("client_id").isNotNull())
     said = of_kafka.select("scope", "client", F.col("client_id").alias("wire_id"))
     named = operations.select("scope", "client", F.col("client").alias("wire_id"))
     by_name = said.unionByName(named).distinct()
     alone = Window.partitionBy("scope", "wire_id")
-    own = by_name.withColumn("owners", F.count("*").over(alone)).filter("owners = 1").drop("owners")
-    return used.withColumn("wire_id", F.lit(None).cast("string")).unionByName(
-        own.withColumn("connection", F.lit(None).cast("long"))
-    )
+    return by_name.withColumn("owners", F.count("*").over(alone)).filter("owners = 1").drop("owners")
 
 
 def _suspects(history: DataFrame, options: Options) -> DataFrame:
@@ -149,6 +173,7 @@ def _suspects(history: DataFrame, options: Options) -> DataFrame:
     wrong = (F.col("outcome") != "ok") | (slow >= bound) | (F.col("attempt_count") > 1)
     return history.filter(wrong & F.coalesce(F.col("called_at_us"), first).isNotNull()).select(
         "operation_id",
+        "error",
         F.col("scope").alias("o_scope"),
         F.col("client").alias("o_client"),
         F.col("topic").alias("o_topic"),
@@ -326,13 +351,24 @@ def _of_clients(obstacles: DataFrame, names: DataFrame) -> DataFrame:
         F.col("scope").eqNullSafe(F.col("t_scope")) & (F.col("wire_id") == F.col("t_wire_id")),
         "left",
     )
-    owner = F.coalesce("c_client", "w_client", "t_client")
-    return rows.withColumn("client", owner).filter(F.col("client").isNotNull()).select("client", *_SHAPE)
+    rows = rows.withColumn("client", F.coalesce("c_client", "w_client", "t_client"))
+    known = rows.filter(F.col("client").isNotNull()).select("client", *_SHAPE)
+    # A connection that never got as far as a client id may be anybody's.
+    nobody = F.col("client").isNull() & (F.col("how") == "cut") & F.col("wire_id").isNull()
+    everybody = names.select(F.col("scope").alias("e_scope"), F.col("client").alias("e_client")).distinct()
+    anybody = (
+        rows.filter(nobody & F.col("did").isin("refused", "silenced"))
+        .drop("client")
+        .join(F.broadcast(everybody), F.col("scope").eqNullSafe(F.col("e_scope")))
+        .withColumns({"client": F.col("e_client"), "how": F.lit("anybody")})
+    )
+    return known.unionByName(anybody.select("client", *_SHAPE))
 
 
 def _partitions(history: DataFrame) -> DataFrame:
     """A batch that a rule kept from being acknowledged keeps what comes after it on its partition, until its retry."""
-    attempts = history.select("scope", "client", F.posexplode("attempts").alias("place", "a"), "attempts", "end_us")
+    sends = history.filter(F.col("operation") == "send")
+    attempts = sends.select("scope", "client", F.posexplode("attempts").alias("place", "a"), "attempts", "end_us")
     rows = attempts.filter(F.size("a.touches") > 0).withColumns(
         {"t": F.explode("a.touches"), "next_us": F.get("attempts", F.col("place") + 1)["request_at_us"]}
     )
@@ -392,12 +428,12 @@ def _bursts(obstacles: DataFrame) -> DataFrame:
 
 
 def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
-    """`operation_id` → `_waits`, the CAUSES that were in its way."""
+    """`operation_id` → `_waits`, the CAUSES that were in its way, and `_told`, those that told its client its error."""
     on_its_way = F.array_contains("o_connections", F.col("connection"))
     unsent = F.size("o_connections") == 0
     # A client that has its fill of unanswered requests at a broker sends that broker no more, on no connection.
     same_broker = F.col("node_id").isNotNull() & F.array_contains("o_nodes", F.col("node_id"))
-    until_sent = F.col("how").isin("told", "cut") | ((F.col("how") == "behind") & ~on_its_way)
+    until_sent = F.col("how").isin("told", "cut", "anybody") | ((F.col("how") == "behind") & ~on_its_way)
     last = F.when(until_sent, F.col("sent_us")).otherwise(F.col("ended_us"))
     spans = overlaps_buckets(F.col("begun_us"), F.col("ended_us"), _BUCKET_US)
     theirs = suspects.withColumn("_bucket", F.explode(spans))
@@ -433,33 +469,81 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
             "how": F.when((F.col("how") == "behind") & ~on_its_way, "broker").otherwise(F.col("how")),
         }
     )
-    by_way = rows.groupBy("operation_id", "rule", "kind", "how").agg(
+    by_way = rows.groupBy("operation_id", "error", "rule", "kind", "how").agg(
         F.max_by(F.struct("did", "error_code"), "weight_us").alias("w"),
         F.max("sure").alias("sure"),
         F.least(F.sum("weight_us"), F.max("length_us")).alias("weight_us"),
     )
     cause = F.struct("rule", "kind", "how", "w.did", "w.error_code", "sure", "weight_us")
-    return by_way.groupBy("operation_id").agg(F.collect_list(cause).cast(CAUSES).alias("_waits"))
+    told = F.when(names_error(F.col("error"), F.col("w.error_code")), cause)
+    return by_way.groupBy("operation_id").agg(
+        F.collect_list(cause).cast(CAUSES).alias("_waits"), F.collect_list(told).cast(CAUSES).alias("_told")
+    )
+
+
+def _broken(history: DataFrame) -> DataFrame:
+    """What went wrong by rules and what may follow from it, as `following` takes it."""
+    last = F.get("attempts", F.size("attempts") - 1)
+    own = _own_causes()
+    failed = F.col("outcome").isin("fail", "info")
+    # What pends ends when all does.
+    wrong = failed | (F.col("outcome") == "pending") | (F.col("attempt_count") > 1)
+    well = history.filter(F.col("outcome") == "ok").groupBy(
+        F.col("scope").alias("g_scope"), F.col("client").alias("g_client")
+    )
+    last_ok = well.agg(F.max("completed_at_us").alias("last_ok_us"))
+    same = F.col("scope").eqNullSafe(F.col("g_scope")) & F.col("client").eqNullSafe(F.col("g_client"))
+    rows = (
+        history.filter(wrong)
+        .join(F.broadcast(last_ok), same, "left")
+        .withColumns(dict.fromkeys(("_waits", "_told", "_follows"), F.array().cast(CAUSES)))
+    )
+    rows = rows.withColumns({name: own[name] for name in ("_own", "_last", "_broker")})
+    kept = F.filter("_own", lambda c: ~c["did"].isin(*_HOLDS, "shaped"))
+    called = F.coalesce("called_at_us", "end_us")
+    return rows.select(
+        "operation_id",
+        "scope",
+        "client",
+        "topic",
+        "error",
+        called.alias("called_us"),
+        F.col("end_us").alias("at_us"),
+        "last_ok_us",
+        failed.alias("failed"),
+        (F.size("attempts") == 0).alias("unsent"),
+        F.when(F.col("_broker"), last["error_code"]).alias("refused"),
+        F.when(failed & (F.size("_last") > 0), F.col("_last")).otherwise(kept).alias("because"),
+    )
 
 
 def _own_causes() -> dict[str, Column]:
     """What rules did to the operation's own attempts (`_own`), to the last of them (`_last`); what the broker said."""
     last = F.get("attempts", F.size("attempts") - 1)
 
-    def told(t: Column) -> Column:
-        return F.struct(
-            t["rule"].alias("rule"), t["kind"].alias("kind"), F.lit("own").alias("how"), t["did"].alias("did"),
-            t["error_code"].alias("error_code"), F.lit(True).alias("sure"), F.lit(0).cast("long").alias("weight_us"),
-        )  # fmt: skip
+    def told(found: Column, attempt: Column) -> Column:
+        """What was found on an attempt as CAUSES; those that held it weigh how long they did."""
+        whole = F.coalesce(attempt["response_at_us"] - attempt["request_at_us"], F.lit(0))
+
+        def cause(t: Column) -> Column:
+            held_us = F.when(t["did"].isin(*_HOLDS), F.coalesce(t["held_us"], whole)).otherwise(F.lit(0))
+            return F.struct(
+                t["rule"].alias("rule"), t["kind"].alias("kind"), F.lit("own").alias("how"), t["did"].alias("did"),
+                t["error_code"].alias("error_code"), F.lit(True).alias("sure"),
+                held_us.cast("long").alias("weight_us"),
+            )  # fmt: skip
+
+        return F.transform(found, cause)
 
     nothing = F.array().cast(CAUSES)
-    own = F.array_distinct(F.flatten(F.transform("attempts", lambda a: F.transform(a["touches"], told))))
+    own = F.array_distinct(F.flatten(F.transform("attempts", lambda a: told(a["touches"], a))))
     answered = last["outcome"].isin("answered", "altered", "injected")
 
     def part_of_the_end(t: Column) -> Column:
-        return F.when(answered, _said(t, last) | (t["did"] == "garbled")).otherwise(_kept_away(t, last))
+        kept = _kept_away(t, last) & _for_long(t, F.col("end_us") - last["request_at_us"])
+        return F.when(answered, _said(t, last) | (t["did"] == "garbled")).otherwise(kept)
 
-    ends = F.transform(F.filter(last["touches"], part_of_the_end), told)
+    ends = told(F.filter(last["touches"], part_of_the_end), last)
     # An attempt counts for the retry that followed: by its error, or by not being answered until then.
     numbers = F.sequence(F.lit(0), F.size("attempts") - 2)
 
@@ -474,7 +558,7 @@ def _own_causes() -> dict[str, Column]:
             kept = silent & _kept_away(t, attempt) & _for_long(t, waited_us)
             return _said(t, attempt) | kept | t["did"].isin("garbled", "repeated")
 
-        return F.transform(F.filter(attempt["touches"], counts), told)
+        return told(F.filter(attempt["touches"], counts), attempt)
 
     again = F.when(F.size("attempts") > 1, F.array_distinct(F.flatten(F.transform(numbers, why_again))))
     return {
@@ -483,6 +567,8 @@ def _own_causes() -> dict[str, Column]:
         "retried_by": F.coalesce(again, nothing).cast(CAUSES),
         "_broker": answered & F.coalesce(last["error_code"] != 0, F.lit(False)),
         "_waits": F.coalesce("_waits", nothing),
+        "_told": F.coalesce("_told", nothing),
+        "_follows": F.coalesce("_follows", nothing),
     }
 
 
@@ -502,7 +588,7 @@ def _kept_away(t: Column, attempt: Column) -> Column:
 
 def _for_long(t: Column, wait_us: Column) -> Column:
     """What held an exchange for a trifle is no reason not to wait for it any longer."""
-    return t["held_us"].isNull() | (t["held_us"] >= wait_us * _OF_THE_WAIT)
+    return F.coalesce(t["held_us"] >= wait_us * _OF_THE_WAIT, F.lit(True))
 
 
 def _choices() -> dict[str, Column]:
@@ -510,10 +596,13 @@ def _choices() -> dict[str, Column]:
         F.col("end_us") - F.coalesce("called_at_us", F.get("attempts", F.lit(0))["request_at_us"]), F.lit(1)
     )
     last = F.get("attempts", F.size("attempts") - 1)
-    heaviest = F.array_max(F.transform("_waits", lambda w: w["weight_us"]))
 
-    def heavy(w: Column) -> Column:
-        return (w["weight_us"] >= length * _OF_THE_WAIT) & (w["weight_us"] >= heaviest * _OF_THE_HEAVIEST)
+    def heavy(among: Column) -> Column:
+        most = F.array_max(F.transform(among, lambda w: w["weight_us"]))
+        return F.filter(
+            among,
+            lambda w: (w["weight_us"] >= length * _OF_THE_WAIT) & (w["weight_us"] >= most * _OF_THE_HEAVIEST),
+        )
 
     def as_own(w: Column) -> Column:
         """An obstacle that the operation's own attempt was the head of is told as what happened to itself."""
@@ -521,15 +610,55 @@ def _choices() -> dict[str, Column]:
         mine = F.size(same) > 0
         return w.withField("how", F.when(mine, F.lit("own")).otherwise(w["how"])).withField("sure", w["sure"] | mine)
 
-    waits = F.array_distinct(F.transform(F.filter("_waits", heavy), as_own))
-    following = F.coalesce(last["error_code"].isin(*_FOLLOWING), F.lit(False)) & F.col("_broker")
-    before = F.filter(F.concat("_own", "_waits"), lambda w: ~w["did"].isin(*_HOLDS))
-    followed = F.transform(before, lambda w: w.withField("sure", F.lit(False)))
+    its_own = heavy(F.filter("_waits", lambda w: w["how"] != "anybody"))
+    anybody = heavy(F.filter("_waits", lambda w: w["how"] == "anybody"))
+    # What befell a client that nobody can name is a reason where there is no other.
+    waits = F.array_distinct(F.transform(F.when(F.size(its_own) > 0, its_own).otherwise(anybody), as_own))
+    follows = F.coalesce(last["error_code"].isin(*FOLLOWING), F.lit(False)) & F.col("_broker")
+
+    def before(causes: str) -> Column:
+        lasting = F.filter(causes, lambda w: ~w["did"].isin(*_HOLDS))
+        return F.transform(lasting, lambda w: w.withField("sure", F.lit(False)))
+
+    earlier = F.when(F.size(before("_own")) > 0, before("_own")).when(F.size("_follows") > 0, F.col("_follows"))
+    # Nothing of it was on the wire: what told its client this very error, else what its time went by with.
+    unsent = F.size("attempts") == 0
+    # A leader that a rule made up: the broker that it sent the client to says that it is none.
+    sent_there = F.transform(
+        F.filter("_waits", lambda w: (w["how"] == "told") & w["did"].isin("altered_answer", "answered")),
+        lambda w: w.withField("sure", F.lit(False)),
+    )
+
+    def misled(attempt: Column) -> Column:
+        own = F.coalesce(attempt["error_code"].isin(*_NOT_THERE), F.lit(False))
+        return own & ~F.exists(attempt["touches"], lambda t: t["error_code"].eqNullSafe(attempt["error_code"]))
+
+    again = F.exists(F.slice("attempts", 1, F.greatest(F.size("attempts") - 1, F.lit(0))), misled)
+    retried = F.when((F.size("retried_by") == 0) & again, sent_there).otherwise(F.col("retried_by"))
+    kept = F.when(length >= _AT_ONCE_US, waits).otherwise(F.filter(waits, lambda w: ~w["did"].isin(*_HOLDS)))
     ended = (
         F.when(F.size("_last") > 0, F.col("_last"))
-        .when(F.col("_broker"), F.when(following, followed).otherwise(F.array().cast(CAUSES)))
-        .otherwise(waits)
+        .when(
+            F.col("_broker"),
+            F.when(follows, earlier.otherwise(before("_waits")))
+            .when(misled(last), sent_there)
+            .otherwise(F.array().cast(CAUSES)),
+        )
+        .when(unsent & (F.size("_told") > 0), F.col("_told"))
+        .when(unsent & (F.size("_follows") > 0), F.col("_follows"))
+        .otherwise(kept)
     )
     # A wait without an end began where the last attempt ended, however short that was beside it.
-    slow = F.when((F.size(waits) == 0) & (F.col("outcome") == "pending"), F.col("_last")).otherwise(waits)
-    return {"slow_by": slow.cast(CAUSES), "ended_by": ended.cast(CAUSES), "touched_by": F.col("_own")}
+    pends = F.when(F.col("outcome") == "pending", F.col("_last")).otherwise(F.array().cast(CAUSES))
+    slow = (
+        F.when(F.size(waits) > 0, waits)
+        .when(F.size(pends) > 0, pends)
+        .when(unsent, F.col("_follows"))
+        .otherwise(F.array().cast(CAUSES))
+    )
+    return {
+        "slow_by": slow.cast(CAUSES),
+        "ended_by": ended.cast(CAUSES),
+        "retried_by": retried.cast(CAUSES),
+        "touched_by": F.col("_own"),
+    }

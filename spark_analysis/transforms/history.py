@@ -40,14 +40,18 @@ def build_history(
     outcomes: OutcomeProfile,
     options: Options,
     log: Log | None = None,
+    commits: DataFrame | None = None,
 ) -> DataFrame:
-    """The HISTORY of `operations` (one row each, `scope` filled); an operation without attempts keeps its row."""
+    """The HISTORY of `operations` (one row each, `scope` filled); an operation without attempts keeps its row.
+
+    `commits` are the attempts of commits (`commit_entries`), where there are any.
+    """
     # One shuffle by the message's key serves all: its calls, its attempts and its places meet in one partition.
     rows = _calls(operations.filter((F.col("operation") != "poll") | F.col("offset").isNull()))
     if capture.batches_with_ids:
         rows = rows.join(_carried(attempts), "_key", "left").withColumn("entries", _of_call())
     else:
-        rows = rows.withColumn("entries", F.lit(None))
+        rows = rows.withColumn("entries", F.lit(None).cast(_ENTRIES))
     there = places(delivered, fetch, seen_in(log.rows) if log is not None else None)
     rows = rows.join(there, "_key", "left").withColumn("landed", landed_of(F.col("message_id")))
     sends = operations.filter(F.col("operation") == "send").select(*_SEND)
@@ -56,6 +60,8 @@ def build_history(
         rows = rows.join(guessed, "operation_id", "left")
         both = F.filter(F.array("entries", "others"), lambda found: found.isNotNull())
         rows = rows.withColumn("entries", F.flatten(both)).withColumn("entries", _surest("entries"))
+    if commits is not None:
+        rows = rows.join(commits, "operation_id", "left").withColumn("entries", F.coalesce("commit_entries", "entries"))
     if outcomes.polled and (outcomes.polls_without_ids or outcomes.unnamed_sends):
         rows = rows.join(places_by_offset(sends, delivered), "operation_id", "left")
         rows = rows.withColumn("landed", F.coalesce("landed", "landed_here"))
@@ -64,6 +70,7 @@ def build_history(
     return _shape(rows, sure)
 
 
+_ENTRIES = f"array<struct<attempt_id:bigint,rank:int,wire:{WIRE.simpleString()},transactional:boolean>>"
 _SEND = (
     "operation_id",
     "scope",

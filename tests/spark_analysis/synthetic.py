@@ -38,6 +38,7 @@ EFFECT = pa.struct(
         ("did", pa.string()),
         ("error_code", pa.int16()),
         ("partitions", pa.list_(pa.int32())),
+        ("held_us", pa.int64()),
     ]
 )
 EXCHANGE = pa.schema(

@@ -494,7 +494,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
     "looks_like_sarama_hang": {"invalid": {"half_answered_batch", "half_answered_with_other_codes"}},
     "looks_like_sarama_two_minutes": {"invalid": {"many_timeouts", "dialling_in_vain"}},
     "looks_like_java_callback_deadlock": {"invalid": {"waiting_for_itself"}},
-    "looks_like_java_send_blocks": {"invalid": {"waiting_for_metadata", "blocking_then_failed"}},
+    "looks_like_java_send_blocks": {"invalid": {"waiting_for_metadata"}},
     "looks_like_scala_refresh_stall": {"invalid": {"refreshing"}},
     "hang": {
         "invalid": {

@@ -1,0 +1,61 @@
+"""Commits on the wire: which OffsetCommit carried a commit that a client told of."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from notleader.spark_analysis.transforms.attempts import touches, wire
+
+
+def commit_entries(operations: DataFrame, exchanges: DataFrame, skew_us: int) -> DataFrame:
+    """`operation_id` → `commit_entries`: the attempts of each commit, by group, place, offset and time.
+
+    `operations` and `exchanges` have a `scope`. A commit without a place has the requests of its group at that time.
+    """
+    asked = exchanges.filter(
+        (F.col("event") == "exchange")
+        & F.col("api_name").isin("OffsetCommit", "TxnOffsetCommit")
+        & F.col("group_id").isNotNull()
+    ).select("*", F.posexplode("partitions").alias("place", "p"))
+    touched = touches(F.col("place"))
+    carried = asked.select(
+        F.col("scope").alias("c_scope"),
+        F.col("group_id").alias("c_group"),
+        F.col("p.base_offset").alias("c_offset"),
+        F.col("place"),
+        F.col("request_at_us").alias("c_at_us"),
+        wire(
+            match_kind=F.lit("offset"),
+            error_code=F.coalesce("p.error_code", "error_code"),
+            base_offset=F.col("p.base_offset"),
+            attempt_id=F.xxhash64("run_id", "proxy_id", "connection_id", "exchange_seq", "place"),
+            topic=F.col("p.topic"),
+            partition_index=F.col("p.partition_index"),
+            fault_names=F.array_distinct(F.transform(touched, lambda t: t["rule"])),
+            fault_kinds=F.array_distinct(F.transform(touched, lambda t: t["kind"])),
+            touches=touched,
+        ).alias("wire"),
+    )
+    said = operations.filter((F.col("operation") == "commit") & F.col("group_id").isNotNull()).select(
+        "operation_id", "scope", "group_id", "topic", "partition", "offset", "called_at_us", "completed_at_us"
+    )
+    begun = F.col("c_at_us") >= F.coalesce(F.col("called_at_us") - skew_us, F.lit(0))
+    ended = F.col("c_at_us") <= F.coalesce(F.col("completed_at_us") + skew_us, F.col("c_at_us"))
+    met = said.join(
+        carried,
+        F.col("scope").eqNullSafe(F.col("c_scope")) & (F.col("group_id") == F.col("c_group")) & _here() & begun & ended,
+    )
+    entry = F.struct(
+        F.col("wire.attempt_id").alias("attempt_id"),
+        F.lit(3).alias("rank"),
+        "wire",
+        F.lit(False).alias("transactional"),
+    )
+    return met.groupBy("operation_id").agg(F.array_distinct(F.collect_list(entry)).alias("commit_entries"))
+
+
+def _here() -> Column:
+    place = (F.col("topic") == F.col("wire.topic")) & (F.col("partition") == F.col("wire.partition_index"))
+    offset = F.col("offset").isNull() | (F.col("offset") < 0) | (F.col("offset") == F.col("c_offset"))
+    return F.when(F.col("topic").isNull(), F.col("place") == 0).otherwise(place & offset)

@@ -1,0 +1,70 @@
+"""Errors that follow from an earlier one: who was refused says so again, a sequence that broke stays broken."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from notleader.spark_analysis.kafka_names import ERROR_NAMES
+
+# Errors that follow each other this closely may be of one cause.
+_APART_US = 10_000_000
+FOLLOWING = (45, 46, 47, 48, 49, 51, 53, 59, 67, 90)
+"""Sequence, epoch and transaction errors: what a broker says because of something that happened before."""
+
+
+def following(rows: DataFrame) -> DataFrame:
+    """`operation_id` → `_follows`, the causes of an earlier operation's end that this one's error comes from.
+
+    `rows` are failed operations and those that were sent again: `operation_id`, `scope`, `client`, `topic`, `error`,
+    `called_us`, `at_us` (when it ended), `last_ok_us` (when its client last succeeded), `failed`, `unsent` (nothing of
+    it was on the wire), `refused` (the broker's error in answer to its last attempt), and `because`, the CAUSES of its
+    own end or retry.
+
+    An operation that failed without having been on the wire follows from the last refusal that a rule made up, of the
+    same client and topic, when it says the same error; and, in a client in which nothing succeeded any more
+    (`last_ok_us`), from the last operation that a rule ended, as one does that never ends. One that the broker refused
+    for its sequence, epoch or transaction follows from the last operation of its client that a rule refused, swallowed
+    or cut off.
+    """
+    order = Window.partitionBy("scope", "client").orderBy("at_us", "operation_id")
+    apart = F.coalesce(F.col("called_us") - F.lag("at_us").over(order) > _APART_US, F.lit(True))
+    told = rows.withColumn("series", F.sum(apart.cast("int")).over(order))
+    earlier = (
+        Window.partitionBy("scope", "client", "series")
+        .orderBy("at_us", "operation_id")
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    caused = F.size("because") > 0
+    code = F.get(F.filter("because", lambda c: F.coalesce(c["error_code"], F.lit(0)) != 0), F.lit(0))["error_code"]
+    source = F.struct("because", "error", "topic", code.alias("code"))
+    told = told.withColumns(
+        {
+            "refusal": F.last(F.when(F.col("failed") & caused & code.isNotNull(), source), True).over(earlier),
+            "broken": F.last(F.when(caused, source), True).over(earlier),
+            "killed": F.last(F.when(caused & ~F.col("unsent"), F.struct("because", "at_us")), True).over(
+                order.rowsBetween(Window.unboundedPreceding, -1)
+            ),
+        }
+    )
+    same_topic = F.coalesce(F.col("refusal.topic") == F.col("topic"), F.lit(True))
+    again = F.coalesce(F.col("error") == F.col("refusal.error"), F.lit(False))
+    says_so = again | names_error(F.col("error"), F.col("refusal.code"))
+    causes = (
+        F.when(F.col("failed") & F.col("unsent") & same_topic & says_so, F.col("refusal.because"))
+        .when(F.col("refused").isin(*FOLLOWING), F.col("broken.because"))
+        .when(F.col("unsent") & (F.coalesce("last_ok_us", F.lit(0)) < F.col("killed.at_us")), F.col("killed.because"))
+        .otherwise(F.lit(None))
+    )
+    follows = F.transform(causes, lambda c: c.withField("how", F.lit("follows")).withField("sure", F.lit(False)))
+    return told.filter(causes.isNotNull()).select("operation_id", follows.alias("_follows"))
+
+
+def names_error(error: Column, code: Column) -> Column:
+    """The client's word has the name of Kafka's error in it, however it is written: `TopicAuthorizationFailedError`."""
+    names = [(F.lit(number), F.lit(name.replace("_", ""))) for number, name in ERROR_NAMES.items() if number > 0]
+    known = F.create_map(*chain.from_iterable(names))
+    said = F.regexp_replace(F.upper(error), "[^A-Z0-9]", "")
+    return F.coalesce(F.contains(said, known[code.cast("int")]), F.lit(False))

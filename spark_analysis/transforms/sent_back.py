@@ -1,0 +1,97 @@
+"""What rules told a consumer of where to read, and what keeps it in its group: why it went elsewhere there."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from notleader.spark_analysis.transforms.attempts import touches
+from notleader.spark_analysis.transforms.causes import names_of
+
+_OUT_OF_RANGE = 1
+_PLACES = ("OffsetFetch", "ListOffsets")
+_MEMBERSHIP = ("Heartbeat", "JoinGroup", "SyncGroup", "FindCoordinator", "OffsetFetch", "OffsetCommit",
+               "ConsumerGroupHeartbeat", "Fetch")  # fmt: skip
+_TOLD = ("answered", "altered_answer", "altered_request")
+_KEPT = ("swallowed_request", "swallowed_answer", "cut", "silenced", "muted", "garbled")
+_HELD = ("held_request", "held_answer")
+# What is held for less costs no consumer its place in a group.
+_LONG_US = 1_000_000
+_MOST = 1_000
+
+
+def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame:
+    """`t_scope`, `t_client` → `told`: what rules did that may send the client elsewhere, at most a thousand of each.
+
+    Each with `at_us`, `topic` and `partition` (null: any), `offset` (of a commit), `rule`, `kind` and `what`, a key of
+    `checks.phrases.SENT`. Without `operations` clients are Kafka's client ids.
+    """
+    asked = exchanges.filter((F.col("event") == "exchange") & F.col("api_name").isin(*_PLACES, *_MEMBERSHIP)).filter(
+        (F.size("fault_names") > 0) | F.col("effects").isNotNull()
+    )
+    placed = asked.select("*", F.posexplode_outer("partitions").alias("place", "p")).withColumn(
+        "t", F.explode(touches(F.coalesce(F.col("place"), F.lit(-1))))
+    )
+    api, did = F.col("api_name"), F.col("t.did")
+    code = F.coalesce(F.col("t.error_code"), F.lit(0))
+    held = did.isin(*_HELD) & (
+        F.coalesce(F.col("t.held_us"), F.col("response_at_us") - F.col("request_at_us"), F.lit(_LONG_US)) >= _LONG_US
+    )
+    what = (
+        F.when((api == "Fetch") & (code == _OUT_OF_RANGE), F.lit("out_of_range"))
+        .when(api.isin(*_PLACES) & did.isin(*_TOLD) & (code == 0), F.lit("place"))
+        .when(
+            (api == "OffsetCommit") & ((did.isin(*_TOLD) & (code == 0)) | (did == "swallowed_request")),
+            F.lit("commit"),
+        )
+        .when(did.isin(*_KEPT) | held | ((code != 0) & (api != "Fetch")), F.lit("group"))
+    )
+    told = F.struct(
+        F.coalesce("response_at_us", "request_at_us").alias("at_us"),
+        F.col("p.topic").alias("topic"),
+        F.col("p.partition_index").alias("partition"),
+        F.when(api == "OffsetCommit", F.col("p.base_offset")).alias("offset"),
+        F.col("t.rule").alias("rule"),
+        F.col("t.kind").alias("kind"),
+        what.alias("what"),
+    )
+    return (
+        _of_clients(placed.filter(what.isNotNull()), operations)
+        .groupBy(F.col("scope").alias("t_scope"), "t_client")
+        .agg(F.slice(F.array_sort(F.array_distinct(F.collect_list(told))), 1, _MOST).alias("told"))
+    )
+
+
+def _of_clients(rows: DataFrame, operations: DataFrame | None) -> DataFrame:
+    if operations is None:
+        return rows.withColumn("t_client", F.col("client_id"))
+    own = names_of(operations).select(
+        F.col("scope").alias("n_scope"), F.col("wire_id").alias("n_wire_id"), F.col("client").alias("t_client")
+    )
+    same = F.col("scope").eqNullSafe(F.col("n_scope")) & (F.col("client_id") == F.col("n_wire_id"))
+    return rows.join(F.broadcast(own), same)
+
+
+def with_senders_back(rows: DataFrame, told: DataFrame) -> DataFrame:
+    """`rows` of records read again with `sent_by`: what sent the client back there, as `told_places` tells it.
+
+    `rows` have scope, client, topic, partition, first_offset, at_us, and `since_us`: when it first had come further.
+    """
+    rows = rows.join(
+        F.broadcast(told),
+        F.col("scope").eqNullSafe(F.col("t_scope")) & F.col("client").eqNullSafe(F.col("t_client")),
+        "left",
+    )
+
+    def here(t: Column) -> Column:
+        place = F.coalesce(t["topic"] == F.col("topic"), F.lit(True))
+        place &= F.coalesce(t["partition"] == F.col("partition"), F.lit(True))
+        # A commit that never was tells only when somebody asks for it, which may be much later.
+        commit = (t["what"] == "commit") & F.coalesce(t["offset"] > F.col("first_offset"), F.lit(False))
+        return place & (t["at_us"] <= F.col("at_us")) & (commit | (t["at_us"] >= F.col("since_us")))
+
+    met = F.filter("told", here)
+    sure = F.filter(met, lambda t: t["what"].isin("out_of_range", "place"))
+    commits = F.filter(met, lambda t: t["what"] == "commit")
+    found = F.when(F.size(sure) > 0, sure).when(F.size(commits) > 0, commits).otherwise(met)
+    return rows.withColumn("sent_by", F.coalesce(found, F.array()))
