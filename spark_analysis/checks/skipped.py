@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send, joined
 from notleader.spark_analysis.checks.phrases import SENT, by_rule, count, place
 from notleader.spark_analysis.options import Options
-from notleader.spark_analysis.transforms.causes import names_of
+from notleader.spark_analysis.transforms.obstacles import names_of
 from notleader.spark_analysis.transforms.sent_back import told_places, with_senders_back
 
 _OUT_OF_RANGE = 1

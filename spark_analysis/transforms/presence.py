@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.transforms.causes import clients_of, connection
+from notleader.spark_analysis.transforms.obstacles import clients_of, connection
 
 
 def with_gone(history: DataFrame, exchanges: DataFrame, operations: DataFrame) -> DataFrame:

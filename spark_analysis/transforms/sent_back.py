@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.transforms.attempts import touches
-from notleader.spark_analysis.transforms.causes import names_of
+from notleader.spark_analysis.transforms.obstacles import names_of
 
 _OUT_OF_RANGE = 1
 _PLACES = ("OffsetFetch", "ListOffsets")

@@ -227,6 +227,7 @@ def refused_and_then_not_even_sent(s: Story) -> None:
     # The same again much later, when nothing of ours refuses any more; and another topic's.
     s.send(60_000, "m3", outcome="fail", took_ms=0.1, error=error % "Unable to produce message")
     s.send(25, "m4", outcome="fail", took_ms=0.1, topic="invoices", error=error % "Unable to produce message")
+    ok(s, 61_000, "m5", 0)
 
 
 @story
@@ -408,9 +409,9 @@ def a_host_silent_for_whoever_comes(s: Story) -> None:
         gone = did(("off", "blackhole", "silenced")) if event == "fault" else {}
         row = s.exchange(at, "", event=event, took_ms=None, connection_id=7, client_id=None, **gone)
         row["api_name"] = row["api_key"] = row["outcome"] = None
-    ok(s, 0, "m0", 0, sent=2002)
     # This one has its own reason, at the same time.
     ok(s, 3, "m1", 1, partition=1, took_ms=1900, **did(("long", "stall", "held_answer"), since_ms=5))
+    ok(s, 0, "m0", 0, sent=2002)
 
 
 # story → (check, topic partition or None for any) → rules that are to blame, as the finding's `rule` has them.

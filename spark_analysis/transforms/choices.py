@@ -1,0 +1,169 @@
+"""Which of the causes of an operation answer which question: how long it took, how it ended, why it went out again."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from notleader.spark_analysis.schemas import CAUSE
+from notleader.spark_analysis.transforms.following import FOLLOWING
+from notleader.spark_analysis.transforms.obstacles import CUTS, HOLDS, SWALLOWS
+
+CAUSES = f"array<{CAUSE.simpleString()}>"
+"""The type of the columns `slow_by`, `ended_by` and `retried_by`."""
+
+# A rule explains a wait when it was in the way for this part of it, and for this part of what the heaviest was.
+_OF_THE_WAIT = 0.25
+_OF_THE_HEAVIEST = 0.5
+# Errors of a broker that is asked for what is another's.
+_NOT_THERE = (3, 5, 6)
+# A failure that came sooner was not waited for.
+_AT_ONCE_US = 100_000
+
+
+def own_causes() -> dict[str, Column]:
+    """What rules did to the operation's own attempts (`_own`), to the last of them (`_last`); what the broker said."""
+    last = F.get("attempts", F.size("attempts") - 1)
+
+    def told(found: Column, attempt: Column) -> Column:
+        """What was found on an attempt as CAUSES; those that held it weigh how long they did."""
+        whole = F.coalesce(attempt["response_at_us"] - attempt["request_at_us"], F.lit(0))
+
+        def cause(t: Column) -> Column:
+            held_us = F.when(t["did"].isin(*HOLDS), F.coalesce(t["held_us"], whole)).otherwise(F.lit(0))
+            return F.struct(
+                t["rule"].alias("rule"), t["kind"].alias("kind"), F.lit("own").alias("how"), t["did"].alias("did"),
+                t["error_code"].alias("error_code"), F.lit(True).alias("sure"),
+                held_us.cast("long").alias("weight_us"),
+            )  # fmt: skip
+
+        return F.transform(found, cause)
+
+    nothing = F.array().cast(CAUSES)
+    own = F.array_distinct(F.flatten(F.transform("attempts", lambda a: told(a["touches"], a))))
+    answered = last["outcome"].isin("answered", "altered", "injected")
+
+    def part_of_the_end(t: Column) -> Column:
+        kept = _kept_away(t, last) & _for_long(t, F.col("end_us") - last["request_at_us"])
+        return F.when(answered, _said(t, last) | (t["did"] == "garbled")).otherwise(kept)
+
+    ends = told(F.filter(last["touches"], part_of_the_end), last)
+    # An attempt counts for the retry that followed: by its error, or by not being answered until then.
+    numbers = F.sequence(F.lit(0), F.size("attempts") - 2)
+
+    def why_again(place: Column) -> Column:
+        attempt, following = F.get("attempts", place), F.get("attempts", place + 1)
+        silent = attempt["response_at_us"].isNull() | (attempt["response_at_us"] > following["request_at_us"])
+        silent = silent | ~attempt["outcome"].isin("answered", "altered", "injected")
+
+        waited_us = following["request_at_us"] - attempt["request_at_us"]
+
+        def counts(t: Column) -> Column:
+            kept = silent & _kept_away(t, attempt) & _for_long(t, waited_us)
+            return _said(t, attempt) | kept | t["did"].isin("garbled", "repeated")
+
+        return told(F.filter(attempt["touches"], counts), attempt)
+
+    again = F.when(F.size("attempts") > 1, F.array_distinct(F.flatten(F.transform(numbers, why_again))))
+    return {
+        "_own": F.coalesce(own, nothing).cast(CAUSES),
+        "_last": F.coalesce(ends, nothing).cast(CAUSES),
+        "retried_by": F.coalesce(again, nothing).cast(CAUSES),
+        "_broker": answered & F.coalesce(last["error_code"] != 0, F.lit(False)),
+        "_waits": F.coalesce("_waits", nothing),
+        "_told": F.coalesce("_told", nothing),
+        "_follows": F.coalesce("_follows", nothing),
+    }
+
+
+def _said(t: Column, attempt: Column) -> Column:
+    """The attempt's error is this rule's: it said that very code, or changed the request that was then refused."""
+    own = t["error_code"].isNotNull() & (t["error_code"] == attempt["error_code"])
+    refused = (t["did"] == "altered_request") & F.coalesce(attempt["error_code"] != 0, F.lit(False))
+    return own | refused
+
+
+def _kept_away(t: Column, attempt: Column) -> Column:
+    """This kept an attempt from being answered: what only held it did so where nothing swallowed it or cut it off."""
+    for_good = (*SWALLOWS, *CUTS, "kept_behind")
+    gone = F.exists(attempt["touches"], lambda other: other["did"].isin(*for_good))
+    return t["did"].isin(*for_good) | (t["did"].isin(*HOLDS) & ~gone)
+
+
+def _for_long(t: Column, wait_us: Column) -> Column:
+    """What held an exchange for a trifle is no reason not to wait for it any longer."""
+    return F.coalesce(t["held_us"] >= wait_us * _OF_THE_WAIT, F.lit(True))
+
+
+def choices() -> dict[str, Column]:
+    """`slow_by`, `ended_by`, `retried_by` and `touched_by`, from what `own_causes` and the comparison found."""
+    length = F.greatest(
+        F.col("end_us") - F.coalesce("called_at_us", F.get("attempts", F.lit(0))["request_at_us"]), F.lit(1)
+    )
+    last = F.get("attempts", F.size("attempts") - 1)
+
+    def heavy(among: Column) -> Column:
+        most = F.array_max(F.transform(among, lambda w: w["weight_us"]))
+        return F.filter(
+            among,
+            lambda w: (w["weight_us"] >= length * _OF_THE_WAIT) & (w["weight_us"] >= most * _OF_THE_HEAVIEST),
+        )
+
+    def as_own(w: Column) -> Column:
+        """An obstacle that the operation's own attempt was the head of is told as what happened to itself."""
+        same = F.filter("_own", lambda o: (o["rule"] == w["rule"]) & (o["did"] == w["did"]))
+        mine = F.size(same) > 0
+        return w.withField("how", F.when(mine, F.lit("own")).otherwise(w["how"])).withField("sure", w["sure"] | mine)
+
+    its_own = heavy(F.filter("_waits", lambda w: w["how"] != "anybody"))
+    anybody = heavy(F.filter("_waits", lambda w: w["how"] == "anybody"))
+    # What befell a client that nobody can name is a reason where there is no other.
+    waits = F.array_distinct(F.transform(F.when(F.size(its_own) > 0, its_own).otherwise(anybody), as_own))
+    follows = F.coalesce(last["error_code"].isin(*FOLLOWING), F.lit(False)) & F.col("_broker")
+
+    def before(causes: str) -> Column:
+        lasting = F.filter(causes, lambda w: ~w["did"].isin(*HOLDS))
+        return F.transform(lasting, lambda w: w.withField("sure", F.lit(False)))
+
+    earlier = F.when(F.size(before("_own")) > 0, before("_own")).when(F.size("_follows") > 0, F.col("_follows"))
+    # Nothing of it was on the wire: what told its client this very error, else what its time went by with.
+    unsent = F.size("attempts") == 0
+    # A leader that a rule made up: the broker that it sent the client to says that it is none.
+    sent_there = F.transform(
+        F.filter("_waits", lambda w: (w["how"] == "told") & w["did"].isin("altered_answer", "answered")),
+        lambda w: w.withField("sure", F.lit(False)),
+    )
+
+    def misled(attempt: Column) -> Column:
+        own = F.coalesce(attempt["error_code"].isin(*_NOT_THERE), F.lit(False))
+        return own & ~F.exists(attempt["touches"], lambda t: t["error_code"].eqNullSafe(attempt["error_code"]))
+
+    again = F.exists(F.slice("attempts", 1, F.greatest(F.size("attempts") - 1, F.lit(0))), misled)
+    retried = F.when((F.size("retried_by") == 0) & again, sent_there).otherwise(F.col("retried_by"))
+    kept = F.when(length >= _AT_ONCE_US, waits).otherwise(F.filter(waits, lambda w: ~w["did"].isin(*HOLDS)))
+    ended = (
+        F.when(F.size("_last") > 0, F.col("_last"))
+        .when(
+            F.col("_broker"),
+            F.when(follows, earlier.otherwise(before("_waits")))
+            .when(misled(last), sent_there)
+            .otherwise(F.array().cast(CAUSES)),
+        )
+        .when(unsent & (F.size("_told") > 0), F.col("_told"))
+        .when(unsent & (F.size("_follows") > 0), F.col("_follows"))
+        .otherwise(kept)
+    )
+    # A wait without an end began where the last attempt ended, however short that was beside it.
+    pends = F.when(F.col("outcome") == "pending", F.col("_last")).otherwise(F.array().cast(CAUSES))
+    slow = (
+        F.when(F.size(waits) > 0, waits)
+        .when(F.size(pends) > 0, pends)
+        .when(unsent, F.col("_follows"))
+        .otherwise(F.array().cast(CAUSES))
+    )
+    return {
+        "slow_by": slow.cast(CAUSES),
+        "ended_by": ended.cast(CAUSES),
+        "retried_by": retried.cast(CAUSES),
+        "touched_by": F.col("_own"),
+    }

@@ -1,0 +1,287 @@
+"""What stood in the clients' way, for how long and by which rule, and whose way it was; docs/verdicts.md has the links.
+
+Compared with no operation yet: `transforms.causes` does that.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from notleader.spark_analysis.transforms.attempts import touches
+
+HOLDS = ("held_request", "held_answer")
+SWALLOWS = ("swallowed_request", "swallowed_answer", "muted", "silenced")
+CUTS = ("cut", "refused", "garbled", "silenced")
+# A client pauses after an error; what it does much later has other reasons.
+PAUSE_US = 10_000_000
+# Obstacles of one rule that follow each other this closely are one.
+_APART_US = 100_000
+
+
+def connection(within: str = "") -> Column:
+    """One connection of one proxy, as a number; from the row itself, or from a struct in it (`within`, with a dot)."""
+    return F.xxhash64("scope", F.col(f"{within}proxy_id"), F.col(f"{within}connection_id"))
+
+
+def clients_of(history: DataFrame, operations: DataFrame) -> DataFrame:
+    """scope, client, `connection` or `wire_id`: whose connections and client ids these are, where that is one's."""
+    used = (
+        history.select("scope", "client", F.explode("attempts").alias("a"))
+        .filter(F.col("a.match_kind") != "time")
+        .select("scope", "client", connection("a.").alias("connection"))
+        .distinct()
+    )
+    return used.withColumn("wire_id", F.lit(None).cast("string")).unionByName(
+        names_of(operations).withColumn("connection", F.lit(None).cast("long"))
+    )
+
+
+def names_of(operations: DataFrame) -> DataFrame:
+    """scope, client, `wire_id`: the client ids that are one client's alone."""
+    of_kafka = operations.filter(F.col("client_id").isNotNull())
+    said = of_kafka.select("scope", "client", F.col("client_id").alias("wire_id"))
+    named = operations.select("scope", "client", F.col("client").alias("wire_id"))
+    by_name = said.unionByName(named).distinct()
+    alone = Window.partitionBy("scope", "wire_id")
+    return by_name.withColumn("owners", F.count("*").over(alone)).filter("owners = 1").drop("owners")
+
+
+def obstacles_of(exchanges: DataFrame, names: DataFrame, history: DataFrame, last_us: Column) -> DataFrame:
+    """scope, client, how, connection, topic, partition, rule, kind, did, error_code, from_us, until_us, covered_us."""
+    told = exchanges.withColumns({"connection": connection(), "touches": touches(), "run_end_us": last_us})
+    touched = told.filter(F.size("touches") > 0)
+    lines = told.join(F.broadcast(touched.select("connection").distinct()), "connection", "left_semi")
+    found = [_lines(lines), _answers(told, touched), _cuts(told, touched)]
+    owned = _of_clients(reduce(DataFrame.unionByName, found), names)
+    every = owned.unionByName(_partitions(history))
+    return _bursts(every.filter(F.col("until_us") > F.col("from_us")))
+
+
+_SHAPE = (
+    "scope",
+    "how",
+    "connection",
+    "node_id",
+    "wire_id",
+    "topic",
+    "partition",
+    "rule",
+    "kind",
+    "did",
+    "error_code",
+    "from_us",
+    "until_us",
+    "hit_us",
+)
+
+
+def _shape(rows: DataFrame, how: str, *more: str) -> DataFrame:
+    """Obstacle rows from exchange rows with `t`, `from_us`, `until_us`; topic and partition where they have them."""
+    anywhere = {n: F.lit(None).cast(kind) for n, kind in (("topic", "string"), ("partition", "int"))}
+    missing = {n: column for n, column in anywhere.items() if n not in rows.columns}
+    if "hit_us" not in rows.columns:
+        rows = rows.withColumn("hit_us", F.coalesce("response_at_us", "request_at_us"))
+    given = {"how": F.lit(how), "wire_id": F.col("client_id"), **missing}
+    parts = {n: F.col(f"t.{n}") for n in ("rule", "kind", "did", "error_code")}
+    return rows.withColumns({**given, **parts}).select(*more, *_SHAPE)
+
+
+def _lines(exchanges: DataFrame) -> DataFrame:
+    """What the head of a connection's queue waited for, all behind it waited for too: Kafka answers in order."""
+    order = Window.partitionBy("connection").orderBy("exchange_seq", "request_at_us")
+    earlier = order.rowsBetween(Window.unboundedPreceding, -1)
+    later = order.rowsBetween(1, Window.unboundedFollowing)
+    is_exchange = F.col("event") == "exchange"
+    rows = exchanges.withColumns(
+        {
+            "forwarded_before": F.max("forwarded_at_us").over(earlier),
+            "answered_before": F.max("response_at_us").over(earlier),
+            "answered_after": F.min("response_at_us").over(later),
+            "closed_us": F.max(F.when(F.col("event") == "disconnect", F.col("request_at_us"))).over(
+                Window.partitionBy("connection")
+            ),
+        }
+    ).filter(is_exchange & (F.size("touches") > 0))
+    gone = F.coalesce("closed_us", "run_end_us")
+    rows = rows.withColumn("t", F.explode("touches")).filter(F.col("t.did").isin(*HOLDS, *SWALLOWS))
+    did = F.col("t.did")
+    answered_by_broker = F.coalesce("broker_responded_at_us", "request_at_us")
+    begun = (
+        F.when(did == "held_request", F.greatest("request_at_us", "forwarded_before"))
+        .when(did == "held_answer", F.greatest(answered_by_broker, "answered_before"))
+        .otherwise(F.greatest("request_at_us", "answered_before"))
+    )
+    ended = F.when(did == "held_request", F.coalesce("forwarded_at_us", gone)).otherwise(
+        F.coalesce("response_at_us", "answered_after", gone)
+    )
+    # A hold of which only the ends are recorded: the whole exchange.
+    whole = did.isin(*HOLDS) & F.when(
+        did == "held_request", F.coalesce(F.col("forwarded_at_us") == F.col("request_at_us"), F.lit(False))
+    ).otherwise(F.col("broker_responded_at_us").isNull())
+    rows = rows.withColumns(
+        {
+            "from_us": F.when(whole, F.col("request_at_us")).otherwise(begun),
+            "until_us": F.when(whole, F.coalesce("response_at_us", gone)).otherwise(ended),
+        }
+    )
+    # Of several rules that held it each answers for as long as it did.
+    alone = F.coalesce(F.col("from_us") + F.col("t.held_us"), F.col("until_us"))
+    return _shape(rows.withColumn("until_us", F.least("until_us", alone)), "behind")
+
+
+def _answers(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
+    """What a client was told, or not told, about everything but its batches: until it was told something else."""
+    others = touched.filter((F.col("event") == "exchange") & ~F.col("api_name").isin("Produce", "Fetch"))
+    apis = others.select("scope", "client_id", "api_name").distinct()
+    order = Window.partitionBy("scope", "client_id", "api_name").orderBy("request_at_us", "exchange_seq")
+    asked = exchanges.filter(F.col("event") == "exchange").join(
+        F.broadcast(apis.withColumnsRenamed({n: f"k_{n}" for n in apis.columns})),
+        F.col("scope").eqNullSafe(F.col("k_scope"))
+        & F.col("client_id").eqNullSafe(F.col("k_client_id"))
+        & (F.col("api_name") == F.col("k_api_name")),
+        "left_semi",
+    )
+    answered = F.coalesce("response_at_us", "request_at_us")
+    next_answer = F.lead(answered).over(order)
+    rows = asked.withColumn("next_us", next_answer).filter(F.size("touches") > 0)
+    rows = rows.withColumn("t", F.explode("touches")).filter(~F.col("t.did").isin("repeated", "shaped", "refused"))
+    held = F.col("t.did").isin(*HOLDS)
+    rows = rows.withColumns(
+        {
+            "from_us": F.col("request_at_us"),
+            "until_us": F.when(held, F.coalesce("response_at_us", "run_end_us")).otherwise(
+                F.least(F.greatest("next_us", answered), answered + PAUSE_US)
+            ),
+        }
+    )
+    return _shape(rows, "told")
+
+
+def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
+    """Connections that were cut, refused or silenced: until the client is answered again by that node."""
+    again = Window.partitionBy("scope", "client_id", "node_id").orderBy("request_at_us", "exchange_seq")
+    nodes = touched.withColumn("t", F.explode("touches")).filter(F.col("t.did").isin(*CUTS))
+    nodes = nodes.select(
+        F.col("scope").alias("k_scope"), F.col("client_id").alias("k_client_id"), F.col("node_id").alias("k_node_id")
+    ).distinct()
+    rows = exchanges.join(
+        F.broadcast(nodes),
+        F.col("scope").eqNullSafe(F.col("k_scope"))
+        & F.col("client_id").eqNullSafe(F.col("k_client_id"))
+        & F.col("node_id").eqNullSafe(F.col("k_node_id")),
+        "left_semi",
+    ).withColumn("again_us", F.min("response_at_us").over(again.rowsBetween(1, Window.unboundedFollowing)))
+    rows = rows.filter(F.size("touches") > 0).withColumn("t", F.explode("touches")).filter(F.col("t.did").isin(*CUTS))
+    rule = Window.partitionBy("scope", F.col("t.rule"))
+    rows = rows.withColumn("rule_last_us", F.max("request_at_us").over(rule)).withColumns(
+        {
+            "from_us": F.col("request_at_us"),
+            "until_us": F.least(F.coalesce("again_us", "run_end_us"), F.col("rule_last_us") + PAUSE_US),
+        }
+    )
+    return _shape(rows, "cut")
+
+
+def _of_clients(obstacles: DataFrame, names: DataFrame) -> DataFrame:
+    """Each obstacle under the clients whose it is; a rule that touched nobody we know is nobody's obstacle."""
+    by_connection = names.filter(F.col("connection").isNotNull()).select(
+        F.col("connection").alias("n_connection"), F.col("client").alias("c_client")
+    )
+    by_name = names.filter(F.col("wire_id").isNotNull()).select(
+        F.col("scope").alias("n_scope"), F.col("wire_id").alias("n_wire_id"), F.col("client").alias("w_client")
+    )
+    rows = obstacles.join(F.broadcast(by_connection), F.col("connection") == F.col("n_connection"), "left")
+    rows = rows.join(
+        F.broadcast(by_name),
+        F.col("scope").eqNullSafe(F.col("n_scope")) & (F.col("wire_id") == F.col("n_wire_id")),
+        "left",
+    )
+    # A client id that one client alone has on the wire is its own on every connection.
+    theirs = (
+        rows.filter(F.col("c_client").isNotNull() & F.col("wire_id").isNotNull())
+        .groupBy(F.col("scope").alias("t_scope"), F.col("wire_id").alias("t_wire_id"))
+        .agg(F.min("c_client").alias("t_client"), F.count_distinct("c_client").alias("owners"))
+        .filter("owners = 1")
+    )
+    rows = rows.join(
+        F.broadcast(theirs),
+        F.col("scope").eqNullSafe(F.col("t_scope")) & (F.col("wire_id") == F.col("t_wire_id")),
+        "left",
+    )
+    rows = rows.withColumn("client", F.coalesce("c_client", "w_client", "t_client"))
+    known = rows.filter(F.col("client").isNotNull()).select("client", *_SHAPE)
+    # A connection that never got as far as a client id may be anybody's.
+    nobody = F.col("client").isNull() & (F.col("how") == "cut") & F.col("wire_id").isNull()
+    everybody = names.select(F.col("scope").alias("e_scope"), F.col("client").alias("e_client")).distinct()
+    anybody = (
+        rows.filter(nobody & F.col("did").isin("refused", "silenced"))
+        .drop("client")
+        .join(F.broadcast(everybody), F.col("scope").eqNullSafe(F.col("e_scope")))
+        .withColumns({"client": F.col("e_client"), "how": F.lit("anybody")})
+    )
+    return known.unionByName(anybody.select("client", *_SHAPE))
+
+
+def _partitions(history: DataFrame) -> DataFrame:
+    """A batch that a rule kept from being acknowledged keeps what comes after it on its partition, until its retry."""
+    sends = history.filter(F.col("operation") == "send")
+    attempts = sends.select("scope", "client", F.posexplode("attempts").alias("place", "a"), "attempts", "end_us")
+    rows = attempts.filter(F.size("a.touches") > 0).withColumns(
+        {"t": F.explode("a.touches"), "next_us": F.get("attempts", F.col("place") + 1)["request_at_us"]}
+    )
+    unanswered = F.col("t.did").isin(*SWALLOWS, *CUTS)
+    code = F.col("t.error_code").isNotNull()
+    answered = F.coalesce("a.response_at_us", "a.request_at_us")
+    until = F.when(unanswered, F.coalesce("next_us", "end_us")).otherwise(
+        F.least(F.coalesce("next_us", "end_us"), answered + PAUSE_US)
+    )
+    rows = rows.filter(unanswered | code).withColumns(
+        {
+            "connection": connection("a."),
+            "client_id": F.lit(None).cast("string"),
+            "node_id": F.col("a.node_id"),
+            "topic": F.col("a.topic"),
+            "partition": F.col("a.partition_index"),
+            "from_us": F.col("a.request_at_us"),
+            "until_us": until,
+            "hit_us": answered,
+        }
+    )
+    places = (
+        "scope",
+        "client",
+        "connection",
+        "node_id",
+        "topic",
+        "partition",
+        "t",
+        "from_us",
+        "until_us",
+        "hit_us",
+        "client_id",
+    )
+    return _shape(rows.select(*places).distinct(), "partition", "client")
+
+
+def _bursts(obstacles: DataFrame) -> DataFrame:
+    """Obstacles of one rule at one place that follow each other closely, as one; `covered_us` is what they cover."""
+    place = ("client", *[name for name in _SHAPE if name not in ("wire_id", "from_us", "until_us", "hit_us")])
+    order = Window.partitionBy(*place).orderBy("from_us", "until_us")
+    reached = F.max("until_us").over(order.rowsBetween(Window.unboundedPreceding, -1))
+    rows = obstacles.withColumn("reached", reached).withColumns(
+        {
+            "new_us": F.greatest(F.col("until_us") - F.greatest("from_us", F.coalesce("reached", "from_us")), F.lit(0)),
+            "apart": F.coalesce(F.col("from_us") - F.col("reached") > _APART_US, F.lit(True)),
+        }
+    )
+    rows = rows.withColumn("burst", F.sum(F.col("apart").cast("int")).over(order))
+    return rows.groupBy(*place, "burst").agg(
+        F.min("from_us").alias("from_us"),
+        F.max("until_us").alias("until_us"),
+        F.sum("new_us").alias("covered_us"),
+        F.max("hit_us").alias("last_hit_us"),
+        F.count("*").alias("hits"),
+    )
