@@ -59,9 +59,8 @@ class Recovery(Check):
             F.array_sort(F.min_by("a", "a.request_at_us", 10)).alias("attempts"),
         )
         # With acks=0 nothing is ever acknowledged, whatever the client calls it.
-        acknowledged = (F.size("attempts") == 0) | F.exists(
-            "attempts", lambda a: a["outcome"].isin("answered", "altered", "injected")
-        )
+        answered = F.exists("attempts", lambda a: a["outcome"].isin("answered", "altered", "injected"))
+        acknowledged = (F.size("attempts") == 0) | F.col("offset").isNotNull() | answered
         later = sends.select(
             *[F.col(name).alias(f"g_{name}") for name in place_],
             F.coalesce("called_at_us", "completed_at_us").alias("from_us"),

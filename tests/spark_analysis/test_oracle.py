@@ -293,7 +293,13 @@ def retried(history: History) -> Iterator[tuple[str, object]]:
 def recovery(history: History) -> Iterator[tuple[str, object]]:
     hits = [ended_ms(at, a) for _, _, attempts in history.sends() for at, a in faults(attempts)]
     if hits:
-        done = [send.called_ms + send.took_ms for _, send, _ in history.sends() if send.outcome == "ok"]
+        done = [
+            send.called_ms + send.took_ms
+            for _, send, attempts in history.sends()
+            # What was sent and never answered was not acknowledged, unless its client was told an offset.
+            if send.outcome == "ok"
+            and (not attempts or send.offset is not None or any(a.answered or a.faulted for _, a in attempts))
+        ]
         yield "valid" if any(at >= max(hits) for at in done) else "unknown", None
 
 
