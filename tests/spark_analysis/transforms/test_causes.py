@@ -410,7 +410,8 @@ def a_host_silent_for_whoever_comes(s: Story) -> None:
         row = s.exchange(at, "", event=event, took_ms=None, connection_id=7, client_id=None, **gone)
         row["api_name"] = row["api_key"] = row["outcome"] = None
     # This one has its own reason, at the same time.
-    ok(s, 3, "m1", 1, partition=1, took_ms=1900, **did(("long", "stall", "held_answer"), since_ms=5))
+    there = {"connection_id": 9, "node_id": 2}
+    ok(s, 3, "m1", 1, partition=1, took_ms=1900, **there, **did(("long", "stall", "held_answer"), since_ms=5))
     ok(s, 0, "m0", 0, sent=2002)
 
 
