@@ -312,7 +312,7 @@ def _stands(run: Run) -> bool:
 def _afterwards(run: Run, told: list[Line], seen: list[Row]) -> Cases:
     """What became of a client once the last hit on it was over, and of its sends to a place after each rule's."""
     hits: dict[str | None, int] = {}
-    produced: dict[tuple[str | None, str, int, str], int] = {}
+    produced: dict[tuple[str | None, str, int, str], tuple[int, int]] = {}
     cuts: dict[int, set[str]] = defaultdict(set)
     for row in seen:
         cuts[row["connection_id"]] |= {effect["rule"] for effect in row["effects"] or () if effect["did"] == "cut"}
@@ -320,11 +320,12 @@ def _afterwards(run: Run, told: list[Line], seen: list[Row]) -> Cases:
         at = max(row["request_at_us"], row["response_at_us"] or 0)
         # What cuts a connection hits the requests that wait there.
         waiting = cuts[row["connection_id"]] if row["event"] == "exchange" and not row["response_at_us"] else set()
-        if row["fault_names"]:
+        struck = {*(row["fault_names"] or ()), *(effect["rule"] for effect in row["effects"] or ())}
+        if struck:
             hits[row["client_id"]] = max(at, hits.get(row["client_id"], 0))
-        for rule in {*(row["fault_names"] or ()), *waiting}:
+        for rule in struck | waiting:
             for part in (row["partitions"] or ()) if row["api_name"] == "Produce" else ():
-                produced[row["client_id"], part["topic"], part["partition_index"], rule] = at
+                produced[row["client_id"], part["topic"], part["partition_index"], rule] = (row["request_at_us"], at)
     for client in run.scenario.clients:
         wire_id = client.client_id or client.name
         sends = [line for line in told if line["client"] == client.name and line["operation"] == "send"]
@@ -340,6 +341,8 @@ def _afterwards(run: Run, told: list[Line], seen: list[Row]) -> Cases:
                 at = line["completed_at_us"] - client.clock_us
                 acknowledged[where] = max(at, acknowledged.get(where, 0))
         told_so = isinstance(client, Producer) and client.acks != "0"
-        for (name, topic, partition, _), at in produced.items():
-            if told_so and name == wire_id and acknowledged.get((topic, partition), 0) > at:
-                yield "recovery", client.name
+        for (name, topic, partition, _), (asked, answered) in produced.items():
+            last_ok = acknowledged.get((topic, partition), 0)
+            if told_so and name == wire_id and last_ok > asked:
+                # The acknowledgement of what was hit last may itself be the next one.
+                yield "recovery" if last_ok > answered else "recovery" + MAYBE, client.name
