@@ -47,6 +47,14 @@ examples:
 """
 
 
+def given_for(capture: Sequence[str], outcomes: Sequence[str], logs: Sequence[str], out: str) -> argparse.Namespace:
+    """What `analyze --json` of these paths is given, all else as it is without flags."""
+    said = ["analyze", "--json", "--out", out]
+    for flag, paths in (("--capture", capture), ("--outcomes", outcomes), ("--log", logs)):
+        said += [flag, *paths] if paths else []
+    return _parser().parse_args(said)
+
+
 def _parser() -> argparse.ArgumentParser:
     # `notleader analyze` becomes this program, and says how it was called.
     prog = os.environ.get("NOTLEADER_PROG", "python -m notleader.spark_analysis")
@@ -174,7 +182,8 @@ def _options(given: argparse.Namespace) -> Options:
         stuck_ms=given.stuck_ms,
         skew_ms=given.skew_ms,
         storm_per_s=given.storm_per_s,
-        by_run=given.by_run,
+        # Who asks for many analyses at once knows more of them than a flag says (notleader.spark_analysis.each).
+        **{"by_run": given.by_run, **getattr(given, "more_options", {})},
     )
 
 
@@ -197,7 +206,22 @@ def _judged(given: argparse.Namespace, spark: Any, progress: Callable[[str], Non
 
 
 def _by_resident(given: argparse.Namespace, size: int, progress: _Progress) -> int | None:
-    """The exit code of an analysis that a Spark which stays has done; None where there is none for it.
+    """The exit code of an analysis that a Spark which stays has done and that is printed; None where there is none."""
+    answered = by_resident(given, size, progress)
+    if answered is None:
+        return None
+    out, err, code = answered
+    progress.done()
+    sys.stderr.write(err)
+    if out:
+        print(out, flush=True)  # noqa: T201
+    return code
+
+
+def by_resident(
+    given: argparse.Namespace, size: int, progress: Callable[[str], None], *, leave: bool = True
+) -> tuple[str, str, int] | None:
+    """What a Spark which stays says: stdout, stderr, exit code; None where there is none for this analysis.
 
     Small local ones only: a large one wants a Java of its own, started for its size, and a store the caller's secrets.
     """
@@ -211,27 +235,24 @@ def _by_resident(given: argparse.Namespace, size: int, progress: _Progress) -> i
         name: [str(Path(path).absolute()) for path in getattr(given, name)] for name in ("capture", "outcomes", "log")
     }
     try:
-        out, err, code = resident.ask(asked, progress, leave=wanted == "keep")
+        return resident.ask(asked, progress, leave=leave and wanted == "keep")
     except resident.UnavailableError:
         return None
-    progress.done()
-    sys.stderr.write(err)
-    if out:
-        print(out, flush=True)  # noqa: T201
-    return code
 
 
 @contextmanager
 def resident_job() -> Iterator[tuple[resident.Job, Callable[[], None]]]:
     """What a Spark that stays does for each caller, and what it does when that one has its answer."""
     from notleader.spark_analysis import warm
-    from notleader.spark_analysis.session import build_session
+    from notleader.spark_analysis.plans import let_go
+    from notleader.spark_analysis.session import build_session, suit
 
     spark = build_session()
 
     def job(asked: dict[str, Any], progress: resident.Progress) -> tuple[str, str, int]:
         given = argparse.Namespace(**asked)
         apart = spark.newSession()
+        suit(apart, size_bytes([*given.capture, *given.outcomes, *given.log]))
         try:
             with _told_as_input_errors():
                 text, code = _judged(given, apart, progress)
@@ -239,6 +260,7 @@ def resident_job() -> Iterator[tuple[resident.Job, Callable[[], None]]]:
             return "", f"notleader analyze: {error}\n", 2
         finally:
             apart.catalog.clearCache()
+            let_go(apart)
         return text, "", code
 
     def rest() -> None:

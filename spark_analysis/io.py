@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
 
 from notleader.spark_analysis.paths import InputError
-from notleader.spark_analysis.schemas import EXCHANGE, EXCHANGE_REQUIRED, LOG, LOG_REQUIRED, SchemaError
+from notleader.spark_analysis.plans import read_once
+from notleader.spark_analysis.schemas import EXCHANGE, EXCHANGE_REQUIRED, LOG, LOG_REQUIRED, SchemaError, as_field
 
 _CAPTURE = "a capture of notleader"
 _LOG = "what `notleader log read` writes"
@@ -32,7 +33,7 @@ def read_captures(
     else:
         # One scan for all that look alike: a plan of two hundred scans takes Spark longer than what they hold.
         frames = [_whole(spark, group, rows) for rows, group in alike]
-    return reduce(DataFrame.unionByName, [as_exchanges(frame, "capture folders") for frame in frames])
+    return read_once(reduce(DataFrame.unionByName, [as_exchanges(frame, "capture folders") for frame in frames]))
 
 
 def _alike(
@@ -83,7 +84,8 @@ def read_logs(spark: SparkSession, folders: Sequence[str]) -> DataFrame:
     """Every row of what `notleader log read` wrote into these folders, in the columns of LOG."""
     alike = _alike(spark, folders, LOG, LOG_REQUIRED, "log folder", _LOG)
     frames = [_whole(spark, group, rows) for rows, group in alike]
-    return reduce(DataFrame.unionByName, [_as(each, LOG, LOG_REQUIRED, "log folders", _LOG) for each in frames])
+    rows = [_as(each, LOG, LOG_REQUIRED, "log folders", _LOG) for each in frames]
+    return read_once(reduce(DataFrame.unionByName, rows))
 
 
 def _as(frame: DataFrame, schema: StructType, required: Sequence[str], table: str, what: str) -> DataFrame:
@@ -100,7 +102,7 @@ def _columns(rows: StructType, schema: StructType, required: Sequence[str], tabl
     columns = []
     for field in schema.fields:
         if field.name not in found:
-            columns.append(F.lit(None).cast(field.dataType).alias(field.name))
+            columns.append(as_field(field, F.lit(None)))
             continue
         if (filled := _filled(F.col(field.name), found[field.name], field.dataType)) is not None:
             columns.append(filled.alias(field.name))
@@ -127,9 +129,7 @@ def _filled(column: Column, found: DataType, wanted: DataType) -> Column | None:
         return None
 
     def whole(row: Column) -> Column:
-        return F.struct(
-            *[(row[f.name] if f.name in there else F.lit(None)).cast(f.dataType).alias(f.name) for f in outer.fields]
-        )
+        return F.struct(*[as_field(f, row[f.name] if f.name in there else F.lit(None)) for f in outer.fields])
 
     return F.transform(column, whole)
 

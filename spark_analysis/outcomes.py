@@ -22,7 +22,8 @@ from pyspark.sql.types import (
 )
 
 from notleader.spark_analysis.paths import InputError
-from notleader.spark_analysis.schemas import OPERATION, OUTCOME, conform
+from notleader.spark_analysis.plans import gathered
+from notleader.spark_analysis.schemas import OPERATION, OUTCOME, as_field, conform
 
 _RANGE = StructType(
     [
@@ -103,13 +104,14 @@ def _lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
         text = spark.read.text(list(files))
     except AnalysisException as error:
         raise InputError(f"outcomes: {str(error).strip().splitlines()[0]}") from error
-    return text.select(
+    lines = text.select(
         "value",
         F.col("_metadata.file_path").alias("file"),
         F.col("_metadata.file_block_start").alias("block"),
         # Rows of one file block are consecutive in one task, so this is the line's place in its block.
         F.monotonically_increasing_id().alias("row"),
     )
+    return gathered(lines)
 
 
 def read_outcomes(spark: SparkSession, files: Sequence[str]) -> DataFrame:
@@ -201,7 +203,7 @@ def _bad_reason() -> Column:
 def _row(**given: Column) -> Column:
     """One OPERATION (without its id) as a struct; what is not given is null."""
     columns = [
-        given.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name)
+        as_field(field, given.get(field.name, F.lit(None)))
         for field in OPERATION.fields
         if field.name != "operation_id"
     ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from functools import cache
+
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -326,6 +328,19 @@ FINDING = _struct(
     ("slowest_us", _LONG),
     ("evidence", ArrayType(EVIDENCE, True)),
 )
+
+
+def as_field(field: StructField, column: Column | None = None) -> Column:
+    """`column`, or else the one of the field's name, in the field's type and under its name."""
+    if column is None:
+        return _own(field.name, field.dataType.simpleString())
+    # By its name a type is one call of Java's, as an object five; a plan of checks has a thousand of these.
+    return column.cast(field.dataType.simpleString()).alias(field.name)
+
+
+@cache
+def _own(name: str, kind: str) -> Column:
+    return F.col(name).cast(kind).alias(name)
 
 
 def conform(frame: DataFrame, schema: StructType, table: str) -> DataFrame:

@@ -115,11 +115,16 @@ def _suited(input_bytes: int, *, local: bool) -> dict[str, str]:
     # Compiling queries and re-planning them between stages pays when they run long; in a short run they are
     # most of the time (measured: 35 s of CPU against 24).
     short = local and input_bytes <= SMALL_BYTES
+    partitions = shuffle_partitions(input_bytes, local=local)
+    alone = partitions == 1  # see notleader.spark_analysis.plans
     return {
+        "spark.sql.optimizer.disableHints": str(alone).lower(),
+        "spark.sql.autoBroadcastJoinThreshold": "-1" if alone else "10MB",
+        "spark.sql.maxSinglePartitionBytes": str(2**63 - 1) if alone else "128MB",
         "spark.sql.adaptive.enabled": str(not short).lower(),
         "spark.sql.codegen.wholeStage": str(not short).lower(),
         "spark.sql.codegen.factoryMode": "NO_CODEGEN" if short else "FALLBACK",
-        "spark.sql.shuffle.partitions": str(shuffle_partitions(input_bytes, local=local)),
+        "spark.sql.shuffle.partitions": str(partitions),
     }
 
 

@@ -19,14 +19,14 @@ from notleader.spark_analysis.findings import Finding, find, verdict
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.outcomes import BadLine, bad_lines, good, read_outcomes
 from notleader.spark_analysis.paths import InputError
+from notleader.spark_analysis.plans import settled
 from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile, profile_capture, profile_outcomes
-from notleader.spark_analysis.schemas import FINDING, OPERATION
+from notleader.spark_analysis.schemas import FINDING
 from notleader.spark_analysis.transforms import timeline
 from notleader.spark_analysis.transforms.attempts import produce_attempts, with_topics
 from notleader.spark_analysis.transforms.causes import with_causes, without_causes
 from notleader.spark_analysis.transforms.clocks import Clock, clocks, in_proxy_time
 from notleader.spark_analysis.transforms.commits import commit_entries
-from notleader.spark_analysis.transforms.fault_windows import fault_windows
 from notleader.spark_analysis.transforms.history import build_history, run_of
 from notleader.spark_analysis.transforms.landed import deliveries, fetched
 from notleader.spark_analysis.transforms.log import Log, LogProfile, as_log, unjudged
@@ -120,12 +120,10 @@ def analyze(
     progress("reading the capture")
     with ThreadPoolExecutor(1) as pool:
         # Two small jobs; each alone leaves a core idle.
-        said_of = read_outcomes(spark, outcome_files)
-        reading = pool.submit(said_of.write.mode("overwrite").parquet, f"{out}/operations")
+        reading = pool.submit(settled, read_outcomes(spark, outcome_files), f"{out}/operations")
         raw = io.read_captures(spark, captures, runs=runs, dates=dates)
         capture = profile_capture(raw)
-        reading.result()
-    told = spark.read.schema(OPERATION).parquet(f"{out}/operations")
+        told = reading.result()
     if not capture.rows:
         raise InputError("the capture holds no rows" + (" for that run or date" if runs or dates else ""))
     log = None
@@ -161,12 +159,8 @@ def judge(
     set_aside = bad(said) if said.bad_lines else []
     progress(f"matching {said.sends:,} sends with {capture.exchanges:,} exchanges")
     tables = build_tables(raw, good(told), capture, said, options, log)
-    with ThreadPoolExecutor(1) as pool:
-        striking = pool.submit(fault_windows, tables.exchanges) if capture.faulted else None
-        tables.history.write.mode("overwrite").parquet(f"{out}/history")
-        windows = tuple(striking.result()) if striking else ()
-    history = spark.read.schema(tables.history.schema).parquet(f"{out}/history")
-    tables = replace(tables, history=history, windows=windows, unjudged=unjudged(history) if log else None)
+    history = settled(tables.history, f"{out}/history")
+    tables = replace(tables, history=history, unjudged=unjudged(history) if log else None)
     tables = explained(tables, options, f"{out}/causes")
 
     progress("checking")

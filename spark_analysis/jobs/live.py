@@ -24,6 +24,7 @@ from notleader.spark_analysis.jobs.analyze import Analysis, Progress, judge
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.outcomes import BadLine, last_word, said, set_aside
 from notleader.spark_analysis.paths import InputError, is_local, local_path, size_bytes
+from notleader.spark_analysis.plans import gathered, let_go
 from notleader.spark_analysis.profile import OutcomeProfile, profile_capture
 from notleader.spark_analysis.schemas import EXCHANGE, OPERATION
 from notleader.spark_analysis.session import suit
@@ -123,19 +124,20 @@ def _take(
             rows.write.mode("overwrite").parquet(f"{state}/{table}/batch={number}")
     finally:
         batch.unpersist()
-    raw = spark.read.schema(EXCHANGE).parquet(f"{state}/exchanges")
+    raw = gathered(spark.read.schema(EXCHANGE).parquet(f"{state}/exchanges"))
     capture = profile_capture(raw)
     if not capture.rows:
         return
-    last_word(spark.read.schema(OPERATION).parquet(f"{state}/said")).write.mode("overwrite").parquet(
+    last_word(gathered(spark.read.schema(OPERATION).parquet(f"{state}/said"))).write.mode("overwrite").parquet(
         f"{out}/operations"
     )
-    told = spark.read.schema(OPERATION).parquet(f"{out}/operations")
+    told = gathered(spark.read.schema(OPERATION).parquet(f"{out}/operations"))
 
     def bad(_: OutcomeProfile) -> list[BadLine]:
         return _bad_lines(spark, f"{state}/set_aside")
 
     judged(judge(spark, raw, told, capture, bad, out, options, started=started, progress=progress))
+    let_go(spark)
 
 
 def _bad_lines(spark: SparkSession, folder: str, limit: int = 20) -> list[BadLine]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.schemas import ATTEMPT, EFFECT, TOUCH, WIRE, conform
+from notleader.spark_analysis.schemas import ATTEMPT, EFFECT, TOUCH, WIRE, as_field, conform
 
 
 def topic_names(exchanges: DataFrame) -> DataFrame:
@@ -78,6 +80,15 @@ def touches(place: Column | None = None) -> Column:
 
     Captures from before version 2 name the rules only: what these did is then read from how the exchange ended.
     """
+    return _touches() if place is None else _touched(place)
+
+
+@cache
+def _touches() -> Column:
+    return _touched(None)
+
+
+def _touched(place: Column | None) -> Column:
     told = F.coalesce("effects", F.array().cast("array<" + _EFFECT + ">"))
     if place is not None:
         told = F.filter(told, lambda e: e["partitions"].isNull() | F.array_contains(e["partitions"], place))
@@ -126,8 +137,7 @@ def _same(*names: str) -> list[Column]:
 
 def wire(**given: Column) -> Column:
     """The WIRE struct of an attempt or exchange row, as evidence; `given` columns replace the row's own."""
-    columns = [given.get(f.name, F.col(f.name)).cast(f.dataType).alias(f.name) for f in WIRE.fields]
-    return F.struct(*columns)
+    return F.struct(*[as_field(f, given.get(f.name)) for f in WIRE.fields])
 
 
 def trouble(outcome: Column, error_code: Column) -> Column:

@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.plans import is_short, settled
 from notleader.spark_analysis.transforms.choices import CAUSES, choices, own_causes
 from notleader.spark_analysis.transforms.following import following, names_error
 from notleader.spark_analysis.transforms.intervals import overlaps_buckets
@@ -54,15 +55,14 @@ def with_causes(
     With `out` what was compared is written there as Parquet once, for the checks to read again and again. Besides,
     whom each rule struck, and when.
     """
-    spark = history.sparkSession
     rows = history.withColumn("end_us", F.coalesce("completed_at_us", end_us))
     names = clients_of(rows, operations)
-    obstacles = obstacles_of(exchanges, names, rows, last_us).persist()
+    obstacles = obstacles_of(exchanges, names, rows, last_us)
+    obstacles = settled(obstacles, None) if is_short(obstacles) else obstacles.persist()
     struck = _struck(obstacles, rows)
     compared = _weights(_suspects(rows, options), obstacles).join(following(_broken(rows)), "operation_id", "full")
     if out is not None:
-        compared.write.mode("overwrite").parquet(out)
-        compared = spark.read.schema(compared.schema).parquet(out)
+        compared = settled(compared, out)
         obstacles.unpersist()
     told = (
         rows.join(compared, "operation_id", "left")
@@ -70,7 +70,7 @@ def with_causes(
         .withColumns(choices())
         .drop("end_us", "_waits", "_told", "_follows", "_own", "_last", "_broker")
     )
-    return told, struck
+    return (settled(told, None) if out is not None else told), struck
 
 
 def _struck(obstacles: DataFrame, history: DataFrame) -> tuple[Struck, ...]:

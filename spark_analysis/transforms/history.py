@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.plans import by_key
 from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile
 from notleader.spark_analysis.schemas import HISTORY, WIRE, conform
 from notleader.spark_analysis.transforms.attempts import trouble, wire
@@ -92,7 +93,7 @@ def _calls(said: DataFrame) -> DataFrame:
     named = (F.col("operation") == "send") & F.col("message_id").isNotNull()
     # What has no name must not pile up under one key.
     keyed = said.withColumn("_key", F.when(named, message_key()).otherwise(F.xxhash64("operation_id")))
-    return keyed.repartition("_key").withColumns(
+    return by_key(keyed, "_key").withColumns(
         {
             "_next_called": F.expr(f"lead(coalesce(called_at_us, completed_at_us)) {same}"),
             "_last_done": F.expr(f"lag(coalesce(completed_at_us, called_at_us)) {same}"),
@@ -104,9 +105,8 @@ def _carried(attempts: DataFrame) -> DataFrame:
     """`_key` → the attempts whose batch names that message: the header's id makes them sure."""
     carried = attempts.withColumn("message_id", F.explode("message_ids")).filter(F.col("message_id").isNotNull())
     rows = _linked(carried, 1).select(message_key().alias("_key"), "message_id", _entry())
-    return (
-        rows.repartition("_key").groupBy("_key").agg(F.collect_list(F.struct("message_id", "entry")).alias("carried"))
-    )
+    entries = F.collect_list(F.struct("message_id", "entry")).alias("carried")
+    return by_key(rows, "_key").groupBy("_key").agg(entries)
 
 
 def _of_call() -> Column:

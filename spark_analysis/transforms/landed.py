@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.schemas import LANDED
+from notleader.spark_analysis.plans import by_key
+from notleader.spark_analysis.schemas import LANDED, as_field
 from notleader.spark_analysis.transforms.intervals import join_offsets
 
 
@@ -71,7 +72,7 @@ def places(delivered: DataFrame, fetch: DataFrame | None, log: DataFrame | None 
                 message_key().alias("_key"), "message_id", _place(F.col("offset"), F.col("seen_by")).alias("place")
             )
         )
-    return rows.repartition("_key").groupBy("_key").agg(_distinct(F.struct("message_id", "place")).alias("seen"))
+    return by_key(rows, "_key").groupBy("_key").agg(_distinct(F.struct("message_id", "place")).alias("seen"))
 
 
 def landed_of(message_id: Column) -> Column:
@@ -100,7 +101,7 @@ def _place(offset: Column, seen_by: str | Column) -> Column:
         "offset": offset,
         "seen_by": F.lit(seen_by) if isinstance(seen_by, str) else seen_by,
     }
-    return F.struct(*[columns[f.name].cast(f.dataType).alias(f.name) for f in LANDED.fields])
+    return F.struct(*[as_field(f, columns[f.name]) for f in LANDED.fields])
 
 
 def places_by_offset(sends: DataFrame, delivered: DataFrame) -> DataFrame:

@@ -18,7 +18,6 @@ from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.outcomes import good, read_outcomes
 from notleader.spark_analysis.profile import profile_capture, profile_outcomes
 from notleader.spark_analysis.session import build_session
-from notleader.spark_analysis.transforms.fault_windows import fault_windows
 from notleader.spark_analysis.transforms.log import as_log, unjudged
 
 from .synthetic import Story
@@ -51,10 +50,9 @@ def build(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Call
             log = as_log(read_logs(spark, [str(folder / "log")]), runs, by_run=options.by_run)
         tables = build_tables(raw, good(told), capture, profile_outcomes(told), options, log)
         tables.history.write.parquet(str(folder / "history"))
-        windows = tuple(fault_windows(tables.exchanges)) if capture.faulted else ()
         history = spark.read.parquet(str(folder / "history"))
         left = unjudged(history) if log is not None else None
-        tables = replace(tables, history=history, windows=windows, unjudged=left)
+        tables = replace(tables, history=history, unjudged=left)
         return explained(tables, options, str(folder / "causes"))
 
     return built

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from notleader.spark_analysis import resident
+from notleader.spark_analysis import each, resident
 from notleader.spark_analysis.cli import main
 
 from .synthetic import Story
@@ -122,7 +122,7 @@ s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.sendall(b'{"asked":
 _SLOW = """
 import sys, time
 from pathlib import Path
-from notleader.spark_analysis import resident
+from notleader.spark_analysis import each, resident
 resident.serve(Path(sys.argv[1]), lambda asked, progress: time.sleep(60), idle_s=30)
 """
 
@@ -166,3 +166,26 @@ def test_a_second_analysis_is_done_by_the_first_ones_spark(
     assert capfd.readouterr().err.count("\n") == 1
     assert main(["stop"]) == 0
     assert not place.exists()
+
+
+def test_many_analyses_are_asked_of_it_too(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`each`, which `incident`, `matrix` and `explore` run, starts no Spark where there is one."""
+    monkeypatch.setenv("NOTLEADER_SPARK_WARM", "use")
+    capture, outcomes = Story().write(tmp_path / "story")
+    heard: list[dict[str, Any]] = []
+
+    def job(asked: dict[str, Any], progress: resident.Progress) -> tuple[str, str, int]:
+        heard.append(asked)
+        return json.dumps({"verdict": "invalid", "out": asked["out"]}), "", 1
+
+    serving(place, job)
+    told = io.StringIO()
+    wanted = {"capture": [str(capture)], "outcomes": [str(outcomes)], "out": str(tmp_path / "out")}
+    missing = {**wanted, "capture": [str(tmp_path / "nothing")]}
+    assert each.main([json.dumps(wanted), json.dumps(missing)], told) == 0
+    documents = [json.loads(line) for line in told.getvalue().splitlines()]
+    assert documents[0] == {"verdict": "invalid", "out": str(tmp_path / "out")}
+    assert "does not exist" in documents[1]["failed"]
+    assert [asked["capture"] for asked in heard] == [[str(capture)]]
+    assert heard[0]["more_options"] == {"by_run": True, "runs_are_told": True, "groups_per_check": 2000}
+    assert not heard[0]["live"]

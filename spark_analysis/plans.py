@@ -1,0 +1,51 @@
+"""How a table lies in a plan: over many partitions where there is much of it, in one where there is little.
+
+A shuffle, a broadcast and a second task cost some ten milliseconds each, whatever they carry: more than all the rows of
+a short run. A session that is set up for such a run (`session.suit`) has one shuffle partition and takes no hints, and
+what lies in one partition is joined, grouped and sorted where it lies: a query is one job of one task. What several
+queries read is worked out once: kept in memory in a short run, else written as Parquet and read back.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+
+def is_short(rows: DataFrame) -> bool:
+    """Whether the session of `rows` is set up for a short run."""
+    return bool(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") == "1")
+
+
+def gathered(rows: DataFrame) -> DataFrame:
+    """`rows`, just read: in one partition in a short run, else as they are."""
+    return rows.coalesce(1) if is_short(rows) else rows
+
+
+def read_once(rows: DataFrame) -> DataFrame:
+    """`rows`, just read: in a short run read now and kept, else read again by whoever asks."""
+    return rows.coalesce(1).localCheckpoint() if is_short(rows) else rows
+
+
+def settled(rows: DataFrame, path: str | None) -> DataFrame:
+    """`rows`, worked out now, for many queries; written to `path`, if there is one."""
+    if is_short(rows):
+        rows = rows.coalesce(1).localCheckpoint()
+        if path is not None:
+            rows.write.mode("overwrite").parquet(path)
+        return rows
+    if path is None:
+        return rows
+    rows.write.mode("overwrite").parquet(path)
+    return rows.sparkSession.read.schema(rows.schema).parquet(path)
+
+
+def let_go(spark: SparkSession) -> None:
+    """Free what short runs have kept in memory in this process; no table of theirs is to be read after that."""
+    for rows in spark.sparkContext._jsc.getPersistentRDDs().values():
+        rows.unpersist()
+
+
+def by_key(rows: DataFrame, key: str) -> DataFrame:
+    """`rows` with those of one `key` in one partition, said as a hint: what lies in one partition stays there."""
+    return rows.hint("repartition", F.col(key))
