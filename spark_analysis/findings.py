@@ -72,6 +72,7 @@ def find(tables: Tables, options: Options, checks: list[Check] | None = None) ->
     asked = checks if checks is not None else all_checks()
     missing = {check.name: _missing(check, tables) for check in asked}
     able = [check for check in asked if missing[check.name] is None and check.possible(tables, options)]
+    able = suspected(tables, options, able)
     rows = grouped(cases(tables, options, able)).collect() if able else []
     by_check: dict[str, list[Row]] = {}
     for row in rows:
@@ -102,6 +103,16 @@ def find(tables: Tables, options: Options, checks: list[Check] | None = None) ->
         else:
             findings.append(Finding(check.name, check.title, "valid", told(check.all_clear(tables)), None, ()))
     return findings
+
+
+def suspected(tables: Tables, options: Options, checks: list[Check]) -> list[Check]:
+    """Those of `checks` that may have cases, by one pass over the history."""
+    wanted = {check.name: check.suspects(tables, options) for check in checks}
+    looked = [F.bool_or(found).alias(name) for name, found in wanted.items() if found is not None]
+    if not looked:
+        return checks
+    seen = tables.history.agg(*looked).first().asDict()
+    return [check for check in checks if seen.get(check.name, True)]
 
 
 def cases(tables: Tables, options: Options, checks: list[Check]) -> DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar, NamedTuple
 
 from pyspark.sql import Column, DataFrame
@@ -11,9 +12,8 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile
-from notleader.spark_analysis.schemas import CASE
+from notleader.spark_analysis.schemas import CASE, as_field
 from notleader.spark_analysis.transforms.causes import Struck
-from notleader.spark_analysis.transforms.fault_windows import FaultWindow
 from notleader.spark_analysis.transforms.log import Log
 
 REGISTRY: dict[str, Check] = {}
@@ -65,7 +65,6 @@ class Tables:
     log: Log | None = None
     unjudged: int | None = None
     """How many sends the log says nothing of; None without a log."""
-    windows: tuple[FaultWindow, ...] = ()
     struck: tuple[Struck, ...] = ()
 
     @property
@@ -132,6 +131,13 @@ class Check:
         """False when the first counts already show that there are no cases; saves a pass over the data."""
         return True
 
+    def suspects(self, tables: Tables, options: Options) -> Column | None:
+        """What at least one history row is, if there is any case; None when no single row tells.
+
+        All checks' suspects are looked for in one pass over the history; a check without any is not asked further.
+        """
+        return None
+
     def unsettled(self, tables: Tables) -> str | None:
         """Why there may be cases although none was noticed, in words that follow `not judged:`; None when not."""
         if not self.reading or tables.outcomes.polled or tables.unjudged == 0:
@@ -173,7 +179,7 @@ def case(check: str, verdict: Column | str, by: str = "touched_by", **given: Col
         **({} if "rule" in given else _blame(by)),
         **given,
     }
-    return F.struct(*[columns.get(f.name, F.col(f.name)).cast(f.dataType).alias(f.name) for f in CASE.fields])
+    return F.struct(*[as_field(f, columns.get(f.name)) for f in CASE.fields])
 
 
 def as_cases(rows: DataFrame, check: str, verdict: Column | str, by: str = "touched_by", **given: Column) -> DataFrame:
@@ -194,12 +200,14 @@ def _blame(by: str) -> dict[str, Column]:
     }
 
 
+@cache
 def _sorted(by: str, field: str) -> Column:
     """The rules, or their kinds, of a CAUSES column; kinds stand in the order of their rules."""
     pairs = F.array_sort(F.array_distinct(F.transform(by, lambda c: F.struct(c["rule"], c["kind"]))))
     return F.array_distinct(F.transform(pairs, lambda pair: pair[field]))
 
 
+@cache
 def _heaviest(by: str) -> Column:
     """What the cause that weighed most did, as `how:did:error_code`, with `likely:` before it when not sure."""
     most = F.element_at(

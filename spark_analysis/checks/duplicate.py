@@ -48,14 +48,14 @@ class Duplicate(Check):
         ),
     )
 
+    def suspects(self, tables: Tables, options: Options) -> Column:
+        unseen = (F.col("landed_count") == 0) & ~settled_by_log()
+        return is_send() & F.col("message_id").isNotNull() & ((_copies() > 1) | (unseen & (F.expr(_APPENDED_AT) > 1)))
+
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        copies = F.col("landed_count") - F.size(F.array_distinct(F.col("landed.topic"))) + 1
-        appended = F.expr(_APPENDED_AT)
-        found = tables.history.filter(
-            is_send()
-            & F.col("message_id").isNotNull()
-            & ((copies > 1) | ((F.col("landed_count") == 0) & ~settled_by_log() & (appended > 1)))
-        ).withColumns({"copies": F.greatest(copies, appended)})
+        found = tables.history.filter(self.suspects(tables, options)).withColumns(
+            {"copies": F.greatest(_copies(), F.expr(_APPENDED_AT))}
+        )
         # A message that the application itself sent twice is one message here.
         of_all = {
             # The copy belongs to the call that a fault touched, whichever call carried it: each tells its part.
@@ -96,6 +96,11 @@ class Duplicate(Check):
 
     def all_clear(self, tables: Tables) -> str:
         return "no message is in the log twice"
+
+
+def _copies() -> Column:
+    """At how many places of a topic the message is, by whoever saw it there."""
+    return F.col("landed_count") - F.size(F.array_distinct(F.col("landed.topic"))) + 1
 
 
 def _copied() -> Column:

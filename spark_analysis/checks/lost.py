@@ -49,9 +49,12 @@ class Lost(Check):
         cause="a rule that answered, changed or swallowed the request of that record, without an error in the answer",
     )
 
-    def cases(self, tables: Tables, options: Options) -> DataFrame:
+    def suspects(self, tables: Tables, options: Options) -> Column:
         missing = (F.col("landed_count") == 0) & ~_accounted_for()
-        unseen = tables.history.filter(is_send() & (F.col("outcome") == "ok") & missing)
+        return is_send() & (F.col("outcome") == "ok") & missing
+
+    def cases(self, tables: Tables, options: Options) -> DataFrame:
+        unseen = tables.history.filter(self.suspects(tables, options))
         if tables.log is None and not tables.outcomes.polled:
             # Nobody read: only of what never reached the broker it is known that it isn't there.
             unseen = unseen.filter(_never_arrived())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
@@ -32,9 +32,12 @@ class Recovery(Check):
         cause="the rule itself",
     )
 
+    def suspects(self, tables: Tables, options: Options) -> Column:
+        return is_send() & (F.size("fault_names") > 0)
+
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         sends = tables.history.filter(is_send())
-        touched = sends.filter(F.size("fault_names") > 0).select(
+        touched = sends.filter(self.suspects(tables, options)).select(
             "scope",
             "client",
             "topic",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
@@ -37,6 +37,10 @@ class Stuck(Check):
 
     def possible(self, tables: Tables, options: Options) -> bool:
         return tables.outcomes.ok < tables.outcomes.sends
+
+    def suspects(self, tables: Tables, options: Options) -> Column:
+        first = min((hit.last_us for hit in tables.struck), default=0)
+        return is_send() & (F.col("outcome") != "ok") & (F.col("called_at_us") > first + options.stuck_ms * 1000)
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         spark = tables.history.sparkSession

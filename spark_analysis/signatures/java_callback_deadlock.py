@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
@@ -31,6 +31,11 @@ class JavaCallbackDeadlock(Check):
 
     def possible(self, tables: Tables, options: Options) -> bool:
         return tables.outcomes.ok < tables.outcomes.sends
+
+    def suspects(self, tables: Tables, options: Options) -> Column:
+        # The sends after the failure block, and none of them reaches the wire.
+        blocked = F.col("blocked_us") >= options.blocked_ms * 1000
+        return is_send() & (F.col("outcome") != "ok") & (F.col("attempt_count") == 0) & blocked
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         sends = tables.history.filter(is_send() & F.col("called_at_us").isNotNull())

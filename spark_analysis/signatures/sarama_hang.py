@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
@@ -45,6 +45,9 @@ class SaramaHang(Check):
 
     def possible(self, tables: Tables, options: Options) -> bool:
         return tables.outcomes.pending > 0
+
+    def suspects(self, tables: Tables, options: Options) -> Column:
+        return is_send() & F.expr(_ALL_REFUSED) & (F.col("outcome") == "pending")
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         # 1.38.0 mended it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
@@ -32,6 +32,9 @@ class ScalaRefreshStall(Check):
         evidence="outcome lines and attempts",
         cause="the rules that were in the way of the slowest of them",
     )
+
+    def suspects(self, tables: Tables, options: Options) -> Column:
+        return is_send() & (F.col("outcome") == "ok") & (F.col("blocked_us") >= options.slow_ms * 1000)
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         first = F.get("attempts", F.lit(0))

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from notleader.spark_analysis.checks import Check, all_checks
-from notleader.spark_analysis.findings import Finding
+from notleader.spark_analysis.checks import Check, Tables, all_checks
+from notleader.spark_analysis.findings import Finding, cases, find, suspected
 from notleader.spark_analysis.options import Options
 
 from .synthetic import PARTITION, Story
@@ -621,14 +621,22 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
 }
 
 
+OPTIONS = Options(by_run=True, storm_per_s=30)
+
+
 @pytest.fixture(scope="module")
-def findings(analyse: Callable[..., tuple[object, list[Finding]]]) -> list[Finding]:
+def told(build: Callable[..., Tables]) -> Tables:
     together = Story()
     for name, tell in STORIES.items():
         told = Story(run_id=name, client=name)
         tell(told)
         together.add(told)
-    return analyse(together, Options(by_run=True, storm_per_s=30))[1]
+    return build(together, OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def findings(told: Tables) -> list[Finding]:
+    return find(told, OPTIONS)
 
 
 def by_story(findings: list[Finding], check: str) -> dict[str, set[str]]:
@@ -780,3 +788,20 @@ def test_what_only_a_reader_can_rule_out_is_unknown_when_nobody_read(
 
 def test_every_check_has_a_planted_story() -> None:
     assert {check.name for check in all_checks()} == set(EXPECTED)
+
+
+def test_what_has_cases_has_suspects(told: Tables) -> None:
+    """The pass that finds the checks worth asking leaves out none that would find something."""
+    able = [check for check in all_checks() if check.possible(told, OPTIONS)]
+    found = {row.check for row in cases(told, OPTIONS, able).select("check").distinct().collect()}
+    asked = {check.name for check in suspected(told, OPTIONS, able)}
+    assert found <= asked
+
+
+def test_a_check_without_suspects_is_not_asked(build: Callable[..., Tables]) -> None:
+    quiet = Story()
+    clean(quiet)
+    tables = build(quiet, Options())
+    asked = {check.name for check in suspected(tables, Options(), all_checks())}
+    assert not asked & {"lost", "duplicate", "recovery", "stuck", "unfair_acks"}
+    assert "reordered" in asked  # which no single row tells
