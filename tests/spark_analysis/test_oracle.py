@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from notleader.spark_analysis.checks import Tables, all_checks
-from notleader.spark_analysis.findings import cases
+from notleader.spark_analysis.findings import cases, suspected
 from notleader.spark_analysis.options import Options
 
 from .synthetic import MS, START_US, Story
@@ -463,8 +463,10 @@ def test_verdicts_are_those_of_the_oracle(build: Callable[[Story, Options], Tabl
         together.add(told(number, history))
     options = Options(by_run=True, storm_per_s=STORM)
     tables = build(together, options)
+    asked = {check.name for check in suspected(tables, options, all_checks())}
     found: dict[str, Found] = {f"h{number}": set() for number in range(len(histories))}
     for row in cases(tables, options, all_checks()).select("client", "check", "verdict", "message_id").collect():
+        assert row.check in asked, "a check with cases is to have suspects"
         # The twenty sends of an uneven partition are there for one question only.
         if not (row.message_id or "").startswith("u") and row.check not in ELSEWHERE:
             what = None if row.check in WITHOUT_MESSAGE else row.message_id
