@@ -47,7 +47,7 @@ class UnfairAcks(Check):
     )
 
     def suspects(self, tables: Tables, options: Options) -> Column:
-        return is_send() & (F.col("outcome") == "ok") & (F.col("latency_us") >= _SLOWER_BY_US)
+        return is_send() & (F.col("outcome") == "ok") & (F.col("latency_us") >= _FAIR_BY_US)
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         place_ = ("scope", "client", "topic", "partition")
