@@ -97,6 +97,9 @@ class Check:
     brief: ClassVar[str]
     """What a rule did, in a few words: `{n} retried`; also {slowest}, {clients} and {rate} (a second)."""
 
+    brief_unknown: ClassVar[str] = ""
+    """The same where nothing could be judged, if that needs words of its own."""
+
     counts: ClassVar[tuple[str, str]] = ("send", "sends")
     """What {n} counts, one and several."""
 

@@ -19,6 +19,7 @@ class Recovery(Check):
     name = "recovery"
     title = "Recovery"
     brief = "acknowledged again after {slowest}"
+    brief_unknown = "nothing acknowledged since"
     needs = ("sends", "faults")
     order = 70
     means = Meaning(

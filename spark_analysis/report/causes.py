@@ -121,8 +121,12 @@ def _order(finding: Finding) -> int:
 
 
 def _part(alike: list[Finding]) -> str:
-    groups = [f.group for f in alike if f.group]
     check = REGISTRY.get(alike[0].check)
+    if check and check.brief_unknown:
+        alike = [f for f in alike if f.verdict != "unknown"]
+        if not alike:
+            return check.brief_unknown
+    groups = [f.group for f in alike if f.group]
     cases = sum(g.cases for g in groups)
     if check is None:
         return f"{cases:,} x {alike[0].title.lower()}"

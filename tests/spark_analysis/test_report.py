@@ -87,6 +87,13 @@ def test_the_report_is_told_by_cause_in_the_order_of_the_rules(analysis: Analysi
         "a and b asked for metadata up to 590 times a second, 58 sends waited up to 4.1 s, 2 sends retried"
     )
     assert told_[1].told == "nothing that anybody noticed"
+    unknown = by_rule("recovery", "lost", 1, verdict="unknown")
+    for found, said in (
+        ([unknown], "nothing acknowledged since"),
+        ([unknown, by_rule("recovery", "lost", 1, "b", slowest_us=4_000)], "acknowledged again after 4 ms"),
+    ):
+        (only,) = chapters(replace(analysis, findings=found, drawn=replace(analysis.drawn, faults=faults[1:2])))
+        assert only.told == said
     assert told_[2].told == "58 sends waited up to 4.1 s"
     assert told_[3].head == "No rule had a hand in it"
     assert told_[3].told == "3 operations told an error"
