@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.proxy.bars import Bar, bars
 from benchmarks.proxy.notleader import RULES
 from benchmarks.proxy.report import Results, cpu_cell
-from benchmarks.proxy.workloads import WORKLOADS
+from benchmarks.proxy.workloads import EVERY_WORKLOAD
 
 _MIB = 1 << 20
 
@@ -82,7 +82,7 @@ def _bar(bar: Bar) -> list[str]:
 
 def _workloads(results: Results) -> list[str]:
     parts = []
-    for workload in WORKLOADS:
+    for workload in EVERY_WORKLOAD:
         rows = [one for one in results.figures if one.workload == workload.name]
         if not rows:
             continue

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from benchmarks.proxy.real_kafka import RealFigures, RealSample
 from benchmarks.proxy.rounds import Figures, Holding, Sample
-from benchmarks.proxy.workloads import WORKLOADS, Workload
+from benchmarks.proxy.workloads import EVERY_WORKLOAD, Workload
 
 _MIB = 1 << 20
 
@@ -68,7 +68,7 @@ def cpu_cell(workload: Workload, figures: Figures) -> str:
 
 def show(results: Results, console: Console) -> None:
     """Print the tables."""
-    for workload in WORKLOADS:
+    for workload in EVERY_WORKLOAD:
         rows = [one for one in results.figures if one.workload == workload.name]
         if not rows:
             continue
@@ -142,7 +142,7 @@ def bars(figures: Sequence[Figures], title: str, value: Any, *, scaled_per_workl
     lines: list[str] = []
     y = 34
     longest = max((value(_by_name(one.workload), one) for one in figures), default=1.0) or 1.0
-    for workload in WORKLOADS:
+    for workload in EVERY_WORKLOAD:
         rows = [one for one in figures if one.workload == workload.name]
         if not rows:
             continue
@@ -174,4 +174,4 @@ def bars(figures: Sequence[Figures], title: str, value: Any, *, scaled_per_workl
 
 
 def _by_name(name: str) -> Workload:
-    return next(workload for workload in WORKLOADS if workload.name == name)
+    return next(workload for workload in EVERY_WORKLOAD if workload.name == name)

@@ -99,6 +99,7 @@ def _generations() -> Iterator[Workload]:
 PARTITIONS = (1, 2, 10)
 GENERATIONS = tuple(_generations())
 """What the page doesn't show, for it would take hours: asked for by name, or by the beginning of one."""
+EVERY_WORKLOAD = (*WORKLOADS, *GENERATIONS)
 
 
 def chosen(names: str | None) -> list[Workload]:
@@ -108,7 +109,7 @@ def chosen(names: str | None) -> list[Workload]:
     """
     if names is None:
         return list(WORKLOADS)
-    known = {workload.name: workload for workload in (*WORKLOADS, *GENERATIONS)}
+    known = {workload.name: workload for workload in EVERY_WORKLOAD}
     wanted: list[str] = []
     for name in names.split(","):
         wanted += fnmatch.filter(known, name.strip()) if "*" in name else [name]

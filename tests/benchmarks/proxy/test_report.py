@@ -112,3 +112,12 @@ def test_a_registry_is_not_named_when_it_says_no(tmp_path: Path) -> None:
 def test_the_rules_that_never_match_are_valid(apis: tuple[str, ...]) -> None:
     plan = Plan(faults=parse_faults(rules(apis)))
     assert len(plan.rules()) == RULES
+
+
+def test_loads_beside_those_of_the_page_are_reported_too(tmp_path: Path) -> None:
+    (load,) = chosen("produce-v7-10-100")
+    some = results()
+    some.figures[:] = [Figures(load.name, "notleader", 0.5, 11.0, 30.0, 9.5, 0.3, 40 << 20)]
+    report.write(some, tmp_path)
+    assert load.title in (tmp_path / "cpu.svg").read_text()
+    assert load.heading in page.page(some, "results")
