@@ -110,7 +110,7 @@ format: $(INSTALLED)
 
 # Set up again only when what is to be installed has changed.
 $(INSTALLED): pyproject.toml src/notleader/__init__.py scripts/setup.sh scripts/build_native.py proxy/plain/native.pyx \
-  proxy/pump/probe.pyx proxy/pump/probe.pxd proxy/recorder/pages.pyx
+  proxy/pump/probe.pyx proxy/pump/probe.pxd proxy/pump/pump.pyx proxy/pump/pump.pxd proxy/recorder/pages.pyx
 	@sh scripts/setup.sh '$(PYTHON)' '$(VENV)'
 	@touch $@
 

@@ -12,7 +12,12 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-_COMPILED = ("notleader.proxy.pump.probe", "notleader.proxy.plain.native", "notleader.proxy.recorder.pages")
+_COMPILED = (
+    "notleader.proxy.pump.probe",
+    "notleader.proxy.pump.pump",
+    "notleader.proxy.plain.native",
+    "notleader.proxy.recorder.pages",
+)
 _OLDEST_GLIBC = (2, 17)  # of the systems that Python 3.11 and newer is published for (manylinux2014)
 _ALLOWED = {"libc", "libm", "libpthread", "libdl", "librt"}
 

@@ -17,11 +17,6 @@ MIRRORED = ("proxy", "faults", "spark_analysis")
 
 # (who, whom): a process of its own, which is started from below.
 STARTED = {("proxy/record/process.py", "notleader.proxy.recorder")}
-# The compiled part loads these when it first needs them.
-LOADED = {
-    ("proxy/plain/native.pyx", "notleader.proxy.pieces"),
-    ("proxy/plain/native.pyx", "notleader.proxy.capture.passing"),
-}
 
 
 def modules(tree: str) -> dict[str, set[Path]]:
@@ -79,11 +74,11 @@ def test_no_string_names_a_module_of_a_higher_layer() -> None:
         upward += [
             f"{who} names {whom}"
             for whom in named(file)
-            if level[whom.split(".")[2]] < mine and (who, whom) not in STARTED | LOADED
+            if level[whom.split(".")[2]] < mine and (who, whom) not in STARTED
         ]
     assert not upward, "\n".join(upward)
 
 
 def test_nothing_but_the_map_and_the_entry_points_is_at_the_top() -> None:
     loose = {file.name for file in (PROJECT / "proxy").glob("*.py")}
-    assert loose <= {"__init__.py", "__main__.py", "pytest_plugin.py", "pieces.py"}, sorted(loose)
+    assert loose <= {"__init__.py", "__main__.py", "pytest_plugin.py"}, sorted(loose)

@@ -195,7 +195,7 @@ def _say_ready(proxy: Any, admin: Any, as_json: bool) -> None:
             ready["workers"] = proxy.worker_pids()
         print(json.dumps(ready), flush=True)  # noqa: T201
         return
-    from notleader.proxy.plain import IS_NATIVE
+    from notleader.proxy.pump import IS_NATIVE
 
     settings = proxy.settings
     log.info("notleader %s (%s)", __version__, "compiled" if IS_NATIVE else "pure Python")

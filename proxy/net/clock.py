@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from notleader.proxy import plain
+from notleader.proxy import pump
 
 
 class Clock:
@@ -19,5 +19,5 @@ class Clock:
         return (time.monotonic_ns() + self.offset_ns) // 1000
 
 
-if not TYPE_CHECKING and plain.IS_NATIVE:
-    Clock = plain.native.Clock
+if not TYPE_CHECKING and pump.IS_NATIVE:
+    Clock = pump.native.Clock

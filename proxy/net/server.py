@@ -28,13 +28,14 @@ from notleader.proxy.net.timeline import play
 from notleader.proxy.net.tls import Tls
 from notleader.proxy.net.transport import Link
 from notleader.proxy.plain import Noting
+from notleader.proxy.pump import Exchange
+from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.limits import CaptureError
 from notleader.proxy.record.live import Accepts
 from notleader.proxy.record.rows import Level
 from notleader.proxy.record.where import Where
 from notleader.proxy.record.writer import CaptureWriter
 from notleader.proxy.session.handling import Handling
-from notleader.proxy.session.inflight import ConnectionEvent, Exchange
 from notleader.proxy.session.login import Login
 from notleader.proxy.session.metrics import Counters, count
 from notleader.proxy.session.rewrite import Newer

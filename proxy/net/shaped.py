@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from notleader.faults.actions import Shape
 from notleader.faults.decision import Hit, joined
 from notleader.faults.effects import Did, Effect
-from notleader.proxy.plain import Exchange
-from notleader.proxy.session.inflight import ConnectionEvent
+from notleader.proxy.pump import Exchange
+from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.wire.schemas import Direction
 
 _MOST_KEPT: Final = 1024

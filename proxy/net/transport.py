@@ -19,9 +19,9 @@ from notleader.proxy.net.shaping import Shaper
 from notleader.proxy.net.side_connection import SideConnection
 from notleader.proxy.net.sockets import address_of, reset, silence, tune
 from notleader.proxy.net.tls import subject
-from notleader.proxy.plain import BrokerEnd, Ends
-from notleader.proxy.session.commands import Side
-from notleader.proxy.session.inflight import ConnectionEvent, Exchange
+from notleader.proxy.pump import Exchange
+from notleader.proxy.record.event import ConnectionEvent
+from notleader.proxy.session.commands import Outlet, Side
 from notleader.proxy.session.login import Login
 from notleader.proxy.session.rewrite import Newer
 from notleader.proxy.session.session import Session
@@ -46,6 +46,7 @@ class Hub(Protocol):
     def opened(self, link: "Link") -> None: ...
     def closed(self, link: "Link") -> None: ...
     def record(self, entry: Exchange | ConnectionEvent) -> None: ...
+    def record_all(self, exchanges: list[Exchange]) -> None: ...
     def newer_versions(self, newer: list[Newer]) -> None: ...
     def wire_error(self, connection: Connection, error: WireError) -> None: ...
     def brokers_seen(self, node_ids: set[int]) -> None: ...
@@ -57,16 +58,22 @@ class Hub(Protocol):
     async def dial_node(self, node_id: int, protocol: asyncio.Protocol) -> None: ...
 
 
-class Link(Ends, asyncio.Protocol):
+class Link(asyncio.Protocol):
     """The client's side of one conversation, and the executor of its session's commands."""
 
     def __init__(self, hub: Hub, connection: Connection) -> None:
         self.hub = hub
         self.connection = connection
+        self.client: asyncio.Transport | None = None
+        self.broker: asyncio.Transport | None = None
         self.opened_at_us = hub.clock.now_us()
         self.record = hub.record
         self.session = hub.new_session(connection, self)
         self.now_us = hub.clock.now_us
+        # What passes comes in and leaves without a step in between: nobody here has to see it.
+        carrier = self.session.carrier
+        carrier.clock = hub.clock
+        self.data_received = carrier.client_received  # type: ignore[method-assign]
         self._dialing: asyncio.Task[None] | None = None
         self._wake: asyncio.TimerHandle | None = None
         self._wake_at_us = 0
@@ -82,6 +89,7 @@ class Link(Ends, asyncio.Protocol):
         self._half_closes = True
         self._sides: dict[int, SideConnection] = {}
         self.local_host = ""
+        self._aim()
 
     def describe(self) -> dict[str, object]:
         """The connection as JSON values."""
@@ -103,6 +111,7 @@ class Link(Ends, asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.client = client = cast(asyncio.Transport, transport)
+        self._aim()
         # A PROXY protocol header has said it already, and better.
         self.connection.client_addr = self.connection.client_addr or address_of(client.get_extra_info("peername"))
         # TLS can't be closed in one direction only.
@@ -140,6 +149,7 @@ class Link(Ends, asyncio.Protocol):
         if self.client is not None:
             self.hub.transports.discard(self.client)
         self.client = None
+        self._aim()
         if isinstance(exc, ConnectionResetError) and self.broker is not None and not self._over:
             reset(self.broker)
         self.session.gone(self.now_us(), "the client closed the connection" if exc is None else in_words(exc))
@@ -174,6 +184,26 @@ class Link(Ends, asyncio.Protocol):
             self.client.resume_reading()
 
     # ---- commands -------------------------------------------------------------------------------
+
+    def _aim(self) -> None:
+        """Have what passes go straight to a transport, unless it is shaped: to be called when any of these changes."""
+        carrier = self.session.carrier
+        carrier.records = self.hub if self._shaped_record is None else self
+        carrier.too_early = self._too_early if self.broker is None else None
+        carrier.client = Outlet(self.to_client) if self._shapers or self.client is None else self.client
+        carrier.broker = Outlet(self.to_broker) if self._shapers or self.broker is None else self.broker
+
+    def to_broker(self, data: bytes | memoryview) -> None:
+        if self._shapers:
+            self._shape("request", data)
+        elif self.broker is not None:
+            self.broker.write(data)
+
+    def to_client(self, data: bytes | memoryview) -> None:
+        if self._shapers:
+            self._shape("response", data)
+        elif self.client is not None:
+            self.client.write(data)
 
     def to_node(self, node_id: int, data: bytes) -> None:
         side = self._sides.get(node_id)
@@ -311,6 +341,7 @@ class Link(Ends, asyncio.Protocol):
         shaper = self._shapers.get(direction)
         if shaper is not None and shaper.shapes != shapes:
             self._shapers = {other: kept for other, kept in self._shapers.items() if other != direction}
+            self._aim()
             self._set_crowded(direction, False)
             self._sent(direction, shaper.drain())
             shaper = None
@@ -318,11 +349,15 @@ class Link(Ends, asyncio.Protocol):
             if self._shaped_record is None:
                 self._shaped_record = ShapedRecord(self.record)
                 self.record = self._record_shaped
-                self.session.record_elsewhere()
             self._shapers = {**self._shapers, direction: Shaper(shapes, self.hub.uniform, self.now_us())}
+            self._aim()
         if self._shaped_record is not None:
             self._shaped_record.shaped(direction, shaped_by)
             self._limits[direction] = tuple(hit for shape, hit in shaped_by if shape.limit_bytes is not None)
+
+    def record_all(self, exchanges: list[Exchange]) -> None:
+        for exchange in exchanges:
+            self.record(exchange)
 
     def _record_shaped(self, entry: Exchange | ConnectionEvent) -> None:
         assert self._shaped_record is not None
@@ -353,6 +388,7 @@ class Link(Ends, asyncio.Protocol):
         if shaper.is_over:
             assert self._shaped_record is not None
             self._shapers = _UNSHAPED
+            self._aim()
             self._shaped_record.cut(self._limits[direction])
             self.session.gone(self.now_us(), "closed at the limit of a shape")
             return
@@ -436,16 +472,16 @@ class Link(Ends, asyncio.Protocol):
             self.hub.closed(self)
 
 
-class BrokerSide(BrokerEnd, asyncio.Protocol):
+class BrokerSide(asyncio.Protocol):
     """The broker's side; all it does is tell its link."""
-
-    _link: Link
 
     def __init__(self, link: Link) -> None:
         self._link = link
+        self.data_received = link.session.carrier.broker_received  # type: ignore[method-assign]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._link.broker = cast(asyncio.Transport, transport)
+        self._link._aim()
         tune(self._link.broker)
         self._link.hub.transports.add(self._link.broker)
 
@@ -459,6 +495,7 @@ class BrokerSide(BrokerEnd, asyncio.Protocol):
         if link.broker is not None:
             link.hub.transports.discard(link.broker)
         link.broker = None
+        link._aim()
         if isinstance(exc, ConnectionResetError):
             link.session.gone(link.now_us(), "the broker reset the connection", reset=True)
         else:

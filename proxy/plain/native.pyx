@@ -1,7 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, freethreading_compatible=False
-"""`pure`, compiled: whole chunks of plain frames; see the package."""
+"""`pure`, compiled; see the package."""
 
-cimport cython
 from cpython.bytearray cimport (
     PyByteArray_AS_STRING,
     PyByteArray_FromStringAndSize,
@@ -13,18 +12,11 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy
 
-from importlib import import_module as _import_module
-
-from notleader.proxy.plain import flags as _flags
-from notleader.proxy.wire import probe as _wire_probe
-from notleader.proxy.wire.errors import WireError
-
 from notleader.proxy.pump.probe cimport (
     ACKS,
     ATTRIBUTES,
     BASE_OFFSET,
     BASE_SEQUENCE,
-    ENDPOINTS_AT,
     ERROR_CODE,
     FIRST_OFFSET,
     INDEX,
@@ -43,502 +35,18 @@ from notleader.proxy.pump.probe cimport (
     TRANSACTIONAL_ID_BYTES,
     Probe,
 )
-
-cdef extern from "<time.h>" nogil:
-    ctypedef long time_t
-    cdef struct timespec:
-        time_t tv_sec
-        long tv_nsec
-    int clock_gettime(int clock, timespec* at)
-    int CLOCK_MONOTONIC
-    int CLOCK_REALTIME
+from notleader.proxy.pump.pump cimport Exchange
 
 cdef extern from *:
     int __builtin_clzll(unsigned long long)
-    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
 
 ctypedef const unsigned char* Bytes
 
-INTERFACE = 4
-
-cdef int ASSEMBLE_REQUEST = _flags.ASSEMBLE_REQUEST
-cdef int ASSEMBLE_RESPONSE = _flags.ASSEMBLE_RESPONSE
-cdef int KEEP_REQUEST = _flags.KEEP_REQUEST
-cdef int KEEP_RESPONSE = _flags.KEEP_RESPONSE
-cdef int PRODUCE = _flags.PRODUCE
-cdef int ENDPOINTS = _flags.ENDPOINTS
-
 cdef enum:
-    HEAD = 14  # of a request: length, api_key, api_version, correlation_id, client_id length
-    SMALLEST = 10
-    ANSWER_HEAD = 8  # length and correlation_id
-    HIGHEST_API_KEY = 1000
-    SMALL = 4096
-    HEADER_ENOUGH = 64 << 10
     FETCH = 1
     MOST_RECORDS = 0x7FFFFFFF
 
 cdef object ANSWERED = "answered"
-cdef object NO_RESPONSE = "no_response"
-
-
-cdef inline int int16_at(Bytes p) noexcept nogil:
-    return <short>((p[0] << 8) | p[1])
-
-
-cdef inline int int32_at(Bytes p) noexcept nogil:
-    return <int>((<unsigned int>p[0] << 24) | (p[1] << 16) | (p[2] << 8) | p[3])
-
-
-cdef class Clock:
-    cdef readonly long long offset_ns
-
-    def __init__(self, offset_ns=None):
-        cdef timespec wall, steady
-        if offset_ns is None:
-            clock_gettime(CLOCK_REALTIME, &wall)
-            clock_gettime(CLOCK_MONOTONIC, &steady)
-            self.offset_ns = (wall.tv_sec - steady.tv_sec) * 1_000_000_000 + wall.tv_nsec - steady.tv_nsec
-        else:
-            self.offset_ns = offset_ns
-
-    cpdef long long now_us(self):
-        cdef timespec at
-        clock_gettime(CLOCK_MONOTONIC, &at)
-        return (<long long>at.tv_sec * 1_000_000_000 + at.tv_nsec + self.offset_ns) // 1000
-
-
-@cython.freelist(256)
-cdef class Exchange:
-    cdef public object connection, client_id, outcome, request, response
-    cdef public object decision, hits, actions, merge, relayed, answer, held_by, afterwards
-    cdef public long long seq, request_at_us, forwarded_at_us, broker_responded_at_us, response_at_us
-    cdef public long long request_bytes, response_bytes, release_at_us, mute_us
-    cdef public int api_key, api_version, correlation_id, flags, error_code, copies
-    cdef public bint awaits_broker, is_copy, close_after
-
-    def __cinit__(self):
-        self.outcome = NO_RESPONSE
-        self.hits = ()
-        self.afterwards = ""
-
-    def __init__(
-        self, connection, seq, api_key, api_version, correlation_id, client_id, request_at_us, request_bytes, flags
-    ):
-        self.connection = connection
-        self.seq = seq
-        self.api_key = api_key
-        self.api_version = api_version
-        self.correlation_id = correlation_id
-        self.client_id = client_id
-        self.request_at_us = request_at_us
-        self.request_bytes = request_bytes
-        self.flags = flags
-
-
-cdef class Plain:
-    cdef public object connection, _commands, _plan, _table, _walk
-    cdef public object _request_open, _response_open
-    cdef public long long exchanges, _request_needed, _request_left, _response_needed, _response_left
-    cdef public bint _closed, _client_ended, _holding, _client_deaf, _bare, _bare_answers
-    cdef object _interest, _queue
-    # Who executes the commands, where that can be called without asking each connection's own methods for it.
-    cdef Ends _ends
-    cdef Noting _noting
-    cdef long long _max_frame_bytes
-
-    def __init__(self, connection, plan, table, commands, queue, *, max_frame_bytes):
-        self.connection = connection
-        self._commands = commands
-        self._plan = plan
-        self._table = table
-        self._queue = queue
-        self._max_frame_bytes = max_frame_bytes
-        self._interest = plan.interest
-        record = commands.record
-        if isinstance(commands, Ends):
-            self._ends = commands
-        if getattr(record, "__func__", None) is Noting.record:
-            self._noting = record.__self__
-
-    def record_elsewhere(self):
-        self._noting = None
-
-    cdef int _to_broker(self, data) except -1:
-        if self._ends is not None:
-            self._ends.give_broker(data)
-        else:
-            self._commands.to_broker(data)
-        return 0
-
-    cdef int _to_client(self, data) except -1:
-        if self._ends is not None:
-            self._ends.give_client(data)
-        else:
-            self._commands.to_client(data)
-        return 0
-
-    cdef int _record(self, Exchange exchange) except -1:
-        if self._noting is not None:
-            self._noting.note(exchange)
-        else:
-            self._commands.record(exchange)
-        return 0
-
-    def client_bytes(self, bytes data not None, long long now_us):
-        self.from_client(data, now_us)
-
-    def broker_bytes(self, bytes data not None, long long now_us):
-        self.from_broker(data, now_us)
-
-    cdef int from_client(self, bytes data, long long now_us) except -1:
-        cdef Py_ssize_t end = PyBytes_GET_SIZE(data), passed
-        if self._closed:
-            return 0
-        passed = self._pass_requests(data, end, now_us)
-        if passed:
-            self._to_broker(part(data, 0, passed, end))
-        if passed < end and not self._closed:
-            self._other_requests(data[passed:] if passed else data, now_us)  # bytes: parts of it are kept as such
-        return 0
-
-    cdef int from_broker(self, bytes data, long long now_us) except -1:
-        cdef Py_ssize_t end = PyBytes_GET_SIZE(data), passed
-        cdef list done
-        cdef Exchange exchange
-        if self._closed:
-            return 0
-        if self._response_left > end and self._inside_answer(data, end):
-            self._to_client(data)
-            return 0
-        if self._walk is not None and not (self._response_needed or self._client_deaf or self._bare_answers):
-            try:
-                data = self._walked(data, end)
-            except Exception as error:
-                self._fail(error, "broker", now_us)
-                return 0
-        done = []
-        passed = self._pass_answers(data, end, now_us, done)
-        if passed:
-            self._to_client(part(data, 0, passed, end))
-            for exchange in done:
-                exchange.response_at_us = now_us
-                self._record(exchange)
-        if passed < end:
-            if not self._closed:
-                self._other_answers(data[passed:] if passed else data, now_us)
-        elif self._queue and not self._response_left:
-            exchange = self._queue[0]
-            if exchange.answer is not None or self._client_ended:
-                self._flush(now_us)
-        return 0
-
-    cdef Py_ssize_t _pass_requests(self, bytes data, Py_ssize_t end, long long now_us) except -1:
-        """Take all plain requests, whole or begun, at the beginning of a chunk; how many bytes that was."""
-        cdef Bytes start = <Bytes>PyBytes_AS_STRING(data)
-        cdef Bytes p
-        cdef Py_ssize_t position = 0, available
-        cdef long long total, at
-        cdef int size, api_key, api_version, id_bytes, flags = 0, api = -1, acks
-        cdef Exchange exchange
-        if self._request_needed or self._holding or self._bare:
-            return 0
-        if self._request_left:
-            position = min(self._request_left, end)
-            self._request_left -= position
-            if self._request_open is not None:
-                exchange = self._request_open
-                if exchange.flags & KEEP_REQUEST:
-                    exchange.request = with_more(exchange.request, data, 0, position, end)
-            if not self._request_left:
-                if self._request_open is not None:
-                    exchange = self._request_open
-                    if not exchange.awaits_broker and exchange.outcome == NO_RESPONSE:
-                        self._record(exchange)
-                self._request_open = None
-        while end - position >= HEAD:
-            available = end - position
-            p = start + position
-            size = int32_at(p)
-            api_key = int16_at(p + 4)
-            api_version = int16_at(p + 6)
-            id_bytes = int16_at(p + 12)
-            total = <long long>size + 4
-            if not SMALLEST <= size <= self._max_frame_bytes:
-                break
-            if api_key < 0 or api_key > HIGHEST_API_KEY or api_version < 0 or api_version > 255:
-                break
-            if api != (api_key << 8 | api_version):
-                api = api_key << 8 | api_version
-                flags = self._table[api] | self._interest(api_key, api_version)
-            if flags & ASSEMBLE_REQUEST:
-                break
-            if id_bytes > 0 and (id_bytes > size - SMALLEST or available < HEAD + id_bytes):
-                break
-            acks = 1
-            if flags & PRODUCE:
-                # Where acks stands, unless there are tagged fields or a transaction.
-                at = HEAD + max(id_bytes, 0)
-                if available < at + 4 or total < at + 4:
-                    break
-                if api_version >= 9:
-                    if p[at] or p[at + 1]:
-                        break
-                    at += 2
-                elif api_version >= 3:
-                    if int16_at(p + at) != -1:
-                        break
-                    at += 2
-                acks = int16_at(p + at)
-            client_id = self.connection.client_id
-            if id_bytes > 0 and not is_text(client_id, <const char*>p + HEAD, id_bytes):
-                client_id = loaded("notleader.proxy.plain.pure", "client_id_of")((<const char*>p)[HEAD : HEAD + id_bytes])
-                self.connection.client_id = client_id
-            self.exchanges += 1
-            exchange = Exchange.__new__(Exchange)
-            exchange.connection = self.connection
-            exchange.seq = self.exchanges
-            exchange.api_key = api_key
-            exchange.api_version = api_version
-            exchange.correlation_id = int32_at(p + 8)
-            exchange.client_id = client_id
-            exchange.request_at_us = exchange.forwarded_at_us = now_us
-            exchange.request_bytes = total
-            exchange.flags = flags
-            if flags & KEEP_REQUEST:
-                if total <= available and total < SMALL:
-                    exchange.request = PyBytes_FromStringAndSize(<const char*>p + 4, size)
-                else:
-                    exchange.request = self._large(exchange, data, position + 4, min(position + total, end), size, True)
-            elif flags & ASSEMBLE_RESPONSE:
-                # Its header will say how the answer is encoded; the body is not needed.
-                exchange.request = data[position + 4 : position + min(total, 4 + HEADER_ENOUGH)]
-            if acks:
-                exchange.awaits_broker = True
-                self._queue.append(exchange)
-            elif total <= available:
-                # The broker never answers; queueing this would pair every later answer wrongly.
-                self._record(exchange)
-            position += total
-            if position > end:
-                self._request_left = position - end
-                self._request_open = exchange
-                return end
-        return position
-
-    cdef bint _inside_answer(self, bytes data, Py_ssize_t total) except -1:
-        """Take these bytes, which lie inside an answer; False where they may tell something to whoever hides parts."""
-        cdef Exchange exchange = self._response_open
-        if self._walk is not None:
-            if self._walk.skip <= total:
-                return False
-            self._walk.pass_over(total)
-        if exchange.flags & KEEP_RESPONSE:
-            exchange.response = with_more(exchange.response, data, 0, total, total)
-        self._response_left -= total
-        return True
-
-    cdef bytes _walked(self, bytes data, Py_ssize_t end):
-        """The chunk, without the endpoints of the answer that goes on in it."""
-        self._walk.feed(data, 0, min(self._response_left, end))
-        if self._walk.hide_at >= 0:
-            data = loaded("notleader.proxy.pieces", "hidden")(data, self._walk.hide_at)
-        if self._response_left <= end:
-            self._walk = None
-        return data
-
-    cdef Py_ssize_t _pass_answers(self, bytes data, Py_ssize_t end, long long now_us, list done) except -1:
-        """Take all plain answers at the beginning of a chunk, the whole ones into ``done``; how many bytes that was."""
-        cdef Bytes start = <Bytes>PyBytes_AS_STRING(data)
-        cdef Bytes p
-        cdef Py_ssize_t position = 0, available
-        cdef long long total
-        cdef int size, flags
-        cdef Exchange exchange
-        if self._response_needed or self._client_deaf or self._bare_answers:
-            return 0
-        if self._response_left:
-            exchange = self._response_open
-            position = min(self._response_left, end)
-            self._response_left -= position
-            if exchange.flags & KEEP_RESPONSE:
-                exchange.response = with_more(exchange.response, data, 0, position, end)
-            if not self._response_left:
-                self._response_open = None
-                done.append(exchange)
-        while end - position >= ANSWER_HEAD and self._queue:
-            available = end - position
-            p = start + position
-            size = int32_at(p)
-            total = <long long>size + 4
-            exchange = self._queue[0]
-            flags = exchange.flags
-            if (
-                not 4 <= size <= self._max_frame_bytes
-                or exchange.correlation_id != int32_at(p + 4)
-                or not exchange.awaits_broker
-                or exchange.decision is not None
-                or flags & ASSEMBLE_RESPONSE
-            ):
-                break
-            if flags & ENDPOINTS:
-                if available >= total:
-                    if not without_endpoints(exchange, p + 4, size):
-                        break
-                elif exchange.api_key != FETCH:
-                    break
-                else:
-                    walk = loaded("notleader.proxy.pump.endpoints", "FetchWalk")(exchange.api_version, size)
-                    try:
-                        walk.feed(data, position + 4, end)
-                    except WireError:
-                        break  # the session says so
-                    if walk.hide_at >= 0:
-                        break
-                    self._walk = walk
-            self._queue.popleft()
-            exchange.awaits_broker = False
-            exchange.broker_responded_at_us = now_us
-            exchange.response_bytes = total
-            if exchange.outcome is NO_RESPONSE or exchange.outcome == NO_RESPONSE:
-                exchange.outcome = ANSWERED
-            if flags & KEEP_RESPONSE:
-                if total <= available and total < SMALL:
-                    exchange.response = PyBytes_FromStringAndSize(<const char*>p + 4, size)
-                else:
-                    exchange.response = self._large(exchange, data, position + 4, min(position + total, end), size, False)
-            position += total
-            if position > end:
-                self._response_left = position - end
-                self._response_open = exchange
-                return end
-            done.append(exchange)
-        return position
-
-    cdef object _large(self, Exchange exchange, bytes data, Py_ssize_t start, Py_ssize_t stop, int size, bint asks):
-        """What is kept of a request or an answer of ``size`` bytes of which so much is here, or takes its place."""
-        if size + 4 <= self._table.shed_bytes:
-            return part(data, start, stop, PyBytes_GET_SIZE(data))
-        begun = part(data, start, stop, PyBytes_GET_SIZE(data))
-        name = "for_request" if asks else "for_response"
-        return loaded("notleader.proxy.capture.passing", name)(exchange.api_key, exchange.api_version, begun, size)
-
-
-cdef class Ends:
-    """`pure.Ends`."""
-
-    cdef public object client, broker, session
-    cdef public dict _shapers
-    cdef object _now_us
-    cdef Clock _clock  # whose time that is, if it is one
-
-    @property
-    def now_us(self):
-        return self._now_us
-
-    @now_us.setter
-    def now_us(self, now_us):
-        clock = getattr(now_us, "__self__", None)
-        self._now_us, self._clock = now_us, clock if type(clock) is Clock else None
-
-    def data_received(self, bytes data not None):
-        if self.broker is None:
-            self._too_early(data)
-        elif isinstance(self.session, Plain):
-            (<Plain>self.session).from_client(data, self.now())
-        else:
-            self.session.client_bytes(data, self.now())
-
-    cdef long long now(self) except -1:
-        return self._now_us() if self._clock is None else self._clock.now_us()
-
-    def to_broker(self, data):
-        self.give_broker(data)
-
-    def to_client(self, data):
-        self.give_client(data)
-
-    cdef int give_broker(self, data) except -1:
-        if self._shapers:
-            self._shape("request", data)
-        elif self.broker is not None:
-            self.broker.write(data)
-        return 0
-
-    cdef int give_client(self, data) except -1:
-        if self._shapers:
-            self._shape("response", data)
-        elif self.client is not None:
-            self.client.write(data)
-        return 0
-
-
-cdef class BrokerEnd:
-    """`pure.BrokerEnd`."""
-
-    cdef public Ends _link
-
-    def data_received(self, bytes data not None):
-        cdef Ends link = self._link
-        if isinstance(link.session, Plain):
-            (<Plain>link.session).from_broker(data, link.now())
-        else:
-            link.session.broker_bytes(data, link.now())
-
-
-cdef bint is_text(text, const char* raw, Py_ssize_t size) except -1:
-    """Whether a string is what these bytes say; False for None."""
-    cdef Py_ssize_t length
-    cdef const char* known
-    if text is None:
-        return False
-    known = PyUnicode_AsUTF8AndSize(text, &length)
-    return length == size and not memcmp(known, raw, size)
-
-
-cdef object with_more(kept, bytes data, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t end):
-    """What is kept of a frame, with more of it."""
-    if isinstance(kept, Passing):
-        if (<Passing>kept).skip > stop - start:
-            (<Passing>kept).skip -= stop - start
-            return kept
-    return loaded("notleader.proxy.pieces", "appended")(kept, part(data, start, stop, end))
-
-
-cdef object part(bytes data, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t end):
-    """A slice, without copying where that is worth it (`pieces.part`); the whole as it is."""
-    if start == 0 and stop == end:
-        return data
-    if stop - start < SMALL:
-        return data[start:stop]
-    return memoryview(data)[start:stop]
-
-
-cdef dict ENDPOINTS_PROGRAMS = {}
-cdef Probe READER = Probe(b"\0", 0)  # of one frame at a time
-
-
-cdef bint without_endpoints(Exchange exchange, Bytes p, Py_ssize_t size) except -1:
-    """Whether a whole answer surely has no `node_endpoints`."""
-    cdef int api = exchange.api_key << 8 | exchange.api_version
-    code = ENDPOINTS_PROGRAMS.get(api)
-    if code is None:
-        code = _wire_probe.program(exchange.api_key, exchange.api_version, "response", _wire_probe.ENDPOINTS)
-        ENDPOINTS_PROGRAMS[api] = code
-    READER.begin(code, size)
-    READER.read(p, size)
-    return READER.good() and READER.places[ENDPOINTS_AT] == NO_OFFSET
-
-
-cdef dict LOADED = {}
-
-
-cdef object loaded(str module, str name):
-    """What is loaded on first use, for it loads this module."""
-    cdef object found = LOADED.get(name)
-    if found is None:
-        found = LOADED[name] = getattr(_import_module(module), name)
-    return found
 
 
 # ---- what is counted and recorded of an exchange ---------------------------------------------------
@@ -1097,16 +605,6 @@ cdef int extend(bytearray to, const void* more, Py_ssize_t size) except -1:
     return 0
 
 
-cdef class Passing:
-    """`notleader.proxy.capture.passing.Passing`."""
-
-    cdef public bytes head
-    cdef public long long skip
-
-    def __cinit__(self):
-        self.head = b""
-
-
 cdef class Taker:
     """`pure.Taker`."""
 
@@ -1122,6 +620,10 @@ cdef class Noting:
 
     def record(self, entry):
         self.note(entry)
+
+    def record_all(self, list exchanges not None):
+        for exchange in exchanges:
+            self.note(exchange)
 
     cdef int note(self, entry) except -1:
         cdef Taker capture = self.capture

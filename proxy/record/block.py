@@ -11,7 +11,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
 from notleader.proxy import plain
-from notleader.proxy.plain import Exchange
+from notleader.proxy.pump import Exchange
 
 _ROW: Final = Struct("<qqIIiiIIIII")
 ROW_BYTES: Final = _ROW.size

@@ -14,7 +14,7 @@ from uuid import UUID
 from notleader.faults.base import Connection
 from notleader.faults.decision import Hit
 from notleader.faults.effects import Effect
-from notleader.proxy.capture.passing import Passing
+from notleader.proxy.pump import Exchange, Kept, Passing
 from notleader.proxy.record.block import (
     ROW_BYTES,
     Block,
@@ -25,9 +25,9 @@ from notleader.proxy.record.block import (
     whats_among,
     whos_among,
 )
+from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.rows import Level
-from notleader.proxy.record.skim import Batches, Skimmed, skim_request, skim_response
-from notleader.proxy.session.inflight import ConnectionEvent, Exchange, Kept
+from notleader.proxy.record.skim import Batches, Skimmed, skim_request, skim_response, skimmed
 from notleader.proxy.wire.names import ApiKey
 from notleader.proxy.wire.secret_fields import without_secrets
 
@@ -52,16 +52,6 @@ WHO_FIELDS: Final = (
     "client_software_version",
     "principal",
 )
-
-
-class Passed(Passing):
-    """A frame that went by, as the recorder gets to know of it."""
-
-    __slots__ = ("skimmed",)
-
-    def __init__(self, skimmed: Skimmed | None) -> None:
-        super().__init__()
-        self.skimmed = skimmed
 
 
 class Made(NamedTuple):
@@ -108,12 +98,12 @@ def pack_exchange(exchange: Exchange, level: Level) -> bytes:
     response, answered, response_kind = _packed(exchange.response)
     if request_kind == WHOLE:
         if api_key in (_PRODUCE, _FETCH):
-            skimmed = None if level.reads_records else skim_request(api_key, version, request)
-            skimmed_answer = skim_response(api_key, version, response) if response_kind == WHOLE else None
-            if skimmed is not None and (response_kind != WHOLE or skimmed_answer is not None):
-                request, asked, request_kind = b"", _facts(skimmed), SKIMMED
+            told = None if level.reads_records else skim_request(api_key, version, request)
+            told_answer = skim_response(api_key, version, response) if response_kind == WHOLE else None
+            if told is not None and (response_kind != WHOLE or told_answer is not None):
+                request, asked, request_kind = b"", _facts(told), SKIMMED
                 if response_kind == WHOLE:
-                    response, answered, response_kind = b"", _facts(skimmed_answer), SKIMMED
+                    response, answered, response_kind = b"", _facts(told_answer), SKIMMED
         else:
             whole = response if response_kind == WHOLE else None
             shown, shown_answer = without_secrets(api_key, version, request, whole)
@@ -227,7 +217,8 @@ def _packed(frame: Kept) -> tuple[bytes, Any, int]:
     if frame is None:
         return b"", None, ABSENT
     if isinstance(frame, Passing):
-        return b"", _facts(frame.skimmed), PASSED if frame.skimmed is None else SKIMMED
+        said = skimmed(frame)
+        return b"", _facts(said), PASSED if said is None else SKIMMED
     if isinstance(frame, list):
         return b"".join(frame), None, WHOLE
     return bytes(frame), None, WHOLE
@@ -354,7 +345,7 @@ def _kept(kind: int, facts: Any, frame: memoryview) -> Kept:
     if kind == WHOLE:
         return bytes(frame)
     if kind in (SKIMMED, PASSED):
-        return Passed(None if facts is None else _read_facts(facts))
+        return Passing(said=None if facts is None else _read_facts(facts))
     return None
 
 

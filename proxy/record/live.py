@@ -15,8 +15,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from notleader.proxy.pump import Exchange
+from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.rows import COLUMNS, Rows
-from notleader.proxy.session.inflight import ConnectionEvent, Exchange
 
 log = logging.getLogger("notleader.capture")
 

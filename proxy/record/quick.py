@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from notleader.proxy import plain
-from notleader.proxy.capture.passing import Passing
-from notleader.proxy.plain.pure import Outcome
+from notleader.proxy.pump import Exchange, Passing
+from notleader.proxy.pump.exchange import Outcome
 from notleader.proxy.record.block import (
     ALL_TOLD,
     NONE,
@@ -27,11 +27,12 @@ from notleader.proxy.record.block import (
     pack_numbers,
     pack_part,
 )
+from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.redaction import NOTHING, Redaction
 from notleader.proxy.record.rows import API_NAMES, PARTITION_FIELDS, Level, TopicIds
-from notleader.proxy.record.skim import COMPRESSIONS, SKIMMED, Skimmed, Told, program_of, skim_pieces, told
-from notleader.proxy.session.inflight import ConnectionEvent, Exchange
+from notleader.proxy.record.skim import COMPRESSIONS, SKIMMED, Skimmed, Told, skim_pieces, skimmed, told
 from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.probe import facts_program
 from notleader.proxy.wire.schemas import Direction
 from notleader.proxy.wire.secret_fields import without_secrets
 
@@ -299,7 +300,7 @@ class Quick(Taking):
 
     def _programs(self, api_key: int, version: int) -> tuple[bytes, bytes] | None:
         """The programs for requests and answers of Produce or Fetch, for the compiled form."""
-        asks, answers = program_of(api_key, version, "request"), program_of(api_key, version, "response")
+        asks, answers = facts_program(api_key, version, "request"), facts_program(api_key, version, "response")
         return None if asks is None or answers is None else (asks, answers)
 
     def _has_name(self, topic_id: bytes | None) -> bool:
@@ -370,5 +371,5 @@ def _values(exchange: Exchange, *facts: Any) -> tuple[Any, ...]:
 
 def _read(frame: Any, api_key: int, version: int, direction: Direction) -> Skimmed | None:
     if isinstance(frame, Passing):
-        return frame.skimmed
+        return skimmed(frame)
     return skim_pieces(api_key, version, direction, frame if isinstance(frame, list) else (frame,))

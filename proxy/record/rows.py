@@ -14,11 +14,11 @@ from uuid import UUID
 from notleader.faults.actions import PartitionKey
 from notleader.faults.base import Connection
 from notleader.faults.plan import Hit
-from notleader.proxy.capture.passing import Passing
+from notleader.proxy.pump import Exchange, Kept, Passing
 from notleader.proxy.record.block import WHAT
+from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.redaction import NOTHING, ROW_FIELDS, Redaction
-from notleader.proxy.record.skim import SKIMMED, skim_request, skim_response, told
-from notleader.proxy.session.inflight import ConnectionEvent, Exchange, Kept
+from notleader.proxy.record.skim import SKIMMED, skim_request, skim_response, skimmed, told
 from notleader.proxy.wire.codec import Codec, is_known
 from notleader.proxy.wire.errors import WireError
 from notleader.proxy.wire.names import ApiKey
@@ -324,9 +324,9 @@ class Rows:
         if not passed or api_key not in SKIMMED:
             return False
         assert request is not None
-        asked = request.skimmed if isinstance(request, Passing) else skim_request(api_key, version, _frame(request))
+        asked = skimmed(request) if isinstance(request, Passing) else skim_request(api_key, version, _frame(request))
         if response is None or isinstance(response, Passing):
-            answered = None if response is None else response.skimmed
+            answered = None if response is None else skimmed(response)
         else:
             answered = skim_response(api_key, version, _frame(response))
         if asked is None or (answered is None and exchange.response is not None):

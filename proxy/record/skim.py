@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from notleader.proxy.pump import Probe
-from notleader.proxy.wire.codec import is_known
+from notleader.proxy.pump import Passing, Probe
 from notleader.proxy.wire.compression import compression_name
 from notleader.proxy.wire.names import ApiKey
-from notleader.proxy.wire.probe import NOTHING, ROW_PLACES, ROWS, Frame, Row, program
+from notleader.proxy.wire.probe import FACTS_APIS, NOTHING, ROW_PLACES, Frame, Row, facts_program
 from notleader.proxy.wire.schemas import Direction
 
 COMPRESSIONS: Final = tuple(map(compression_name, range(8)))
-SKIMMED: Final = frozenset((int(ApiKey.Produce), int(ApiKey.Fetch)))
-WANTED: Final = frozenset((ROWS, "acks", "error_code", "throttle_time_ms", "transactional_id"))
+SKIMMED: Final = FACTS_APIS
 _UUID_BYTES: Final = 16
 
 Buffer = bytes | memoryview
@@ -50,11 +48,12 @@ class Skimmed(NamedTuple):
     throttle_time_ms: int | None = None
 
 
-def program_of(api_key: int, version: int, direction: Direction) -> bytes | None:
-    """The program that takes a row's facts out of a message; None where it has to be decoded in full."""
-    if api_key not in SKIMMED or not is_known(api_key, version):
-        return None
-    return program(api_key, version, direction, WANTED)
+def skimmed(frame: Passing) -> Skimmed | None:
+    """What a frame said that was not kept; None until its end, and where it can't be told."""
+    if frame.said is None and frame.probe is not None and frame.probe.ended:
+        frame.said = said_by(frame.probe, produces=False, answers=False)
+    said: Any = frame.said
+    return said if isinstance(said, Skimmed) else None
 
 
 def skim_request(api_key: int, version: int, request: Buffer) -> Skimmed | None:
@@ -73,7 +72,7 @@ def skim_pieces(api_key: int, version: int, direction: Direction, pieces: Iterab
 
 
 def _skim(api_key: int, version: int, direction: Direction, pieces: tuple[Buffer, ...]) -> Skimmed | None:
-    code = program_of(api_key, version, direction)
+    code = facts_program(api_key, version, direction)
     if code is None:
         return None
     probe = Probe(code, sum(map(len, pieces)))

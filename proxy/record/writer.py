@@ -19,8 +19,9 @@ from itertools import islice
 from typing import Any, Final
 from uuid import UUID
 
-from notleader.proxy.capture.passing import Passing
 from notleader.proxy.plain import Taker
+from notleader.proxy.pump import Exchange, Passing
+from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.frames import pack_event, pack_exchange, pack_topic
 from notleader.proxy.record.journals import Batch, Journals
 from notleader.proxy.record.limits import Limits
@@ -28,8 +29,8 @@ from notleader.proxy.record.live import Accepts, Entry, Live, Reader
 from notleader.proxy.record.process import RecorderProcess
 from notleader.proxy.record.quick import Quick
 from notleader.proxy.record.rows import SCHEMA_VERSION, Rows
+from notleader.proxy.record.skim import skimmed
 from notleader.proxy.record.where import Where
-from notleader.proxy.session.inflight import ConnectionEvent, Exchange
 
 log = logging.getLogger("notleader.capture")
 
@@ -457,6 +458,6 @@ def _is_whole(exchange: Exchange) -> bool:
     if request is None or exchange.outcome != "no_response":
         return True
     if isinstance(request, Passing):
-        return request.skimmed is not None
+        return skimmed(request) is not None
     held = sum(map(len, request)) if isinstance(request, list) else len(request)
     return held >= exchange.request_bytes - 4

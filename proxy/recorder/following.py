@@ -12,6 +12,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.frames import Gap, Made, Unpacked, errors_among
 from notleader.proxy.record.journal import JournalReader, hidden, segment_of
 from notleader.proxy.record.limits import UNMADE, Losses
@@ -33,7 +34,6 @@ from notleader.proxy.recorder.schema import (
 )
 from notleader.proxy.recorder.segment import Chunk, Segment
 from notleader.proxy.recorder.tries import WHOLE, Tries
-from notleader.proxy.session.inflight import ConnectionEvent
 
 log = logging.getLogger("notleader.capture")
 

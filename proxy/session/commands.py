@@ -4,9 +4,11 @@ A session calls these methods on the object it is given. The transport executes 
 them, as the tuples :class:`Script` keeps, and reads like a script.
 """
 
+from collections.abc import Callable
 from typing import Literal, Protocol
 
-from notleader.proxy.session.inflight import ConnectionEvent, Exchange
+from notleader.proxy.pump import Exchange
+from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.session.rewrite import Newer
 from notleader.proxy.wire.errors import WireError
 
@@ -37,6 +39,9 @@ class Commands(Protocol):
     def record(self, entry: Exchange | ConnectionEvent) -> None:
         """Keep this finished exchange or connection event for the capture."""
 
+    def record_all(self, exchanges: list[Exchange]) -> None:
+        """Keep these finished exchanges, in their order."""
+
     def end_broker(self) -> None:
         """Tell the broker that the client will send no more (half-close)."""
 
@@ -54,6 +59,15 @@ class Commands(Protocol):
 
     def wire_error(self, error: WireError) -> None:
         """One side broke the protocol: count it and log it; a close follows."""
+
+
+class Outlet:
+    """A way to one side, as a transport is one."""
+
+    __slots__ = ("write",)
+
+    def __init__(self, write: Callable[[bytes | memoryview], None]) -> None:
+        self.write = write
 
 
 Command = tuple[str] | tuple[str, object] | tuple[str, object, object]
@@ -87,6 +101,10 @@ class Script:
 
     def record(self, entry: Exchange | ConnectionEvent) -> None:
         self.log.append(("record", entry))
+
+    def record_all(self, exchanges: list[Exchange]) -> None:
+        for exchange in exchanges:
+            self.record(exchange)
 
     def end_broker(self) -> None:
         self.log.append(("end_broker",))

@@ -5,8 +5,15 @@ The hot path looks one number up and moves on; everything it says no to is cut t
 
 from typing import Final
 
-from notleader.proxy.plain.flags import ENDPOINTS, HOLD_REQUEST, HOLD_RESPONSE, KEEP_REQUEST, KEEP_RESPONSE, PRODUCE
-from notleader.proxy.plain.pure import SMALL
+from notleader.proxy.pump.flags import (
+    ENDPOINTS,
+    HOLD_REQUEST,
+    HOLD_RESPONSE,
+    KEEP_REQUEST,
+    KEEP_RESPONSE,
+    PRODUCE,
+    SMALL,
+)
 from notleader.proxy.record.rows import Level
 from notleader.proxy.wire.addresses import carriers
 from notleader.proxy.wire.codec import is_known, response_codec

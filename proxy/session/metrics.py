@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from notleader.proxy import plain
 
 if TYPE_CHECKING:
-    from notleader.proxy.plain import Exchange
+    from notleader.proxy.pump import Exchange
 
 _SLOTS: Final = 64
 _WITH_EXCHANGES: Final = ("broker_bytes", "client_bytes", "latency_sum_us", "latency_us", "unanswered")

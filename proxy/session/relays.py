@@ -10,7 +10,7 @@ from struct import Struct
 from typing import Final
 
 from notleader.faults.actions import Relay
-from notleader.proxy.session.inflight import Exchange
+from notleader.proxy.pump import Exchange
 from notleader.proxy.wire.codec import Body
 from notleader.proxy.wire.errors import WireError
 from notleader.proxy.wire.header import encode_request_header

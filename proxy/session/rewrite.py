@@ -1,8 +1,6 @@
 """What the proxy changes without being told to: broker addresses and the versions it vouches for."""
 
-from struct import Struct
-from struct import error as StructError
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from notleader.faults.base import Connection
 from notleader.proxy.session.sasl import Handshake
@@ -10,27 +8,7 @@ from notleader.proxy.wire.addresses import Advertise, carriers, rewrite_addresse
 from notleader.proxy.wire.codec import Body, Codec, known_versions, response_codec
 from notleader.proxy.wire.errors import WireError
 from notleader.proxy.wire.names import ApiKey
-from notleader.proxy.wire.primitives import read_uvarint, skip_tags
 from notleader.proxy.wire.view import Request
-
-_SHORT: Final = Struct(">h")
-_FIRST_FLEXIBLE_PRODUCE: Final = 9
-_FIRST_TRANSACTIONAL_PRODUCE: Final = 3
-
-
-def produce_acks(frame: bytes | memoryview, api_version: int) -> int:
-    """``acks`` of a Produce request whose frame (without its length) starts here. Raises WireError."""
-    try:
-        position = 10 + max(_SHORT.unpack_from(frame, 8)[0], 0)
-        if api_version >= _FIRST_FLEXIBLE_PRODUCE:
-            size, position = read_uvarint(frame, skip_tags(frame, position))
-            position += max(size - 1, 0)
-        elif api_version >= _FIRST_TRANSACTIONAL_PRODUCE:
-            position += 2 + max(_SHORT.unpack_from(frame, position)[0], 0)
-        acks: int = _SHORT.unpack_from(frame, position)[0]
-        return acks
-    except (IndexError, StructError) as error:
-        raise WireError("a Produce request that ends before its acks", side="client") from error
 
 
 def note_client(request: Request, connection: Connection, sasl: Handshake) -> None:

@@ -1,80 +1,152 @@
 """One client↔broker conversation: bytes and the time go in, commands come out.
 
-Pure: no socket, no clock, no randomness of its own. Frames that nothing has to see are cut through, chunk
-by chunk, as they came; the others are put together, shown to the fault plan and sent on whole.
+Pure: no socket, no clock, no randomness of its own. A pump splits the bytes and passes on what nothing has to see; what
+stops is shown to the fault plan and sent on whole.
 
-Rules it keeps (see ARCHITECTURE.md): answers leave in request order; a held message holds the later ones
-of its direction back; an ``acks=0`` Produce never enters the FIFO.
+Rules it keeps (see ARCHITECTURE.md): answers leave in request order; a held message holds the later ones of its
+direction back; an ``acks=0`` Produce never enters the queue.
 """
 
-from notleader.proxy.session.requests import Requests
+from __future__ import annotations
+
+from typing import final
+
+from notleader.faults.base import Connection
+from notleader.faults.plan import Plan
+from notleader.proxy.pump import Broken, Carrier, Pump, Stop, Turn
+from notleader.proxy.session.answers import Answering
+from notleader.proxy.session.commands import Commands, Outlet
+from notleader.proxy.session.conversation import Conversation
+from notleader.proxy.session.handling import Handling
+from notleader.proxy.session.life import CLIENT_IS_OVER, Answers, Event
+from notleader.proxy.session.relays import Relays
+from notleader.proxy.session.requests import Requesting
+from notleader.proxy.wire.addresses import Advertise
+from notleader.proxy.wire.errors import Side, WireError
 
 
-class Session(Requests):
-    """The state of one client connection and its broker connection.
+@final
+class Session:
+    """One client connection and its broker connection.
 
     ``advertise(node_id, host, port)`` gives the address under which clients reach that broker through
     the proxy. ``max_frame_bytes`` bounds one frame, ``max_held_bytes`` what waits in one direction
     before reading pauses.
     """
 
-    def _other_requests(self, data: bytes, now_us: int) -> None:
-        try:
-            self._client_bytes(data, now_us)
-        except Exception as error:
-            self._fail(error, "client", now_us)
+    __slots__ = ("_answers", "_conversation", "_relays", "_requests", "carrier", "connection")
 
-    def _other_answers(self, data: bytes, now_us: int) -> None:
-        try:
-            self._broker_bytes(data, now_us)
-        except Exception as error:
-            self._fail(error, "broker", now_us)
+    def __init__(
+        self,
+        connection: Connection,
+        plan: Plan,
+        table: Handling,
+        commands: Commands,
+        advertise: Advertise,
+        *,
+        max_frame_bytes: int = 100 << 20,
+        max_held_bytes: int = 4 << 20,
+    ) -> None:
+        self.connection = connection
+        pump = Pump(connection, table, plan, max_frame_bytes=max_frame_bytes)
+        self.carrier = Carrier(pump, self)
+        """Where the bytes come in; whoever executes the commands may have what passes go a shorter way."""
+        self.carrier.client, self.carrier.broker = Outlet(commands.to_client), Outlet(commands.to_broker)
+        self.carrier.records = commands
+        self._conversation = Conversation(connection, plan, commands, pump)
+        self._relays = Relays(commands.to_node, max_frame_bytes)
+        self._answers = Answering(self._conversation, advertise, max_held_bytes=max_held_bytes)
+        self._requests = Requesting(self._conversation, self._answers, self._relays, max_held_bytes=max_held_bytes)
+
+    @property
+    def exchanges(self) -> int:
+        """How many requests there were."""
+        return self.carrier.pump.requests
+
+    def client_bytes(self, data: bytes, now_us: int) -> None:
+        """Take what the client sent."""
+        self.carrier.client_bytes(data, now_us)
+
+    def broker_bytes(self, data: bytes, now_us: int) -> None:
+        """Take what the broker sent."""
+        self.carrier.broker_bytes(data, now_us)
+
+    # ---- what the carrier shows -----------------------------------------------------------------
+
+    def requested(self, step: Stop | Turn | Broken, now_us: int) -> None:
+        """A request that doesn't just pass."""
+        if self._conversation.life.is_closed:
+            return
+        if isinstance(step, Broken):
+            raise WireError(step.reason, side=step.side)
+        assert isinstance(step, Stop)
+        if step.exchange is None:
+            self._requests.token(step.frame, now_us)
+        else:
+            self._requests.take(step.exchange, step.frame, now_us)
+
+    def answered(self, step: Stop | Turn | Broken, now_us: int) -> None:
+        """An answer that doesn't just pass, or one whose turn has come."""
+        if self._conversation.life.is_closed:
+            return
+        if isinstance(step, Broken):
+            raise WireError(step.reason, side=step.side)
+        if isinstance(step, Turn):
+            self._answers.flush(now_us)
+        elif step.exchange is None:
+            self._answers.token(step.frame)
+        else:
+            self._answers.take(step.exchange, step.frame, now_us)
+
+    def failed(self, error: Exception, side: Side, now_us: int) -> None:
+        """What a side sent can't be taken: close over it."""
+        self._conversation.fail(error, side, now_us)
+
+    # ---- the rest -------------------------------------------------------------------------------
 
     def node_bytes(self, node_id: int, data: bytes, now_us: int) -> None:
         """Take what another broker sent, in answer to parts of requests that were relayed to it."""
-        if self._closed:
+        life = self._conversation.life
+        if life.is_closed:
             return
         try:
             for exchange in self._relays.received(node_id, data):
-                if not self._closed:
-                    self._relayed(exchange, now_us)
+                if not life.is_closed:
+                    self._answers.relayed(exchange, now_us)
         except Exception as error:
-            self._fail(error, "broker", now_us)
+            self._conversation.fail(error, "broker", now_us)
 
     def node_gone(self, node_id: int, reason: str, now_us: int) -> None:
         """The connection to another broker ended; what waits for it can't be answered any more."""
         if self._relays.waits_for(node_id):
-            self._end(now_us, f"broker {node_id}, to which a request was relayed: {reason}")
+            self._conversation.end(now_us, f"broker {node_id}, to which a request was relayed: {reason}")
 
     def client_eof(self, now_us: int) -> None:
         """The client will send no more; what it asked for is still answered."""
-        if self._closed:
-            return
-        self._client_ended = True
-        if self._request_stashed or self._request_left:
-            self._end(now_us, "the client closed the connection in the middle of a request")
-        elif not self._held:
-            self._commands.end_broker()
-        self._end_if_drained(now_us)
+        life = self._conversation.life
+        if not life.is_closed and life.requests not in CLIENT_IS_OVER:
+            self._requests.end(now_us)
 
     def broker_eof(self, now_us: int) -> None:
         """The broker will send no more; answers that wait here for their time still leave."""
-        if self._closed:
-            return
-        self._broker_ended = True
-        self._end_if_drained(now_us)
+        here = self._conversation
+        if here.life.answers is Answers.SILENT:
+            here.end_with_broker(now_us)
+        elif not here.life.is_closed:
+            if here.life.answers is not Answers.ENDED:
+                here.life.happens(Event.BROKER_ENDED)
+            here.end_if_drained(now_us)
 
     def gone(self, now_us: int, reason: str, *, reset: bool = False) -> None:
         """One side vanished, or never came: account for what was open and close the other."""
-        self._end(now_us, reason, reset=reset)
+        self._conversation.end(now_us, reason, reset=reset)
 
     def wake(self, now_us: int) -> None:
         """Go on with whatever waited for this time, or for a rule that changed."""
-        if self._closed:
+        if self._conversation.life.is_closed:
             return
         try:
-            self._run_held(now_us)
+            self._requests.run_held(now_us)
+            self._answers.flush(now_us)
         except Exception as error:
-            self._fail(error, "client", now_us)
-            return
-        self._flush(now_us)
+            self._conversation.fail(error, "client", now_us)

@@ -15,9 +15,10 @@ from enum import IntEnum
 from functools import cache
 from typing import Final
 
+from notleader.proxy.wire.enums import ApiKey
 from notleader.proxy.wire.header import request_header_version, response_header_version
 from notleader.proxy.wire.partitions import TopicsPlace, topics_place
-from notleader.proxy.wire.schemas import Direction, Field, Message, message
+from notleader.proxy.wire.schemas import Direction, Field, Message, message, version_ranges
 from notleader.proxy.wire.source import FORMATS
 
 
@@ -98,7 +99,7 @@ MOST_TEXT_BYTES: Final = 4 << 20
 """Beyond these a frame counts as odd: whoever wants to know has to decode it."""
 MOST_DEPTH: Final = 6
 
-_NODE_ENDPOINTS: Final = "node_endpoints"
+_ENDPOINTS_FIELD: Final = "node_endpoints"
 _OF_FRAME: Final = {
     "acks": Frame.ACKS,
     "error_code": Frame.ERROR_CODE,
@@ -115,9 +116,13 @@ _OF_ROW: Final = {
     "leader_epoch": Row.LEADER_EPOCH,
 }
 ROWS: Final = "rows"
-WANTED: Final = frozenset((*_OF_FRAME, ROWS, _NODE_ENDPOINTS))
+WANTED: Final = frozenset((*_OF_FRAME, ROWS, _ENDPOINTS_FIELD))
 """All that a program can take: the frame's own fields, `node_endpoints`, and `rows`, one for each partition."""
-ENDPOINTS: Final = frozenset((_NODE_ENDPOINTS,))
+NODE_ENDPOINTS: Final = frozenset((_ENDPOINTS_FIELD,))
+FACTS: Final = frozenset((ROWS, "acks", "error_code", "throttle_time_ms", "transactional_id"))
+"""What a row of a capture says of a Produce or a Fetch."""
+FACTS_APIS: Final = frozenset((int(ApiKey.Produce), int(ApiKey.Fetch)))
+"""Of these anybody ever asks for the facts while they pass: they are nearly all of the traffic."""
 _TAKES: Final = {"bool": Op.I8, "int8": Op.I8, "int16": Op.I16, "int32": Op.I32, "int64": Op.I64, "uuid": Op.UUID}
 
 
@@ -132,22 +137,45 @@ def program(api_key: int, api_version: int, direction: Direction, wanted: frozen
 
 
 @cache
+def facts_program(api_key: int, api_version: int, direction: Direction) -> bytes | None:
+    """The program that takes the `FACTS` out of a Produce or a Fetch; None for what nothing defines, and other APIs."""
+    if api_key not in FACTS_APIS or api_version not in version_ranges()[api_key]:
+        return None
+    return program(api_key, api_version, direction, FACTS)
+
+
+@cache
+def acks_program(api_version: int) -> bytes:
+    """The program that reads a Produce request as far as its acks; of a version that nothing defines, as the newest."""
+    known = version_ranges()[ApiKey.Produce]
+    newest = min(max(api_version, known[0]), known[-1])
+    return bytes(_Program(message(ApiKey.Produce, newest, "request"), frozenset(("acks",)), until="acks").code)
+
+
+@cache
 def has_endpoints(api_key: int, api_version: int) -> bool:
     """Whether answers of this version may carry the tagged field `node_endpoints`."""
     fields = message(api_key, api_version, "response").fields
-    return any(field.name == _NODE_ENDPOINTS and field.tag is not None for field in fields)
+    return any(field.name == _ENDPOINTS_FIELD and field.tag is not None for field in fields)
 
 
 class _Program:
     """A program under construction."""
 
-    def __init__(self, definition: Message, wanted: frozenset[str]) -> None:
+    def __init__(self, definition: Message, wanted: frozenset[str], *, until: str | None = None) -> None:
+        """``until``: the field of the body behind which it ends."""
         self.code = bytearray()
         self._flexible = definition.flexible
         self._wanted = wanted
         self._skipped = 0
         self._header(definition)
-        self._fields(definition.fields, {name: FRAME_FROM + to for name, to in _OF_FRAME.items() if name in wanted})
+        taken = {name: FRAME_FROM + to for name, to in _OF_FRAME.items() if name in wanted}
+        if until is None:
+            self._fields(definition.fields, taken)
+        else:
+            names = [field.name for field in definition.fields]
+            for field in definition.fields[: names.index(until) + 1]:
+                self._field(field, taken.get(field.name), None)
         self._op(Op.END)
 
     def _header(self, definition: Message) -> None:
@@ -183,8 +211,8 @@ class _Program:
             if field.tag is None:
                 self._field(field, taken.get(field.name), topics)
         if self._flexible:
-            endpoints = next((one.tag for one in fields if one.name == _NODE_ENDPOINTS and one.tag is not None), None)
-            if endpoints is None or _NODE_ENDPOINTS not in self._wanted:
+            endpoints = next((one.tag for one in fields if one.name == _ENDPOINTS_FIELD and one.tag is not None), None)
+            if endpoints is None or _ENDPOINTS_FIELD not in self._wanted:
                 self._op(Op.TAGS)
             else:
                 self._op(Op.FIND, endpoints, FRAME_FROM + Frame.ENDPOINTS)

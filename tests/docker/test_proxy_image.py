@@ -138,7 +138,7 @@ def test_nothing_can_be_written_or_installed(proxy_image: Image) -> None:
 
 
 def test_the_image_has_the_compiled_path_and_no_compiler(proxy_image: Image) -> None:
-    asked = "import notleader.proxy.plain as p; print(p.IS_NATIVE, p.native.__file__)"
+    asked = "import notleader.proxy.pump as p; print(p.IS_NATIVE, p.native.__file__)"
     code, out, err = proxy_image.run(["python", "-c", asked])
     assert code == 0, err
     assert out.startswith("True /opt/notleader/")

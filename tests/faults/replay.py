@@ -9,9 +9,9 @@ from typing import Any
 
 from notleader.faults.base import Connection
 from notleader.faults.plan import Plan
+from notleader.proxy.pump import Exchange
 from notleader.proxy.session.commands import Script
 from notleader.proxy.session.handling import Handling
-from notleader.proxy.session.inflight import Exchange
 from notleader.proxy.session.session import Session
 from tests.faults.script import fault
 

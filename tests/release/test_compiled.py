@@ -28,14 +28,13 @@ def test_the_wheel_is_for_this_python_and_compiled(release: Release, installed: 
     assert sorted(name.partition(".")[0] for name in libraries(release.wheel)) == [
         "notleader/proxy/plain/native",
         "notleader/proxy/pump/probe",
+        "notleader/proxy/pump/pump",
     ]
-    asked = (
-        "import notleader.proxy.plain as p, notleader.proxy.pump as q; print(p.Plain.__module__, q.Probe.__module__)"
-    )
+    asked = "import notleader.proxy.pump as p; print(p.Pump.__module__, p.Probe.__module__)"
     told = subprocess.run(
         [str(installed / "python"), "-c", asked], cwd=tmp_path, env={}, capture_output=True, text=True, check=True
     )
-    assert told.stdout == "notleader.proxy.plain.native notleader.proxy.pump.probe\n"
+    assert told.stdout == "notleader.proxy.pump.pump notleader.proxy.pump.probe\n"
 
 
 def test_the_wheel_runs_where_its_name_says(release: Release) -> None:
@@ -51,8 +50,9 @@ def test_the_wheel_runs_where_its_name_says(release: Release) -> None:
 def test_the_sdist_has_what_it_is_compiled_from(release: Release) -> None:
     with tarfile.open(release.sdist) as sdist:
         names = [name.partition("/")[2] for name in sdist.getnames()]
-    sources = {"proxy/plain/native.pyx", "proxy/pump/probe.pyx", "proxy/pump/probe.pxd", "proxy/recorder/pages.pyx"}
-    assert {*sources, "scripts/build_native.py"} <= set(names)
+    compiled = {f"proxy/pump/{name}.{kind}" for name in ("probe", "pump") for kind in ("pyx", "pxd")}
+    compiled |= {"proxy/plain/native.pyx", "proxy/recorder/pages.pyx"}
+    assert {*compiled, "scripts/build_native.py"} <= set(names)
     assert not [name for name in names if name.endswith((".so", ".c", ".o")) or name.startswith("build/")]
 
 

@@ -7,8 +7,8 @@ from notleader.faults.base import Connection
 from notleader.faults.decision import Hit
 from notleader.faults.effects import Effect
 from notleader.proxy.net.shaped import Entry, ShapedRecord
-from notleader.proxy.plain import Exchange
-from notleader.proxy.session.inflight import ConnectionEvent
+from notleader.proxy.pump import Exchange
+from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.wire.schemas import Direction
 
 NARROW = Hit("narrow", "bandwidth", "before_broker")

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from notleader.proxy.pump import Exchange
 from notleader.proxy.record.block import Block
 from notleader.proxy.record.frames import pack_exchange
 from notleader.proxy.record.journals import Batch, Journals
@@ -16,7 +17,6 @@ from notleader.proxy.record.limits import Limits
 from notleader.proxy.record.rows import Level
 from notleader.proxy.recorder.place import Place, open_place
 from notleader.proxy.recorder.service import Service
-from notleader.proxy.session.inflight import Exchange
 from tests.proxy.record.entries import METADATA, PROXY, RUN, exchange
 
 FULL = "too much waits"

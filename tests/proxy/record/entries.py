@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from notleader.faults.base import Connection
+from notleader.proxy.pump import Exchange
 from notleader.proxy.record.rows import Level, Row, Rows
-from notleader.proxy.session.inflight import Exchange
 
 RUN, PROXY = "run-1", "proxy-1"
 METADATA = {"notleader.run_id": RUN, "notleader.proxy_id": PROXY, "notleader.seed": "7"}

@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from notleader.proxy.pump import Exchange
 from notleader.proxy.record.block import Block
 from notleader.proxy.record.frames import pack_exchange
 from notleader.proxy.record.journal import Journal
 from notleader.proxy.record.rows import Rows
 from notleader.proxy.recorder.following import Contents
-from notleader.proxy.session.inflight import Exchange
 from tests.proxy.record.bench import head
 
 

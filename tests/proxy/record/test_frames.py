@@ -9,11 +9,10 @@ import pytest
 
 from notleader.faults.decision import Hit
 from notleader.faults.effects import Effect
-from notleader.proxy.capture import passing
+from notleader.proxy.pump import Exchange, passing
 from notleader.proxy.record.frames import NO_BLOCK, pack_exchange, pack_topic, unpack
 from notleader.proxy.record.rows import COLUMNS, Level, Rows
 from notleader.proxy.recorder.schema import batch_of
-from notleader.proxy.session.inflight import Exchange
 from notleader.proxy.wire.names import ApiKey
 from tests.proxy.record.batches import batch
 from tests.proxy.record.made import table_of_block
@@ -73,7 +72,7 @@ def test_frames_in_pieces_and_frames_that_only_passed(pieces: bool) -> None:
     if pieces:
         one.request = [one.request[:20], memoryview(one.request)[20:]]
     else:
-        whole, passed = one.request, passing.for_request(ApiKey.Produce, 9, one.request[:7], len(one.request))
+        whole, passed = one.request, passing(ApiKey.Produce, 9, True, one.request[:7], len(one.request))
         for start in range(7, len(whole), 7):
             passed.feed(whole[start : start + 7])
         one.request = passed
@@ -83,7 +82,7 @@ def test_frames_in_pieces_and_frames_that_only_passed(pieces: bool) -> None:
 
 def test_a_frame_that_passed_and_could_not_be_read_is_said() -> None:
     one = produce()
-    passed = passing.for_request(ApiKey.Metadata, 9, b"", 1 << 20)
+    passed = passing(ApiKey.Metadata, 9, True, b"", 1 << 20)
     one.request, one.api_key = passed, int(ApiKey.Metadata)
     (row,) = same(Level.PAYLOAD, [one])
     assert row["detail"] == "body not read: too large to be kept"

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from notleader.faults.base import Connection
 from notleader.proxy import plain
-from notleader.proxy.capture import passing
+from notleader.proxy.pump import Exchange, passing
 from notleader.proxy.record.quick import Quick
 from notleader.proxy.record.rows import PARTITIONS, Level, Row, Rows
 from notleader.proxy.recorder.schema import batch_of
-from notleader.proxy.session.inflight import Exchange
 from notleader.proxy.wire.codec import known_versions, request_codec, response_codec
 from notleader.proxy.wire.header import encode_request_header, encode_response_header
 from notleader.proxy.wire.names import ApiKey
@@ -164,7 +163,7 @@ def test_produces_of_one_batch_one_after_the_other(version: int) -> None:
         request, response = frames(ApiKey.Produce, version, number, asked, told)
         entries.append(exchange(number, ApiKey.Produce, version, request, response))
         if size > 100_000:
-            entries[-1].request = passing.for_request(ApiKey.Produce, version, request[:5000], len(request))
+            entries[-1].request = passing(ApiKey.Produce, version, True, request[:5000], len(request))
             entries[-1].request.feed(request[5000:])
         elif number % 2:
             entries[-1].request = memoryview(request) if number % 4 == 1 else [request[:50], memoryview(request)[50:]]

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from notleader.faults.base import Connection
+from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.quick import Quick
 from notleader.proxy.record.redaction import Redaction, hashed, parse
 from notleader.proxy.record.rows import COLUMNS, Level, Rows
-from notleader.proxy.session.inflight import ConnectionEvent
 from notleader.proxy.wire.names import ApiKey
 from tests.proxy.record.batches import batch, built
 from tests.proxy.session.conversation import Conversation, request, response

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.rows import COLUMNS, PARTITION_FIELDS, Level, Rows
 from notleader.proxy.recorder.schema import EXCHANGE, PARTITION
-from notleader.proxy.session.inflight import ConnectionEvent
 from notleader.proxy.wire.names import ApiKey
 from tests.proxy.session.conversation import Conversation, request, response
 

@@ -11,16 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from notleader.faults.base import Connection
-from notleader.proxy.capture import passing
+from notleader.proxy.pump import Exchange, Passing, Probe
 from notleader.proxy.record import skim as skimming
 from notleader.proxy.record.rows import COLUMNS, Level, Rows
 from notleader.proxy.record.skim import skim_request, skim_response
-from notleader.proxy.session.inflight import Exchange
 from notleader.proxy.wire.codec import known_versions, request_codec, response_codec
 from notleader.proxy.wire.header import encode_request_header, encode_response_header
 from notleader.proxy.wire.names import ApiKey
 from notleader.proxy.wire.partitions import iter_partitions
-from notleader.proxy.wire.probe import NOTHING
+from notleader.proxy.wire.probe import NOTHING, facts_program
 from tests.proxy.wire.frames import random_body
 from tests.proxy.wire.frames import recorded as frames_of_real_clients
 
@@ -43,10 +42,12 @@ def rows_of(entry: Exchange) -> list[Any]:
         if frame is None:
             continue
         assert isinstance(frame, bytes)
-        code = skimming.program_of(api, version, direction)  # type: ignore[arg-type]
+        code = facts_program(api, version, direction)  # type: ignore[arg-type]
         assert code is not None
-        passed = passing.Probed(code, len(frame), produces=api == ApiKey.Produce, answers=direction == "response")
+        probe = Probe(code, len(frame))
+        passed = Passing(probe)
         passed.feed(frame)
+        passed.said = skimming.said_by(probe, produces=api == ApiKey.Produce, answers=direction == "response")
         setattr(entry, direction, passed)
     return [maker.of(entry), decoded]
 

@@ -8,10 +8,11 @@ from typing import Any
 from notleader.faults.base import Connection
 from notleader.faults.plan import Plan
 from notleader.faults.schema import parse_faults
+from notleader.proxy.pump import Exchange
+from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.rows import Level
 from notleader.proxy.session.commands import Script
 from notleader.proxy.session.handling import Handling
-from notleader.proxy.session.inflight import ConnectionEvent, Exchange
 from notleader.proxy.session.session import Session
 from notleader.proxy.wire.codec import request_codec, response_codec
 from notleader.proxy.wire.header import encode_request_header, encode_response_header

@@ -14,12 +14,11 @@ from typing import Any, Final
 from notleader.faults.base import Connection
 from notleader.faults.plan import Plan
 from notleader.faults.schema import parse_faults
-from notleader.proxy.plain import IS_NATIVE
+from notleader.proxy.pump import IS_NATIVE, Exchange
 from notleader.proxy.record.quick import Quick
 from notleader.proxy.record.rows import Level, Rows
 from notleader.proxy.session.commands import Script
 from notleader.proxy.session.handling import Handling
-from notleader.proxy.session.inflight import Exchange
 from notleader.proxy.session.session import Session
 from notleader.proxy.wire.names import ApiKey
 from tests.proxy.session.conversation import request, response

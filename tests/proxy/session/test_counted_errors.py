@@ -18,7 +18,7 @@ HEARTBEAT = ApiKey.Heartbeat
 
 def ask(talk: Conversation, number: int, error: int) -> None:
     talk.client(request(HEARTBEAT, 4, number, {"group_id": "g"}))
-    if talk.session._inflight.queue:
+    if len(talk.session.carrier.pump):
         talk.broker(response(HEARTBEAT, 4, number, {"error_code": error}))
 
 

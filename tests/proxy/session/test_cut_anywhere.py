@@ -11,14 +11,11 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
-from notleader.proxy.pump.endpoints import FetchWalk
 from notleader.proxy.record import rows
 from notleader.proxy.record.rows import Level
-from notleader.proxy.wire.errors import WireError
 from tests.proxy.session.cut_frames import large_cuts, large_fetches
 from tests.proxy.session.cutting import Said, Stage, differences
 
@@ -41,18 +38,31 @@ def found(level: Level | None, said: list[Said]) -> list[str]:
     return [line for each in said for line in differences(Stage(level), each, large_cuts(each, random, 9))]
 
 
-def test_a_walk_that_stumbles_between_records_and_what_follows_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = FetchWalk.feed
+_STUMBLING = """
+from notleader.proxy.pump import pure
+from tests.proxy.session.cut_frames import large_fetches
+from tests.proxy.session.test_cut_anywhere import found
 
-    def stumbling(walk: FetchWalk, chunk: Any, start: int, stop: int) -> None:
-        whole(walk, chunk, start, stop)
-        if not walk.skip and not walk.ended:
-            raise WireError("a read that ended just there", "broker")
+whole = pure._without_endpoints
 
-    several = [said for said in large_fetches() if said.name.endswith("v17")]
-    assert found(None, several) == []
-    monkeypatch.setattr(FetchWalk, "feed", stumbling)
-    assert "wire_error" in found(None, several)[0]
+def stumbling(probe, data, position, stop):
+    data = whole(probe, data, position, stop)
+    if not probe.skip and not probe.ended:
+        raise WireError("a read that ended just there")
+    return data
+
+several = [said for said in large_fetches() if said.name.endswith("v17")]
+assert found(None, several) == []
+pure._without_endpoints = stumbling
+print(found(None, several)[0])
+"""
+
+
+def test_a_pump_that_stumbles_between_records_and_what_follows_is_found() -> None:
+    env = {**os.environ, "NOTLEADER_PURE": "1"}
+    ran = subprocess.run([sys.executable, "-c", _STUMBLING], cwd=PROJECT, env=env, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert "wire_error" in ran.stdout
 
 
 def test_a_piece_that_the_capture_loses_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import cramjam
 
+from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.rows import COLUMNS, Level, Rows
-from notleader.proxy.session.inflight import ConnectionEvent
 from notleader.proxy.wire.codec import request_codec
 from notleader.proxy.wire.header import encode_request_header, encode_response_header
 from notleader.proxy.wire.names import ApiKey

@@ -1,10 +1,8 @@
-"""How much of an exchange has to be seen, as bits: what `handling` answers for each API and version.
-
-The first three are what ``notleader.faults.plan.Plan.interest`` answers; they share one number with the proxy's own.
-"""
+"""How much of an exchange has to be seen, as bits: what the pump is told for each API and version."""
 
 from typing import Final
 
+# These three are what ``notleader.faults.plan.Plan.interest`` answers.
 ASK_PLAN: Final = 1
 REQUEST_BODY: Final = 2
 RESPONSE_BODY: Final = 4
@@ -17,7 +15,11 @@ ENDPOINTS: Final = 256  # the answer is read only if it carries node_endpoints
 
 ASSEMBLE_REQUEST: Final = ASK_PLAN | REQUEST_BODY | HOLD_REQUEST
 ASSEMBLE_RESPONSE: Final = RESPONSE_BODY | HOLD_RESPONSE
-NOT_PLAIN: Final = ASSEMBLE_REQUEST | ASSEMBLE_RESPONSE | PRODUCE | ENDPOINTS
 
-INTERFACE: Final = 4
+SMALL: Final = 4096
+"""Bytes. Below that, a copy costs less than a view."""
+HEADER_BYTES: Final = 64 << 10
+"""As much of a request is kept for its header: a client id is at most 32 KiB, the rest are tags that nobody sends."""
+
+INTERFACE: Final = 6
 """What the compiled part and the Python around it expect of each other; another number whenever that changes."""

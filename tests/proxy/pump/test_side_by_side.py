@@ -25,7 +25,7 @@ from notleader.proxy.record.rows import PARTITIONS
 from notleader.proxy.wire.codec import request_codec
 from notleader.proxy.wire.header import request_header_version
 from notleader.proxy.wire.names import ApiKey
-from tests.proxy.plain.play import Play, play
+from tests.proxy.pump.play import Play, play
 from tests.proxy.record.batches import batch
 from tests.proxy.session.conversation import framed, response
 
@@ -37,7 +37,7 @@ Told = list[Any]
 def pure() -> Iterator[Callable[[Play], Told]]:
     """Play a conversation where nothing is compiled."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.proxy.plain.play"],
+        [sys.executable, "-m", "tests.proxy.pump.play"],
         cwd=PROJECT,
         env={**os.environ, "NOTLEADER_PURE": "1"},
         stdin=subprocess.PIPE,
@@ -281,7 +281,9 @@ def scripts(draw: st.DrawFn) -> Play:
 @given(scripts())
 def test_they_say_the_same(pure: Callable[[Play], Told], script: Play) -> None:
     """The same commands at each step, the same columns of the same exchanges, the same name of the client."""
-    assert compiled(script) == pure(script)
+    told = compiled(script)
+    assert told == pure(script)
+    assert "notleader failed at this" not in repr(told)
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])

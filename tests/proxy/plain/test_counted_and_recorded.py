@@ -1,4 +1,4 @@
-"""What a plain exchange passes on its way: to the other transport, to the counters, into the capture's columns.
+"""What a finished exchange comes by: the counters, and the capture's columns.
 
 The short ways of the compiled form do what the long ones do, here both beside each other.
 """
@@ -19,91 +19,10 @@ from hypothesis import strategies as st
 from notleader.faults.base import Connection
 from notleader.faults.decision import Hit
 from notleader.proxy import Proxy
-from notleader.proxy.plain import native, pure
+from notleader.proxy.pump import Exchange
+from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.quick import short_key
-from notleader.proxy.session.inflight import ConnectionEvent, Exchange
-from tests.proxy.plain.play import values_of
-
-FORMS = pytest.mark.parametrize("form", [pure, native], ids=["pure", "compiled"])
-
-
-class Transport:
-    def __init__(self) -> None:
-        self.written: list[bytes] = []
-
-    def write(self, data: bytes) -> None:
-        self.written.append(bytes(data))
-
-
-class Said:
-    """A session that only notes what it is given."""
-
-    def __init__(self) -> None:
-        self.log: list[tuple[str, bytes, int]] = []
-
-    def client_bytes(self, data: bytes, now_us: int) -> None:
-        self.log.append(("client", data, now_us))
-
-    def broker_bytes(self, data: bytes, now_us: int) -> None:
-        self.log.append(("broker", data, now_us))
-
-
-def ends(form: Any) -> Any:
-    class Ends(form.Ends):  # type: ignore[misc]
-        def __init__(self) -> None:
-            self.session = Said()
-            self.now_us = lambda: 7
-            self._shapers: dict[str, object] = {}
-            self.log: list[tuple[str, bytes]] = []
-
-        def _too_early(self, data: bytes) -> None:
-            self.log.append(("early", data))
-
-        def _shape(self, direction: str, data: bytes) -> None:
-            self.log.append((direction, bytes(data)))
-
-    return Ends()
-
-
-@FORMS
-def test_what_a_client_sends_before_the_broker_is_there_waits(form: Any) -> None:
-    link = ends(form)
-    link.data_received(b"early")
-    assert (link.log, link.session.log) == ([("early", b"early")], [])
-    link.broker = Transport()
-    link.data_received(b"request")
-    assert (link.log, link.session.log) == ([("early", b"early")], [("client", b"request", 7)])
-
-
-@FORMS
-def test_what_a_broker_sends_goes_to_the_session(form: Any) -> None:
-    link = ends(form)
-    broker = type("Broker", (form.BrokerEnd,), {})()
-    broker._link = link
-    broker.data_received(b"answer")
-    assert link.session.log == [("broker", b"answer", 7)]
-
-
-@FORMS
-def test_bytes_go_to_their_transport_unless_they_are_shaped_or_it_is_gone(form: Any) -> None:
-    link = ends(form)
-    link.to_broker(b"to nobody")
-    link.to_client(b"to nobody")
-    link.client, link.broker = client, broker = Transport(), Transport()
-    link.to_broker(b"one")
-    link.to_client(memoryview(b"two"))
-    assert (client.written, broker.written) == ([b"two"], [b"one"])
-    link._shapers["request"] = object()
-    link.to_broker(b"three")
-    link.to_client(b"four")  # whoever shapes decides which direction it is for
-    assert link.log == [("request", b"three"), ("response", b"four")]
-    link._shapers.clear()
-    link.client = None
-    link.to_client(b"to nobody")
-    assert (client.written, broker.written) == ([b"two"], [b"one"])
-
-
-# ---- what is counted and recorded -----------------------------------------------------------------------------------
+from tests.proxy.pump.play import values_of
 
 
 def entries() -> list[Exchange | ConnectionEvent]:

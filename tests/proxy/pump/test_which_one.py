@@ -1,4 +1,4 @@
-"""Which form of the plain path is in use, how one sees that, and that the other keeps the session's promises too."""
+"""Which form of the pump is in use, how one sees that, and that the other keeps the session's promises too."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ COMPILED = {name: value for name, value in os.environ.items() if name != "NOTLEA
 
 def test_it_is_compiled_here() -> None:
     """Else every other test would be one of the slow form, and none of what is shipped."""
-    if find_spec("notleader.proxy.plain.native") is None:
+    if find_spec("notleader.proxy.pump.pump") is None:
         pytest.fail(
-            "notleader.proxy.plain.native is not compiled for this Python: .venv/bin/pip install --no-deps -e . "
+            "notleader.proxy.pump.pump is not compiled for this Python: .venv/bin/pip install --no-deps -e . "
             "does it, given a compiler (apt-get install gcc python3-dev)",
             pytrace=False,
         )
@@ -34,7 +34,8 @@ def test_the_environment_chooses(env: dict[str, str], native: bool) -> None:
         [
             sys.executable,
             "-c",
-            "from notleader.proxy.plain import *; print(IS_NATIVE, Exchange.__module__, Plain.__module__)",
+            "from notleader.proxy.pump import *; "
+            "print(IS_NATIVE, Exchange.__module__, Pump.__module__, Probe.__module__)",
         ],
         cwd=PROJECT,
         env=env,
@@ -42,8 +43,8 @@ def test_the_environment_chooses(env: dict[str, str], native: bool) -> None:
         text=True,
         check=True,
     )
-    module = "notleader.proxy.plain.native" if native else "notleader.proxy.plain.pure"
-    assert told.stdout.split() == [str(native), module, module]
+    modules = ["pump", "pump", "probe"] if native else ["exchange", "pure", "interpreter"]
+    assert told.stdout.split() == [str(native), *(f"notleader.proxy.pump.{module}" for module in modules)]
 
 
 @pytest.mark.parametrize(("env", "word"), [(PURE, "pure Python"), (COMPILED, "compiled")], ids=["pure", "compiled"])

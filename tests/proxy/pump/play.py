@@ -1,4 +1,4 @@
-"""One conversation, played on what this process has of `notleader.proxy.plain`; what is told of it is plain data.
+"""One conversation, played on what this process has of `notleader.proxy.pump`; what is told of it is plain data.
 
 As a program it plays for another process: pickled conversations on stdin, what became of each on stdout.
 """
@@ -11,17 +11,16 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from notleader.faults.decision import Decision
-from notleader.proxy import pieces
-from notleader.proxy.capture.passing import Passing
-from notleader.proxy.plain import IS_NATIVE, pure
+from notleader.faults.decision import Decision, Hit
+from notleader.proxy.pump import IS_NATIVE, Exchange, Passing, exchange, pieces
+from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.quick import Quick
 from notleader.proxy.record.rows import Level, Rows
-from notleader.proxy.session.inflight import ConnectionEvent, Exchange
+from notleader.proxy.record.skim import skimmed
 from notleader.proxy.session.metrics import Counters, count
 from tests.proxy.session.conversation import Conversation
 
-_COLUMNS = sorted({*pure._Seen.__slots__, *pure.Exchange.__annotations__})
+_COLUMNS = sorted({*exchange._Exchange.__slots__, *exchange.Exchange.__annotations__})
 
 
 @dataclass
@@ -135,14 +134,28 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | str | bytes):
         return value
     if isinstance(value, Passing):
-        return (value.head, repr(value.skimmed))
+        return (value.head, repr(skimmed(value)))
     if isinstance(value, memoryview | list):
         return bytes(pieces.joined(value))
     if isinstance(value, Decision):
-        return (repr(value.hits), [type(action).__name__ for action in value.actions], len(value.on_response))
+        return (_hits(value.hits), [type(action).__name__ for action in value.actions], len(value.on_response))
+    if isinstance(value, tuple) and value and isinstance(value[0], Hit):
+        return _hits(value)
     if isinstance(value, deque | tuple):
         return repr(value)
     return type(value).__name__  # a function, a Relayed
+
+
+def _hits(hits: tuple[Hit, ...]) -> str:
+    """Hits as text; a set's order is another one in each process."""
+    told = [
+        (
+            hit._replace(effects=()),
+            [(one._replace(partitions=None), sorted(map(repr, one.partitions or ()))) for one in hit.effects],
+        )
+        for hit in hits
+    ]
+    return repr(told)
 
 
 if __name__ == "__main__":

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from struct import Struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from notleader.proxy.capture.passing import Passing
-from notleader.proxy.plain.pure import SMALL
-from notleader.proxy.session.inflight import Kept
-from notleader.proxy.wire.errors import WireError
+from notleader.proxy.pump.flags import SMALL
+
+if TYPE_CHECKING:
+    from notleader.proxy.pump.exchange import Kept, Passing
 
 _LENGTH: Final = Struct(">i")
 
 
 def part(data: bytes, start: int, stop: int) -> bytes | memoryview:
-    """A slice, without copying where that is worth it."""
+    """A slice, without copying where that is worth it; the whole as it is."""
+    if start == 0 and stop == len(data):
+        return data
     if stop - start < SMALL:
         return data[start:stop]
     return memoryview(data)[start:stop]
@@ -38,32 +41,27 @@ def behind_length(*frame: bytes | memoryview) -> tuple[bytes, ...]:
 
 def joined(frame: bytes | memoryview | list[bytes | memoryview] | Passing) -> bytes | memoryview:
     """A kept request, or as much of it as there is: its header."""
-    if isinstance(frame, Passing):
-        return frame.head
-    return b"".join(frame) if isinstance(frame, list) else frame
+    if isinstance(frame, bytes | memoryview):
+        return frame
+    return b"".join(frame) if isinstance(frame, list) else frame.head
 
 
-def appended(kept: Kept, part: bytes | memoryview) -> Kept:
+def appended(kept: Kept, piece: bytes | memoryview) -> Kept:
     """What is kept of a frame, with the next part of it."""
     if kept is None:
-        return part
-    if isinstance(kept, Passing):
-        kept.feed(part)
-        return kept
+        return piece
+    if isinstance(kept, bytes | memoryview):
+        return [kept, piece]
     if isinstance(kept, list):
-        kept.append(part)
-        return kept
-    return [kept, part]
+        kept.append(piece)
+    else:
+        kept.feed(piece)
+    return kept
 
 
-def frame_length(data: bytes, position: int, limit: int, side: str) -> int | None:
-    """The length prefix at ``position``; None while it is not all here. Raises WireError."""
-    if len(data) - position < 4:
-        return None
-    size: int = _LENGTH.unpack_from(data, position)[0]
-    if not 0 <= size <= limit:
-        raise WireError(absurd_length(data, position, size), side="client" if side == "client" else "broker")
-    return size
+def client_id_of(raw: bytes) -> str:
+    """A client id as text, the same object wherever it is the same: hardly any connection has one to itself."""
+    return sys.intern(raw.decode("utf-8", "replace"))
 
 
 def absurd_length(data: bytes, position: int, size: int) -> str:

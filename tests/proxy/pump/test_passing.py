@@ -8,8 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from notleader.proxy.capture import passing
-from notleader.proxy.capture.passing import Passing
+from notleader.proxy.pump import Passing, passing
 from notleader.proxy.record import skim
 from notleader.proxy.record.rows import COLUMNS, Level, Rows
 from notleader.proxy.wire.codec import known_versions, request_codec, response_codec
@@ -27,7 +26,7 @@ def fed(it: Passing, frame: bytes, rng: Random) -> Passing:
     while position < len(frame):
         size = rng.choice((1, 2, 7, 60, 61, 62, 5000))
         if it.skip > size:
-            it.skip -= min(size, len(frame) - position)  # what tells nothing need not be fed
+            it.pass_over(min(size, len(frame) - position))  # what tells nothing need not be fed
         else:
             it.feed(memoryview(frame)[position : position + size])
         position += size
@@ -37,12 +36,12 @@ def fed(it: Passing, frame: bytes, rng: Random) -> Passing:
 def agree(api: int, version: int, asked: bytes, answered: bytes, rng: Random) -> None:
     start = rng.randrange(20)
     if api == ApiKey.Produce:
-        passed = fed(passing.for_request(api, version, asked[:start], len(asked)), asked[start:], rng)
-        assert passed.skimmed == skim.skim_request(api, version, asked)
+        passed = fed(passing(api, version, True, asked[:start], len(asked)), asked[start:], rng)
+        assert skim.skimmed(passed) == skim.skim_request(api, version, asked)
         assert passed.head == asked[:start]
     else:
-        passed = fed(passing.for_response(api, version, answered[:start], len(answered)), answered[start:], rng)
-        assert passed.skimmed == skim.skim_response(api, version, answered)
+        passed = fed(passing(api, version, False, answered[:start], len(answered)), answered[start:], rng)
+        assert skim.skimmed(passed) == skim.skim_response(api, version, answered)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +74,7 @@ def test_records_are_told_by_their_headers_alone(api: ApiKey, version: int) -> N
             body = request_codec(api, version).encode({"transactional_id": "t", "acks": 1, "topic_data": [data]})
             frame = encode_request_header(api, version, 1, "c") + body
             told = skim.skim_request(api, version, frame)
-            passed = passing.for_request(api, version, memoryview(frame)[:500], len(frame))
+            passed = passing(api, version, True, memoryview(frame)[:500], len(frame))
         else:
             part = {"partition_index": 4, "error_code": 3, "records": records * batches}
             body = response_codec(api, version).encode(
@@ -83,11 +82,11 @@ def test_records_are_told_by_their_headers_alone(api: ApiKey, version: int) -> N
             )
             frame = encode_response_header(api, version, 1) + body
             told = skim.skim_response(api, version, frame)
-            passed = passing.for_response(api, version, memoryview(frame)[:500], len(frame))
+            passed = passing(api, version, False, memoryview(frame)[:500], len(frame))
         assert told is not None
         assert passed.skip > 8000, "the records of a batch tell nothing"
         passed.feed(memoryview(frame)[500:])
-        assert passed.skimmed == told
+        assert skim.skimmed(passed) == told
 
 
 def test_frames_of_real_clients() -> None:

@@ -1,16 +1,20 @@
-"""The walk over Produce and Fetch answers sees node_endpoints wherever the codec does, under any chunking."""
+"""A pump sees node_endpoints in Produce and Fetch answers wherever the codec does, under any chunking."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from struct import pack
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from notleader.proxy.pump.endpoints import FetchWalk, surely_absent
+from notleader.proxy import pump as compiled
+from notleader.proxy.pump import pure
+from notleader.proxy.pump.flags import ENDPOINTS as MAY_HAVE_ENDPOINTS
 from notleader.proxy.wire.codec import known_versions, response_codec
-from notleader.proxy.wire.errors import WireError
 from notleader.proxy.wire.header import encode_response_header
 from notleader.proxy.wire.names import ApiKey
 from notleader.proxy.wire.probe import has_endpoints
@@ -20,6 +24,39 @@ FETCH, PRODUCE = (
     st.sampled_from([version for version in known_versions(api) if has_endpoints(api, version)])
     for api in (ApiKey.Fetch, ApiKey.Produce)
 )
+
+
+NO_RULES = SimpleNamespace(interest=lambda *_: 0)
+FORMS = pytest.mark.parametrize("form", [pure, compiled], ids=["pure", "compiled"])
+
+
+class Table(dict[int, int]):
+    """Whatever is asked, its answer may have endpoints; nothing else matters."""
+
+    shed_bytes = 1 << 30
+
+    def __missing__(self, key: int) -> int:
+        return MAY_HAVE_ENDPOINTS
+
+
+def pumped(form: Any, api_key: int, version: int, frame: bytes, *cuts: int) -> Iterator[Any]:
+    """What a pump says to this answer (without its length), cut at these places."""
+    pump = form.Pump(SimpleNamespace(client_id=None), Table(), NO_RULES, max_frame_bytes=1 << 30)
+    asked = pack(">hhih", api_key, version, int.from_bytes(frame[:4], "big"), -1) + b"\0\0\0\xff\xff" + bytes(20)
+    pump.feed_client(pack(">i", len(asked)) + asked, 1)
+    whole = pack(">i", len(frame)) + frame
+    for start, stop in zip([0, *(4 + cut for cut in cuts)], [*(4 + cut for cut in cuts), len(whole)], strict=True):
+        for step in pump.feed_broker(whole[start:stop], 2):
+            yield step
+            if type(step).__name__ == "Broken":
+                return
+
+
+def said(steps: Iterator[Any]) -> tuple[list[str], bytes]:
+    """The kinds of steps other than Pass, and all that passed, without the length in front."""
+    listed = list(steps)
+    kinds = [type(step).__name__ for step in listed if type(step).__name__ != "Pass"]
+    return kinds, b"".join(step.span for step in listed if type(step).__name__ == "Pass")[4:]
 
 
 @st.composite
@@ -64,40 +101,37 @@ def answer(draw: st.DrawFn) -> tuple[int, int, bytes, bool]:
     return api_key, version, frame, endpoints
 
 
+@FORMS
 @given(answer())
-def test_absence_is_said_only_where_it_is_true(made: tuple[int, int, bytes, bool]) -> None:
+def test_a_whole_answer_stops_where_it_has_endpoints_and_only_there(
+    form: Any, made: tuple[int, int, bytes, bool]
+) -> None:
     api_key, version, frame, endpoints = made
-    absent = surely_absent(api_key, version, b"xx" + frame + b"yy", 2, 2 + len(frame))
-    assert absent != endpoints
+    assert said(pumped(form, api_key, version, frame))[0] == (["Stop"] if endpoints else ["Done"])
 
 
+@FORMS
 @given(answer().filter(lambda made: made[0] == ApiKey.Fetch), st.data())
 def test_a_passing_answer_loses_its_endpoints_and_nothing_else(
-    made: tuple[int, int, bytes, bool], data: st.DataObject
+    form: Any, made: tuple[int, int, bytes, bool], data: st.DataObject
 ) -> None:
     _, version, frame, endpoints = made
     codec = response_codec(ApiKey.Fetch, version)
     before = codec.decode(frame, 5)
-    cuts = data.draw(st.lists(st.integers(5, len(frame)), max_size=8).map(sorted))
-    walk = FetchWalk(version, len(frame))
-    passed = b""
-    for start, stop in zip([0, *cuts], [*cuts, len(frame)], strict=True):
-        chunk = bytearray(frame[start:stop])
-        walk.feed(bytes(chunk), 0, len(chunk))
-        if walk.hide_at >= 0:
-            chunk[walk.hide_at] = 0x7F
-        passed += chunk
+    cuts = data.draw(st.lists(st.integers(5, len(frame) - 1), min_size=1, max_size=8).map(sorted))
+    kinds, passed = said(pumped(form, ApiKey.Fetch, version, frame, *cuts))
+    assert kinds == ["Done"]
     after = codec.decode(passed, 5)
-    assert walk.ended
     assert bool(after.pop("_tags", None)) == endpoints
     assert not after.pop("node_endpoints", None)
     before.pop("node_endpoints", None)
     assert after == before
 
 
+@FORMS
 @pytest.mark.parametrize("size", [0, 1, 4096, 65_535, 65_536, 70_000, 262_144, 300_000])
 @pytest.mark.parametrize("version", [16, known_versions(ApiKey.Fetch)[-1]])
-def test_a_read_may_end_at_any_byte_around_the_records(version: int, size: int) -> None:
+def test_a_read_may_end_at_any_byte_around_the_records(form: Any, version: int, size: int) -> None:
     """Two and three pieces, cut around each end of each partition's records and in all that is not records."""
     sizes = (size, 3, size)
     body = {"responses": [{"partitions": [{"records": bytes((0x80 + n,)) * size} for n, size in enumerate(sizes)]}]}
@@ -105,12 +139,9 @@ def test_a_read_may_end_at_any_byte_around_the_records(version: int, size: int) 
     cuts = [at for at in range(5, len(frame)) if frame[at - 3 : at + 3] not in (b"\x80" * 6, b"\x82" * 6)]
     for first in cuts:
         for second in {first, *cuts[:: len(cuts) // 5 + 1]}:
-            if second < first:
-                continue
-            walk = FetchWalk(version, len(frame))
-            for start, stop in ((0, first), (first, second), (second, len(frame))):
-                walk.feed(frame[start:stop], 0, stop - start)
-            assert walk.ended, (first, second)
+            if second >= first:
+                kinds, passed = said(pumped(form, ApiKey.Fetch, version, frame, first, second))
+                assert (kinds, passed == frame) == (["Done"], True), (first, second)
 
 
 def aborted(count: int) -> bytes:
@@ -120,23 +151,20 @@ def aborted(count: int) -> bytes:
     return encode_response_header(ApiKey.Fetch, 16, 7) + response_codec(ApiKey.Fetch, 16).encode(body)
 
 
-def test_many_aborted_transactions_are_walked_over_as_they_pass() -> None:
+@FORMS
+def test_many_aborted_transactions_are_walked_over_as_they_pass(form: Any) -> None:
     frame = aborted(100_000)
-    walk = FetchWalk(16, len(frame))
-    for start in range(0, len(frame), 1000):
-        chunk = frame[start : start + 1000]
-        walk.feed(chunk, 0, len(chunk))
-    assert walk.ended
+    assert said(pumped(form, ApiKey.Fetch, 16, frame, *range(1000, len(frame), 1000))) == (["Done"], frame)
 
 
-def test_a_header_may_have_tagged_fields() -> None:
+@FORMS
+def test_a_header_may_have_tagged_fields(form: Any) -> None:
     frame = aborted(0)
     tagged = frame[:4] + b"\x01\x63\x02hi" + frame[5:]
-    walk = FetchWalk(16, len(tagged))
-    walk.feed(tagged, 0, len(tagged))
-    assert walk.ended
+    assert said(pumped(form, ApiKey.Fetch, 16, tagged, 5)) == (["Done"], tagged)
 
 
+@FORMS
 @pytest.mark.parametrize(
     "lie",
     [
@@ -145,15 +173,10 @@ def test_a_header_may_have_tagged_fields() -> None:
         pytest.param(aborted(1)[:-3] + b"\x01\x00\xff\xff\xff\xff\x07" + bytes(300_000), id="tag"),
     ],
 )
-@pytest.mark.parametrize("step", [1000, 1_000_000])
-def test_lies_end_the_walk(lie: bytes, step: int) -> None:
-    walk = FetchWalk(16, len(lie))
-    with pytest.raises(WireError) as caught:
-        for start in range(0, len(lie), step):
-            chunk = lie[start : start + step]
-            walk.feed(chunk, 0, len(chunk))
-    assert caught.value.side == "broker"
-    assert not surely_absent(ApiKey.Fetch, 16, lie, 0, len(lie))
+def test_lies_are_not_passed_on_for_ever(form: Any, lie: bytes) -> None:
+    *_, last = pumped(form, ApiKey.Fetch, 16, lie, *range(1000, len(lie), 1000))
+    assert (last.side, last.reason[:15]) == ("broker", "a Fetch answer:")
+    assert said(pumped(form, ApiKey.Fetch, 16, lie))[0] == ["Stop"]
 
 
 @pytest.mark.parametrize("size", [10, 100_000])

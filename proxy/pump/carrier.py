@@ -1,0 +1,98 @@
+"""Who carries out what a pump says, in Python; `pump` has the same, compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from notleader.proxy.pump.exchange import Broken, Done, Exchange, Pass, Stop, Turn
+from notleader.proxy.pump.pure import Pump
+from notleader.proxy.wire.errors import Side
+
+
+class Outlet(Protocol):
+    """Where bytes go: a transport, or what stands for one."""
+
+    @property
+    def write(self) -> Callable[[bytes | memoryview], None]: ...
+
+
+class Records(Protocol):
+    """Who is told of the exchanges that have ended."""
+
+    def record_all(self, exchanges: list[Exchange]) -> None: ...
+
+
+class Clock(Protocol):
+    """The time, in µs since the epoch."""
+
+    def now_us(self) -> int: ...
+
+
+class Decides(Protocol):
+    """Whoever is shown what doesn't just pass."""
+
+    def requested(self, step: Stop | Turn | Broken, now_us: int) -> None: ...
+    def answered(self, step: Stop | Turn | Broken, now_us: int) -> None: ...
+    def failed(self, error: Exception, side: Side, now_us: int) -> None: ...
+
+
+class Carrier:
+    """Carries out what a pump says: bytes go where these attributes say, the rest to whoever decides."""
+
+    __slots__ = ("_decides", "broker", "client", "clock", "pump", "records", "too_early")
+
+    client: Outlet
+    broker: Outlet
+    records: Records
+    clock: Clock
+    too_early: Callable[[bytes], None] | None
+    """Where there is no broker yet, who takes what the client sends at this moment."""
+
+    def __init__(self, pump: Pump, decides: Decides) -> None:
+        self.pump = pump
+        self._decides = decides
+        self.too_early = None
+
+    def client_received(self, data: bytes) -> None:
+        """Take what the client sent, at this moment."""
+        if self.too_early is None:
+            self.client_bytes(data, self.clock.now_us())
+        else:
+            self.too_early(data)
+
+    def broker_received(self, data: bytes) -> None:
+        """Take what the broker sent, at this moment."""
+        self.broker_bytes(data, self.clock.now_us())
+
+    def client_bytes(self, data: bytes, now_us: int) -> None:
+        """Take what the client sent."""
+        try:
+            steps = self.pump.feed_client(data, now_us)
+            while steps:
+                for step in steps:
+                    if isinstance(step, Pass):
+                        self.broker.write(step.span)
+                    elif isinstance(step, Done):
+                        self.records.record_all(step.exchanges)
+                    else:
+                        self._decides.requested(step, now_us)
+                steps = self.pump.feed_client(b"", now_us) if isinstance(step, Stop) else []
+        except Exception as error:
+            self._decides.failed(error, "client", now_us)
+
+    def broker_bytes(self, data: bytes, now_us: int) -> None:
+        """Take what the broker sent."""
+        try:
+            steps = self.pump.feed_broker(data, now_us)
+            while steps:
+                for step in steps:
+                    if isinstance(step, Pass):
+                        self.client.write(step.span)
+                    elif isinstance(step, Done):
+                        self.records.record_all(step.exchanges)
+                    else:
+                        self._decides.answered(step, now_us)
+                steps = self.pump.feed_broker(b"", now_us) if isinstance(step, Stop) else []
+        except Exception as error:
+            self._decides.failed(error, "broker", now_us)
