@@ -37,7 +37,7 @@ from notleader.proxy.recorder.tries import WHOLE, Tries
 
 log = logging.getLogger("notleader.capture")
 
-_ROW_GROUP_ROWS: Final = 100_000
+_ROW_GROUP_ROWS: Final = 50_000
 _ROW_GROUP_BYTES: Final = 32 << 20
 _WORTH_A_GROUP: Final = 2_000
 _ERROR_CODE: Final = COLUMNS.index("error_code")
