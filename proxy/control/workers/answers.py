@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
 from notleader.faults.actions import Body, Forward, Relay
@@ -21,13 +21,28 @@ from notleader.proxy.wire.view import Request, Response
 
 if TYPE_CHECKING:
     from notleader.faults.cluster import Broker
-    from notleader.proxy.control.workers.control import ControlPlane
+    from notleader.faults.plan import Plan
+    from notleader.proxy.control.workers.memory import Changes
+    from notleader.proxy.net.directory import Directory
+
+
+class Plane(Protocol):
+    """What decides and counts for all workers; `control.ControlPlane` is it."""
+
+    plan: Plan
+    changes: Changes
+    directory: Directory
+
+    def numbered(self) -> int: ...
+    def latest(self, now_us: int) -> int: ...
+    def uniform(self, low: float, high: float) -> float: ...
+    def brokers_seen(self, node_ids: set[int]) -> None: ...
 
 
 class Answers:
     """Answers one worker, whose connections and open decisions it knows."""
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: Plane) -> None:
         self._plane = plane
         self._decisions: dict[int, tuple[Decision, Request]] = {}
         self._tickets = 0

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from notleader.proxy.record.rows import Rows
 from notleader.proxy.record.where import Where
 from notleader.proxy.record.writer import CaptureWriter
 
-if TYPE_CHECKING:
-    from notleader.proxy.control.workers.control import ControlPlane
+
+class Workers(Protocol):
+    """Who asks all workers; `control.ControlPlane` does."""
+
+    def recorders(self) -> list[dict[str, Any]]: ...
+    async def obeyed(self, what: str) -> list[Any]: ...
+    async def gather(self) -> None: ...
 
 
 class Recorders(CaptureWriter):
@@ -19,7 +24,7 @@ class Recorders(CaptureWriter):
     makes segments of all of them.
     """
 
-    def __init__(self, plane: ControlPlane, rows: Rows, where: Where | None, **options: Any) -> None:
+    def __init__(self, plane: Workers, rows: Rows, where: Where | None, **options: Any) -> None:
         super().__init__(rows, where, **options)
         self._plane = plane
 
