@@ -27,7 +27,7 @@ from notleader.proxy.net.passage import Passage
 from notleader.proxy.net.timeline import play
 from notleader.proxy.net.tls import Tls
 from notleader.proxy.net.transport import Link
-from notleader.proxy.plain import Noting
+from notleader.proxy.plain import ExchangeSink
 from notleader.proxy.pump import Exchange
 from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.limits import CaptureError
@@ -50,7 +50,7 @@ log = logging.getLogger("notleader")
 _DRAIN_S = 2.0
 
 
-class Proxy(Noting):
+class Proxy(ExchangeSink):
     """A fault-injecting proxy in front of one cluster.
 
     ``await start()`` listens, ``await stop()`` closes everything and finishes the capture. Raises OSError

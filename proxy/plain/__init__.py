@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from notleader.proxy.pump import IS_NATIVE
 
 if TYPE_CHECKING or not IS_NATIVE:
-    from notleader.proxy.plain.pure import Noting, Taker, Tally
+    from notleader.proxy.plain.pure import ExchangeSink, Taker, Tally
 else:
     native = import_module("notleader.proxy.plain.native")
-    Noting, Taker, Tally = native.Noting, native.Taker, native.Tally
+    ExchangeSink, Taker, Tally = native.ExchangeSink, native.Taker, native.Tally
 
-__all__ = ["IS_NATIVE", "Noting", "Taker", "Tally"]
+__all__ = ["IS_NATIVE", "ExchangeSink", "Taker", "Tally"]

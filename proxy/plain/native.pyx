@@ -85,7 +85,7 @@ cdef long long NO_OFFSET = <long long>-0x7FFFFFFFFFFFFFFF - 1
 
 
 cpdef bytes short_key(int api, bytes request, bytes response):
-    """`notleader.proxy.capture.quick.short_key`."""
+    """`notleader.proxy.record.quick.short_key`."""
     cdef Py_ssize_t asked = max(PyBytes_GET_SIZE(request) - 8, 0), answered = max(PyBytes_GET_SIZE(response) - 4, 0)
     cdef bytes key = PyBytes_FromStringAndSize(NULL, 5 + asked + answered)
     cdef unsigned char* p = <unsigned char*>PyBytes_AS_STRING(key)
@@ -137,8 +137,8 @@ cdef inline bint fits(long long at_us, long long request_at_us) noexcept:
     return not at_us or 0 <= at_us - request_at_us < 0xFFFFFFFF
 
 
-cdef class What:
-    """`notleader.proxy.capture.block.What`."""
+cdef class Summary:
+    """`notleader.proxy.record.block.Summary`."""
 
     cdef readonly tuple values
     cdef readonly object partitions
@@ -152,8 +152,8 @@ cdef class What:
         self.index = -1
 
 
-cdef class Known:
-    """`notleader.proxy.capture.quick.Known`."""
+cdef class CachedClient:
+    """`notleader.proxy.record.quick.CachedClient`."""
 
     cdef object _client_id, _principal
     cdef long long _generation, _place
@@ -162,8 +162,8 @@ cdef class Known:
         self._generation, self._client_id, self._principal, self._place = generation, client_id, principal, place
 
 
-cdef class Taking:
-    """`notleader.proxy.capture.quick.Taking`."""
+cdef class BlockWriter:
+    """`notleader.proxy.record.quick.BlockWriter`."""
 
     cdef public object _tables, _block, _count_error
     cdef public tuple _compressions
@@ -187,7 +187,7 @@ cdef class Taking:
     cdef bint has_taken(self, Exchange exchange) except -1:
         cdef Row row
         cdef object connection, place, told
-        cdef What known
+        cdef Summary known
         cdef dict plain
         cdef int api_key, api
         if exchange.hits or not (
@@ -228,14 +228,14 @@ cdef class Taking:
         connection = exchange.connection
         told = connection.known
         if (
-            type(told) is not Known
-            or (<Known>told)._generation != self._generation
-            or (<Known>told)._client_id is not exchange.client_id
-            or (<Known>told)._principal is not connection.principal
+            type(told) is not CachedClient
+            or (<CachedClient>told)._generation != self._generation
+            or (<CachedClient>told)._client_id is not exchange.client_id
+            or (<CachedClient>told)._principal is not connection.principal
             or api_key == 18  # ApiVersions, where a client tells its software's name
         ):
             told = self._who(exchange)
-        row.who = (<Known>told)._place
+        row.who = (<CachedClient>told)._place
         row.seq = exchange.seq
         row.correlation_id = exchange.correlation_id
         row.request_at_us = exchange.request_at_us
@@ -608,11 +608,11 @@ cdef int extend(bytearray to, const void* more, Py_ssize_t size) except -1:
 cdef class Taker:
     """`pure.Taker`."""
 
-    cdef public Taking taking
+    cdef public BlockWriter taking
 
 
-cdef class Noting:
-    """`pure.Noting`."""
+cdef class ExchangeSink:
+    """`pure.ExchangeSink`."""
 
     cdef public object counters
     cdef public Taker capture
@@ -627,7 +627,7 @@ cdef class Noting:
 
     cdef int note(self, entry) except -1:
         cdef Taker capture = self.capture
-        cdef Taking taking
+        cdef BlockWriter taking
         if (
             type(entry) is not Exchange
             or (<Exchange>entry).hits

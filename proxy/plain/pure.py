@@ -33,7 +33,7 @@ class Taker:
     """Takes an exchange at once if it can; None while somebody looks, who wants rows and in their order."""
 
 
-class Noting:
+class ExchangeSink:
     """Where every finished exchange and every event comes by: a part of `notleader.proxy.net.server.Proxy`.
 
     What needs no more than to be counted and taken for the capture has a shorter way in `native`.

@@ -50,7 +50,7 @@ cdef enum:
     MISSING = 2
     BREAKS = 3
 
-INTERFACE = 6
+INTERFACE = 7
 
 cdef object ANSWERED = "answered"
 cdef object NO_RESPONSE = "no_response"

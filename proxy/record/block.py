@@ -18,7 +18,7 @@ ROW_BYTES: Final = _ROW.size
 _PART: Final = Struct("<qIiii")
 PART_BYTES: Final = _PART.size
 ALL_TOLD: Final = -1
-"""The partitions are those of `What.partitions`, all their values included."""
+"""The partitions are those of `Summary.partitions`, all their values included."""
 NONE: Final = -(1 << 63)
 _NO_NUMBER: Final = -(1 << 31)
 _MOST: Final = (1 << 32) - 1
@@ -45,7 +45,7 @@ WHAT: Final = (
     "acks",
     "detail",
 )
-"""What the values of a :class:`What` are, in order."""
+"""What the values of a :class:`Summary` are, in order."""
 Packing = bytes | bytearray | memoryview
 """Numbers as the packers above make them."""
 Who = tuple[Any, ...]
@@ -121,7 +121,7 @@ if not TYPE_CHECKING and plain.IS_NATIVE:
     first_and_last_us = plain.native.first_and_last_us
 
 
-class What:
+class Summary:
     """What many exchanges have in common: the columns from api_key to detail that are no numbers of each."""
 
     __slots__ = ("index", "partitions", "told", "values")
@@ -135,10 +135,10 @@ class What:
 
 
 if not TYPE_CHECKING and plain.IS_NATIVE:
-    What = plain.native.What
+    Summary = plain.native.Summary
 
 
-class Unread(What):
+class Unread(Summary):
     """What exchanges of the same bytes have in common, which nobody has read yet: the recorder will."""
 
     __slots__ = ("request", "response")
@@ -157,7 +157,7 @@ class Tables:
 
     def __init__(self) -> None:
         self.whos: list[Who] = []
-        self.whats: list[What] = []
+        self.whats: list[Summary] = []
         self.templates: list[Template] = []
 
 

@@ -18,9 +18,9 @@ from notleader.proxy.pump import Exchange, Kept, Passing
 from notleader.proxy.record.block import (
     ROW_BYTES,
     Block,
+    Summary,
     Tables,
     Unread,
-    What,
     templates_among,
     whats_among,
     whos_among,
@@ -54,7 +54,7 @@ WHO_FIELDS: Final = (
 )
 
 
-class Made(NamedTuple):
+class PackedExchange(NamedTuple):
     """An exchange as it was packed, and how much of it was left out."""
 
     exchange: Exchange
@@ -82,7 +82,7 @@ class Unpacked(NamedTuple):
     unread: list[tuple[int, Exchange]]
     templates: list[list[Any]]
     topics: list[tuple[UUID, str]]
-    entries: list[Made | ConnectionEvent | Gap]
+    entries: list[PackedExchange | ConnectionEvent | Gap]
 
 
 # ---- packing --------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ def _new(places: memoryview, entries: int, known: set[int]) -> set[int]:
     return found
 
 
-def _what(place: int, what: What) -> bytes:
+def _what(place: int, what: Summary) -> bytes:
     if isinstance(what, Unread):
         api_key, _, version, outcome, *_ = what.values
         return _record(["unread", place, api_key, version, outcome], what.request, what.response)
@@ -323,7 +323,7 @@ def _records(data: memoryview) -> Iterator[tuple[list[Any], memoryview, memoryvi
         at = ends[2]
 
 
-def _exchange(values: Sequence[Any], request: memoryview, response: memoryview) -> Made:
+def _exchange(values: Sequence[Any], request: memoryview, response: memoryview) -> PackedExchange:
     (seq, api_key, version, correlation_id, request_at, forwarded_at, responded_at, answered_at) = values[:8]
     request_bytes, response_bytes, outcome, client_id, who, hits = values[8:14]
     request_kind, asked, response_kind, answered = values[14:]
@@ -338,7 +338,7 @@ def _exchange(values: Sequence[Any], request: memoryview, response: memoryview) 
     exchange.hits = _read_hits(hits)
     exchange.request = _kept(request_kind, asked, request)
     exchange.response = _kept(response_kind, answered, response)
-    return Made(exchange, HIDDEN in (request_kind, response_kind))
+    return PackedExchange(exchange, HIDDEN in (request_kind, response_kind))
 
 
 def _kept(kind: int, facts: Any, frame: memoryview) -> Kept:

@@ -18,10 +18,10 @@ from notleader.proxy.record.block import (
     ALL_TOLD,
     NONE,
     Block,
+    Summary,
     Tables,
     Template,
     Unread,
-    What,
     Who,
     fits,
     pack_numbers,
@@ -30,7 +30,7 @@ from notleader.proxy.record.block import (
 from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.redaction import NOTHING, Redaction
 from notleader.proxy.record.rows import API_NAMES, PARTITION_FIELDS, Level, TopicIds
-from notleader.proxy.record.skim import COMPRESSIONS, SKIMMED, Skimmed, Told, skim_pieces, skimmed, told
+from notleader.proxy.record.skim import COMPRESSIONS, SKIMMED, PartitionFacts, Skimmed, skim_pieces, skimmed, told
 from notleader.proxy.wire.names import ApiKey
 from notleader.proxy.wire.probe import facts_program
 from notleader.proxy.wire.schemas import Direction
@@ -56,7 +56,7 @@ def short_key(api: int, request: bytes, response: bytes) -> bytes:
     return api.to_bytes(3) + len(asked).to_bytes(2) + asked + response[4:]
 
 
-class Known:
+class CachedClient:
     """Whom a connection was last told of as: the place of a Who in the tables of a generation."""
 
     __slots__ = ("client_id", "generation", "place", "principal")
@@ -68,7 +68,7 @@ class Known:
         self.place = place
 
 
-class Taking:
+class BlockWriter:
     """How `Quick` takes what it knows; the compiled form of this is in `notleader.proxy.plain`."""
 
     _reads_bodies: bool
@@ -78,7 +78,7 @@ class Taking:
     _parts: bytearray
     _generation: int  # of the tables: no two have the same
     _plain: dict[str, dict[int, int]]
-    _short: dict[bytes, What]
+    _short: dict[bytes, Summary]
     _count_error: Callable[[int, int], None]
     _compressions: tuple[str, ...]
 
@@ -111,7 +111,7 @@ class Taking:
         connection = exchange.connection
         who = connection.known
         if (
-            type(who) is not Known
+            type(who) is not CachedClient
             or who.generation != self._generation
             or who.client_id is not exchange.client_id
             or who.principal is not connection.principal
@@ -136,13 +136,13 @@ class Taking:
     def _header_only(self, exchange: Exchange) -> int:
         raise NotImplementedError
 
-    def _put(self, known: What) -> int:
+    def _put(self, known: Summary) -> int:
         raise NotImplementedError
 
-    def _who(self, exchange: Exchange) -> Known:
+    def _who(self, exchange: Exchange) -> CachedClient:
         raise NotImplementedError
 
-    def known(self, exchange: Exchange) -> What | None:
+    def known(self, exchange: Exchange) -> Summary | None:
         """What an exchange of the same bytes was found to say; of APIs that are not read in passing."""
         raise NotImplementedError
 
@@ -151,11 +151,11 @@ class Taking:
 
 
 if not TYPE_CHECKING and plain.IS_NATIVE:
-    Known, Taking = plain.native.Known, plain.native.Taking
+    CachedClient, BlockWriter = plain.native.CachedClient, plain.native.BlockWriter
     short_key = plain.native.short_key
 
 
-class Quick(Taking):
+class Quick(BlockWriter):
     """Takes finished exchanges of one run at level ``header`` or ``partition``; `swap` gives what was taken.
 
     ``count_error(api_key, error_code)`` is told of every error that an answer took to a client, of those read here.
@@ -182,7 +182,7 @@ class Quick(Taking):
         self._whos: dict[Who, int] = {}
         self._plain = {outcome: {} for outcome in get_args(Outcome)}  # → API and version → what
         self._short = {}
-        self._long: dict[tuple[int, bytes], tuple[bytes, What]] = {}
+        self._long: dict[tuple[int, bytes], tuple[bytes, Summary]] = {}
         self._seen: dict[tuple[Any, ...], int] = {}
         self._templates: dict[Template, int] = {}
         self._nameless: dict[Template, int] = {}  # of topics that only have an id so far
@@ -214,16 +214,16 @@ class Quick(Taking):
     def _header_only(self, exchange: Exchange) -> int:
         """Of which nothing was kept but its header: its place in the table."""
         place = self._plain[exchange.outcome][exchange.api_key << 8 | exchange.api_version] = len(self._tables.whats)
-        self._tables.whats.append(What(_values(exchange)))
+        self._tables.whats.append(Summary(_values(exchange)))
         return place
 
-    def _put(self, known: What) -> int:
+    def _put(self, known: Summary) -> int:
         """Into the table at hand; its place there."""
         known.index = len(self._tables.whats)
         self._tables.whats.append(known)
         return known.index
 
-    def _who(self, exchange: Exchange) -> Known:
+    def _who(self, exchange: Exchange) -> CachedClient:
         connection = exchange.connection
         hide = self._redaction.field
         who = (
@@ -239,10 +239,10 @@ class Quick(Taking):
         place = self._whos.setdefault(who, len(self._tables.whos))
         if place == len(self._tables.whos):
             self._tables.whos.append(who)
-        connection.known = known = Known(self._generation, exchange.client_id, connection.principal, place)
+        connection.known = known = CachedClient(self._generation, exchange.client_id, connection.principal, place)
         return known
 
-    def known(self, exchange: Exchange) -> What | None:
+    def known(self, exchange: Exchange) -> Summary | None:
         """What an exchange of the same bytes was found to say; of APIs that are not read in passing."""
         request, response = exchange.request, exchange.response
         if type(request) is not bytes or type(response) is not bytes or exchange.outcome != "answered":
@@ -295,7 +295,7 @@ class Quick(Taking):
         if what is None:
             what = self._seen[key] = len(self._tables.whats)
             hidden = self._redaction.field("transactional_id", transactional_id)
-            self._tables.whats.append(What(_values(exchange, error, throttle, hidden, None, acks)))
+            self._tables.whats.append(Summary(_values(exchange, error, throttle, hidden, None, acks)))
         return what
 
     def _programs(self, api_key: int, version: int) -> tuple[bytes, bytes] | None:
@@ -307,7 +307,7 @@ class Quick(Taking):
         """Whether the topic of an id has a name by now."""
         return topic_id is None or self._topics.of(topic_id)[0] is not None
 
-    def _template(self, part: Told | tuple[Any, ...]) -> tuple[int, bool]:
+    def _template(self, part: PartitionFacts | tuple[Any, ...]) -> tuple[int, bool]:
         """The place of what a partition has in common with others, and whether that stays: its topic has a name."""
         key = tuple(part[:8])
         place = self._templates.get(key)
@@ -363,7 +363,7 @@ class Quick(Taking):
 
 
 def _values(exchange: Exchange, *facts: Any) -> tuple[Any, ...]:
-    """What `What` wants, with the facts that were read (from error_code to acks)."""
+    """What `Summary` wants, with the facts that were read (from error_code to acks)."""
     api_key = exchange.api_key
     name = API_NAMES.get(api_key) or f"Unknown({api_key})"
     return (api_key, name, exchange.api_version, exchange.outcome, *(facts or (None,) * 5), None)

@@ -134,15 +134,15 @@ def _text(text: bytes, start: int, size: int) -> str | None:
 
 # What one partition of an exchange comes to: topic, topic id, index, producer id and epoch, compression, error code,
 # leader epoch; base sequence, number of records, their bytes, base offset.
-Told = list[Any]
+PartitionFacts = list[Any]
 _NO_RECORDS: Final = (None, None, None, None)
 
 
-def told(asked: Skimmed, answered: Skimmed | None) -> list[Told]:
+def told(asked: Skimmed, answered: Skimmed | None) -> list[PartitionFacts]:
     """Request and answer brought together, partition by partition."""
     if not asked.parts and (answered is None or not answered.parts):
         return []
-    found: dict[Any, Told] = {}
+    found: dict[Any, PartitionFacts] = {}
     for name, topic_id, index, _, _, epoch, records in asked.parts:
         found[name or topic_id, index] = one = [name, topic_id, index, None, None, None, None, epoch, *_NO_RECORDS]
         if records is not None:

@@ -13,7 +13,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from notleader.proxy.record.event import ConnectionEvent
-from notleader.proxy.record.frames import Gap, Made, Unpacked, errors_among
+from notleader.proxy.record.frames import Gap, PackedExchange, Unpacked, errors_among
 from notleader.proxy.record.journal import JournalReader, hidden, segment_of
 from notleader.proxy.record.limits import UNMADE, Losses
 from notleader.proxy.record.redaction import Redaction
@@ -198,7 +198,7 @@ class Contents:
     def _add_entries(self, unpacked: Unpacked) -> None:
         whats = list(unpacked.whats)
         for place, exchange in unpacked.unread:
-            row = self._row(Made(exchange, False), count=False)
+            row = self._row(PackedExchange(exchange, False), count=False)
             if row is None:
                 row = self.rows.gap("", None, None)  # type: ignore[arg-type]
             values = [row[at] for at in WHAT_PLACES]
@@ -221,7 +221,7 @@ class Contents:
             found.append(pa.concat_tables([known, table]))
         self._entries = found
 
-    def _row(self, entry: Made | ConnectionEvent | Gap, *, count: bool = True) -> Row | None:
+    def _row(self, entry: PackedExchange | ConnectionEvent | Gap, *, count: bool = True) -> Row | None:
         try:
             if isinstance(entry, Gap):
                 return self.rows.gap(entry.detail, entry.first_us, entry.last_us)  # type: ignore[arg-type]
@@ -231,7 +231,7 @@ class Contents:
         except Exception:  # one row that can't be made must not end the recording
             if not self.unmade:
                 log.exception("a capture row could not be made")
-            at_us = entry.exchange.request_at_us if isinstance(entry, Made) else 0
+            at_us = entry.exchange.request_at_us if isinstance(entry, PackedExchange) else 0
             self._lose(1, at_us)
             return None
         if count and row[_ERROR_CODE]:

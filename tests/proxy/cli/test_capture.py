@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from notleader.proxy.capture.reading import Capture, Follower
 from notleader.proxy.cli.capture import capture_app
-from notleader.proxy.record.block import Block, What, pack_numbers
+from notleader.proxy.record.block import Block, Summary, pack_numbers
 from tests.proxy.record.bench import Bench
 from tests.proxy.record.blocks import tables
 from tests.proxy.record.entries import numbers
@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
     bench.write(range(7))
     bench.rotate()
     pointed_to = tables()
-    refused = What((18, "ApiVersions", 3, "answered", 27, None, None, None, None, None))
+    refused = Summary((18, "ApiVersions", 3, "answered", 27, None, None, None, None, None))
     pointed_to.whos.append((1, "127.0.0.1:5", "broker-1", 1, "c", None, None, None))
     pointed_to.whats.append(refused)
     failed = Block(pointed_to)

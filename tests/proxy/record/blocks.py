@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from notleader.proxy.record.block import ALL_TOLD, NONE, Block, Tables, What, pack_numbers, pack_part
+from notleader.proxy.record.block import ALL_TOLD, NONE, Block, Summary, Tables, pack_numbers, pack_part
 from notleader.proxy.record.rows import COLUMNS, PARTITION_FIELDS
 from tests.proxy.record.entries import PROXY, RUN
 
@@ -16,9 +16,9 @@ def tables(client_id: str = "c") -> Tables:
     made = Tables()
     made.whos += [(number, f"127.0.0.1:{number}", "bootstrap", None, client_id, *(None,) * 3) for number in range(4)]
     made.whats += [
-        What((12, "Heartbeat", 4, "answered", 0, 0, None, "billing", None, None)),
-        What((0, "Produce", 9, "answered", 6, None, None, None, -1, None)),
-        What((3, "Metadata", 12, "answered", 0, None, None, None, None, None), TOLD),
+        Summary((12, "Heartbeat", 4, "answered", 0, 0, None, "billing", None, None)),
+        Summary((0, "Produce", 9, "answered", 6, None, None, None, -1, None)),
+        Summary((3, "Metadata", 12, "answered", 0, None, None, None, None, None), TOLD),
     ]
     made.templates += [("orders", None, number, 7, 0, "none", number, None) for number in range(4)]
     return made

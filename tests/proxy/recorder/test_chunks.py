@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from notleader.proxy.record.block import ALL_TOLD, NONE, Block, Tables, What, pack_numbers, pack_part
+from notleader.proxy.record.block import ALL_TOLD, NONE, Block, Summary, Tables, pack_numbers, pack_part
 from notleader.proxy.record.frames import Entries, unpack
 from notleader.proxy.record.rows import COLUMNS, PARTITION_FIELDS
 from notleader.proxy.recorder import columns, following, pages
@@ -39,7 +39,7 @@ def told(draw: st.DrawFn) -> dict[str, Any]:
 
 
 WHAT = st.builds(
-    What,
+    Summary,
     st.tuples(INT16, NAME, INT16, st.just("answered"), INT16, SOME, NAME, NAME, INT16, NAME),
     st.none() | st.lists(told(), min_size=1, max_size=3),
 )
@@ -118,7 +118,7 @@ def test_what_a_journal_says_is_what_was_packed() -> None:
     """The rows that a block stands for, read back from the frame that it becomes."""
     tables = Tables()
     tables.whos, tables.templates = [(1, *(None,) * 7)], [("t", None, 0, None, None, None, 0, None)]
-    tables.whats = [What((0, "Produce", 9, "answered", 0, None, None, None, -1, None))]
+    tables.whats = [Summary((0, "Produce", 9, "answered", 0, None, None, None, -1, None))]
     block = Block(tables)
     block.numbers += pack_numbers(0, 0, 5, -7, 1000, 1001, 0, 1005, 60, 20, 1)
     block.parts += pack_part(0, -1, NONE, 10, NONE)
@@ -142,7 +142,7 @@ def test_a_place_that_a_journal_never_told_costs_nobody_else_anything(
 ) -> None:
     tables = Tables()
     tables.whos, tables.templates = [(1, *(None,) * 7)], [("t", None, 0, None, None, None, 0, None)]
-    tables.whats = [What((0, "Produce", 9, "answered", 0, None, None, None, -1, None))]
+    tables.whats = [Summary((0, "Produce", 9, "answered", 0, None, None, None, -1, None))]
     block = Block(tables)
     for who in (0, 5):
         block.numbers += pack_numbers(who, 0, who, 1, 1000, 0, 0, 0, 4, 0, 0)
