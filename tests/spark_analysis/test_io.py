@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from notleader.spark_analysis.io import read_captures
 from notleader.spark_analysis.paths import InputError, check_paths, size_bytes
 from notleader.spark_analysis.schemas import EXCHANGE, SchemaError
+from notleader.spark_analysis.session import suit
 from tests.proxy.recorder.test_segment import recorded
 
 from .synthetic import EXCHANGE as WRITTEN
@@ -46,7 +47,12 @@ def test_several_folders_runs_and_dates(spark: SparkSession, tmp_path: Path) -> 
     assert both.count() == 2
     one = read_captures(spark, folders, runs=["02"], dates=["2025-06-15"])
     assert [row.run_id for row in one.collect()] == ["02"]
-    # Files of other runs and days are not even opened.
+    # Files of other runs and days are not even opened; of a short run's table, kept in memory, no plan tells.
+    suit(spark, 1 << 30)
+    try:
+        one = read_captures(spark, folders, runs=["02"], dates=["2025-06-15"])
+    finally:
+        suit(spark, 0)
     pruned = re.findall(r"PartitionFilters: \[([^\]]*)\]", one._jdf.queryExecution().executedPlan().toString())
     assert len(pruned) == 2
     assert all("run" in filters and "date" in filters for filters in pruned)
