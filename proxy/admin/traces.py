@@ -19,9 +19,10 @@ from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_contex
 
 from notleader.proxy import __version__
 
+from notleader.proxy.wire.names import error_name
+
 if TYPE_CHECKING:
-    from notleader.proxy.wire.names import error_name
-from notleader.proxy.admin.target import ControlledProxy
+    from notleader.proxy.admin.target import ControlledProxy
 
 _LOOK_S: Final = 0.2
 _FINE: Final = frozenset({"answered", "altered"})

@@ -540,7 +540,7 @@ cdef class Pump:
         READER.begin(code, size)
         READER.read(p, here)
         if READER._reason != NULL:
-            self._reason = "a Produce request that ends before its acks"
+            self._reason = "a Produce request whose acks can't be read"
             return BREAKS
         if not READER.ended:
             self._needed = min(4 + <long long>size, 5 + READER.fed + READER.skip)

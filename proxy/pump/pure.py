@@ -436,7 +436,7 @@ def _has_acks(api_version: int, data: bytes, position: int, size: int) -> bool:
     probe = Probe(acks_program(api_version), size)
     probe.feed(data, position + 4, min(position + 4 + size, len(data)))
     if probe.broken is not None:
-        raise WireError("a Produce request that ends before its acks")
+        raise WireError("a Produce request whose acks can't be read")
     if not probe.ended:
         raise _MissingError(min(4 + size, 5 + probe.fed + probe.skip))
     return probe.frame[Frame.ACKS] != 0

@@ -119,6 +119,6 @@ async def test_each_exchange_is_a_span_with_its_faults(
 
 
 def test_nobody_who_does_not_ask_imports_it() -> None:
-    imports = "from notleader.proxy import admin, serving, server; import notleader.proxy.admin.serve, sys"
-    program = f"{imports}; sys.exit('opentelemetry.sdk' in sys.modules)"
+    modules = "sys, notleader.proxy.control.serving, notleader.proxy.net.server, notleader.proxy.admin.serve"
+    program = f"import {modules}; sys.exit('opentelemetry.sdk' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0

@@ -21,9 +21,9 @@ from notleader.proxy.wire.header import encode_request_header, encode_response_h
 from notleader.proxy.wire.names import ApiKey
 from notleader.proxy.wire.partitions import _places, iter_partitions
 from notleader.proxy.wire.probe import (
-    ENDPOINTS,
     FRAME_FROM,
     NO_NULL,
+    NODE_ENDPOINTS,
     NOTHING,
     ROW_PLACES,
     WANTED,
@@ -267,7 +267,7 @@ def test_where_the_endpoints_are_is_told_as_soon_as_their_number_is_there(interp
     partition = {"partition_index": 3, "error_code": 6, "records": batch(b"abc"), "current_leader": {"leader_id": 1}}
     body = {"responses": [{"topic_id": NO_UUID, "partitions": [partition]}], "node_endpoints": [endpoint]}
     frame = framed(codec, body)
-    code = program(ApiKey.Fetch, version, "response", ENDPOINTS)
+    code = program(ApiKey.Fetch, version, "response", NODE_ENDPOINTS)
     expected = len(framed(codec, body | {"node_endpoints": []}))
     assert frame[expected : expected + 1] == b"\0"
     for cut in range(len(frame)):
