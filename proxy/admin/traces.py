@@ -18,7 +18,6 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
 
 from notleader.proxy import __version__
-
 from notleader.proxy.wire.names import error_name
 
 if TYPE_CHECKING:

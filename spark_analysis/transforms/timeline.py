@@ -139,7 +139,8 @@ def latency_spread(history: DataFrame) -> DataFrame:
 
 
 def matched(history: DataFrame) -> DataFrame:
-    """One row: distinct attempts that some operation was matched with, and history rows by match kind."""
+    """History rows by match kind, and as `attempts` the distinct Produce attempts that some send was matched with."""
     kinds = history.groupBy("match_kind").agg(F.count("*").alias("rows"))
-    linked = history.select(F.explode("attempts.attempt_id").alias("id")).distinct().agg(F.count("*").alias("rows"))
+    sends = history.filter(F.col("operation") == "send")
+    linked = sends.select(F.explode("attempts.attempt_id").alias("id")).distinct().agg(F.count("*").alias("rows"))
     return kinds.unionByName(linked.select(F.lit("attempts").alias("match_kind"), "rows"))

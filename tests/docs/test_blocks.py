@@ -53,6 +53,7 @@ NOT_RUN = {
     ("docs/uses/capture-tool.md", "sql"): "for DuckDB: asked of the recording by tests/docs/test_how_to.py",
     ("docs/analysis.md", "sh"): "parsed here; tests/spark_analysis/test_resident.py does so",
     ("docs/analysis.md", "json"): "an example of a line: parsed here",
+    ("docs/conversation.md", "mermaid"): "drawn from session/life.py: tests/proxy/session/test_life.py holds it there",
     ("docs/embedding.md", "python"): _EXCERPT,
     ("docs/explore.md", "console"): "its commands are checked here; tests/integration/lab/test_explore.py runs such",
     ("docs/explore.md", "yaml"): "checked here as a config file",

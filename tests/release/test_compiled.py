@@ -29,6 +29,7 @@ def test_the_wheel_is_for_this_python_and_compiled(release: Release, installed: 
         "notleader/proxy/plain/native",
         "notleader/proxy/pump/probe",
         "notleader/proxy/pump/pump",
+        "notleader/proxy/recorder/pages",
     ]
     asked = "import notleader.proxy.pump as p; print(p.Pump.__module__, p.Probe.__module__)"
     told = subprocess.run(
