@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send, settled_by_log
@@ -38,9 +38,7 @@ class InconsistentOffsets(Check):
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         place_ = ("scope", "topic", "partition", "offset")
         sends = tables.history.filter(is_send() & (F.col("outcome") == "ok"))
-        acked = sends.filter(~settled_by_log()).select(
-            *place_, "message_id", F.coalesce("completed_at_us", "called_at_us").alias("at_us"), "client"
-        )
+        acked = sends.filter(~settled_by_log()).select(*place_, "message_id", _told_at().alias("at_us"), "client")
         read = tables.delivered.filter(F.col("first_offset") == F.col("last_offset")).select(
             "scope", "topic", "partition", F.col("first_offset").alias("offset"), "message_id", "at_us", "client"
         )
@@ -91,17 +89,21 @@ class InconsistentOffsets(Check):
         )
         if tables.log is None:
             return between_readers
-        return between_readers.unionByName(self._told_wrong(sends))
+        return between_readers.unionByName(self._told_wrong(_with_lives(sends.withColumn("at_us", _told_at()), tables)))
 
     def _told_wrong(self, sends: DataFrame) -> DataFrame:
-        """Acknowledged at an offset where the log has something else, or nothing while the message is elsewhere."""
+        """Acknowledged at an offset where the log has something else, or nothing while the message is elsewhere.
+
+        Of a partition that was made anew after that the log says nothing any more.
+        """
         is_here = F.exists(
             "landed", lambda p: (p["partition"] == F.col("partition")) & (p["offset"] == F.col("offset"))
         )
         other = F.col("log_here").isNotNull() & (F.col("log_here") != F.col("message_id"))
         wrong = ((F.col("in_log") == "there") & ~is_here) | ((F.col("in_log") == "absent") & other)
         what = F.when(other, F.concat(F.lit("message "), F.col("log_here"))).otherwise(F.lit("no message"))
-        rows = sends.filter(F.col("offset").isNotNull() & F.col("message_id").isNotNull() & wrong).withColumn(
+        asked = F.col("is_last_life") & F.col("offset").isNotNull() & F.col("message_id").isNotNull()
+        rows = sends.filter(asked & wrong).withColumn(
             "told_by", F.filter("touched_by", lambda c: c["did"].isin("altered_answer", "answered"))
         )
         note = F.concat(F.lit("it was told offset "), F.col("offset"), F.lit(", which is "), what, F.lit(" in the log"))
@@ -116,8 +118,12 @@ class InconsistentOffsets(Check):
         return "every offset holds the same message for everybody"
 
 
+def _told_at() -> Column:
+    return F.coalesce("completed_at_us", "called_at_us")
+
+
 def _with_lives(named: DataFrame, tables: Tables) -> DataFrame:
-    """`named` with `life`: how often the partition had begun anew by then; the log is read in its last one."""
+    """`named` with `life`, how often the partition had begun anew by `at_us`; the log is read in `is_last_life`."""
     placed = of_api(tables.exchanges, "Produce").filter(F.col("outcome") == "answered")
     parts = placed.select("scope", "response_at_us", F.explode("partitions").alias("p")).filter(
         (F.coalesce("p.error_code", F.lit(0)) == 0) & (F.col("p.base_offset") == 0)
@@ -141,6 +147,9 @@ def _with_lives(named: DataFrame, tables: Tables) -> DataFrame:
     )
     # The first to be told of the new beginning may be told a little later than the wire was.
     since = F.size(F.filter("begun", lambda at: at <= F.coalesce(F.col("at_us") + 1_000, F.lit(1 << 62))))
-    return rows.withColumn("life", F.greatest(F.coalesce(since, F.lit(0)), F.lit(1))).drop(
-        "l_scope", "l_topic", "l_partition", "begun"
+    lives = F.greatest(F.coalesce(F.size("begun"), F.lit(0)), F.lit(1))
+    return (
+        rows.withColumn("life", F.greatest(F.coalesce(since, F.lit(0)), F.lit(1)))
+        .withColumn("is_last_life", F.col("life") == lives)
+        .drop("l_scope", "l_topic", "l_partition", "begun")
     )

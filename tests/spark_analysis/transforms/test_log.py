@@ -203,6 +203,17 @@ def a_reader_was_given_another(s: Story) -> None:
 
 
 @story
+def made_anew(s: Story) -> None:
+    """What was read before the topic was deleted is gone since, and another producer's records are at its offsets."""
+    for offset in range(3):
+        acked(s, 10 * offset, f"early-{offset}", offset)
+        s.poll(500 + offset, f"early-{offset}", offset, client=f"{s.client}-reader")
+    for offset in range(3):
+        acked(s, 1000 + 10 * offset, f"late-{offset}", offset, client=f"{s.client}-second")
+    s.holds(*(f"late-{offset}" for offset in range(3)))
+
+
+@story
 def written_after_the_reading(s: Story) -> None:
     acked(s, 0, "m0", 0)
     acked(s, 5000, "m1", 1)
