@@ -23,61 +23,65 @@ _OPTIONS = Options(by_run=True, runs_are_told=True, groups_per_check=2000)
 
 def main(jobs: list[str], told: IO[str]) -> int:
     """Do every job of `jobs`; one that can't be done is told and stops no other."""
+    spark: Any = None
     with ExitStack() as at_end:
-        spark: Any = None
         for line in filter(str.strip, jobs):
             job = json.loads(line)
-            document = _by_resident(job) if spark is None else None
-            if document is None:
-                if spark is None:
-                    from notleader.spark_analysis.session import build_session
-
-                    spark = build_session()
-                    at_end.callback(spark.stop)
-                document = _analysed(spark, job)
+            try:
+                size = _checked(job)
+                document = _by_resident(job, size) if spark is None else None
+                if document is None:
+                    spark = spark or _own_spark(at_end)
+                    document = _analysed(spark, job, size)
+            except InputError as error:
+                document = {"out": job["out"], "failed": str(error)}
             told.write(json.dumps(document) + "\n")
             told.flush()
     return 0
 
 
-def _by_resident(job: dict[str, Any]) -> dict[str, Any] | None:
-    """The document by a Spark that stays; None where there is none, or no such input: then it is told here."""
-    logs = job.get("logs", [])
-    given = given_for(job["capture"], job["outcomes"], logs, str(Path(job["out"]).absolute()))
+def _checked(job: dict[str, Any]) -> int:
+    """The size of what a job reads, in bytes; its folder is there then. Raises InputError."""
+    logs = job.setdefault("logs", [])
+    check_paths(job["capture"], job["outcomes"], logs)
+    Path(job["out"]).mkdir(parents=True, exist_ok=True)
+    return size_bytes([*job["capture"], *job["outcomes"], *logs])
+
+
+def _own_spark(at_end: ExitStack) -> Any:
+    from notleader.spark_analysis.session import build_session
+
+    spark = build_session()
+    at_end.callback(spark.stop)
+    return spark
+
+
+def _by_resident(job: dict[str, Any], size: int) -> dict[str, Any] | None:
+    """The document by a Spark that stays; None where there is none."""
+    given = given_for(job["capture"], job["outcomes"], job["logs"], str(Path(job["out"]).absolute()))
     given.more_options = {name: getattr(_OPTIONS, name) for name in ("by_run", "runs_are_told", "groups_per_check")}
-    try:
-        check_paths(given.capture, given.outcomes, given.log)
-    except InputError as error:
-        return {"out": job["out"], "failed": str(error)}
-    Path(given.out).mkdir(parents=True, exist_ok=True)
-    size = size_bytes([*given.capture, *given.outcomes, *given.log])
     answered = by_resident(given, size, lambda _: None, leave=False)
     if answered is None:
         return None
     text, said, code = answered
     if code not in (0, 1):
-        return {"out": job["out"], "failed": said.strip().removeprefix("notleader analyze: ")}
+        raise InputError(said.strip().removeprefix("notleader analyze: "))
     document: dict[str, Any] = json.loads(text)
     return {**document, "out": job["out"]}
 
 
-def _analysed(spark: Any, job: dict[str, Any]) -> dict[str, Any]:
+def _analysed(spark: Any, job: dict[str, Any], size: int) -> dict[str, Any]:
     from notleader.spark_analysis.jobs.analyze import analyze
     from notleader.spark_analysis.plans import let_go
     from notleader.spark_analysis.report.files import write_report
     from notleader.spark_analysis.session import suit
 
-    Path(job["out"]).mkdir(parents=True, exist_ok=True)
     try:
-        logs = job.get("logs", [])
-        check_paths(job["capture"], job["outcomes"], logs)
-        suit(spark, size_bytes([*job["capture"], *job["outcomes"], *logs]))
-        analysis = analyze(spark, job["capture"], job["outcomes"], job["out"], _OPTIONS, logs=logs)
+        suit(spark, size)
+        analysis = analyze(spark, job["capture"], job["outcomes"], job["out"], _OPTIONS, logs=job["logs"])
         if job.get("report"):
             write_report(spark, analysis, job["out"])
         return analysis.as_dict()
-    except InputError as error:
-        return {"out": job["out"], "failed": str(error)}
     finally:
         let_go(spark)
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
 
 from notleader.spark_analysis.paths import InputError
-from notleader.spark_analysis.plans import read_once
+from notleader.spark_analysis.plans import settled
 from notleader.spark_analysis.schemas import EXCHANGE, EXCHANGE_REQUIRED, LOG, LOG_REQUIRED, SchemaError, as_field
 
 _CAPTURE = "a capture of notleader"
@@ -33,7 +33,7 @@ def read_captures(
     else:
         # One scan for all that look alike: a plan of two hundred scans takes Spark longer than what they hold.
         frames = [_whole(spark, group, rows) for rows, group in alike]
-    return read_once(reduce(DataFrame.unionByName, [as_exchanges(frame, "capture folders") for frame in frames]))
+    return settled(reduce(DataFrame.unionByName, [as_exchanges(frame, "capture folders") for frame in frames]))
 
 
 def _alike(
@@ -85,7 +85,7 @@ def read_logs(spark: SparkSession, folders: Sequence[str]) -> DataFrame:
     alike = _alike(spark, folders, LOG, LOG_REQUIRED, "log folder", _LOG)
     frames = [_whole(spark, group, rows) for rows, group in alike]
     rows = [_as(each, LOG, LOG_REQUIRED, "log folders", _LOG) for each in frames]
-    return read_once(reduce(DataFrame.unionByName, rows))
+    return settled(reduce(DataFrame.unionByName, rows))
 
 
 def _as(frame: DataFrame, schema: StructType, required: Sequence[str], table: str, what: str) -> DataFrame:

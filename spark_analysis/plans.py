@@ -22,13 +22,11 @@ def gathered(rows: DataFrame) -> DataFrame:
     return rows.coalesce(1) if is_short(rows) else rows
 
 
-def read_once(rows: DataFrame) -> DataFrame:
-    """`rows`, just read: in a short run read now and kept, else read again by whoever asks."""
-    return rows.coalesce(1).localCheckpoint() if is_short(rows) else rows
+def settled(rows: DataFrame, path: str | None = None) -> DataFrame:
+    """`rows`, worked out now, for many queries; written to `path`, if there is one.
 
-
-def settled(rows: DataFrame, path: str | None) -> DataFrame:
-    """`rows`, worked out now, for many queries; written to `path`, if there is one."""
+    Without a path a long run leaves them as they are, and whoever asks has them worked out again.
+    """
     if is_short(rows):
         rows = rows.coalesce(1).localCheckpoint()
         if path is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -47,13 +46,12 @@ class Mutation:
 def mutations(source: str) -> Iterator[Mutation]:
     """Every edit of the module, in the order of its lines; what only words depend on is left alone."""
     tree = ast.parse(source)
-    for number, (node, edit, _) in enumerate(_edits(tree)):
-        changed = copy.deepcopy(tree)
-        twin, again, told = list(_edits(changed))[number]
-        assert again == edit
-        before = ast.unparse(twin)
-        _apply(twin, edit)
-        yield Mutation(node.lineno, f"{told}: {_short(before)}", ast.unparse(ast.fix_missing_locations(changed)))
+    for node, edit, told in _edits(tree):
+        before, kept = ast.unparse(node), dict(vars(node))
+        _apply(node, edit)
+        changed = ast.unparse(tree)
+        vars(node).update(kept)
+        yield Mutation(node.lineno, f"{told}: {_short(before)}", changed)
 
 
 def _edits(tree: ast.AST) -> list[tuple[ast.expr, str, str]]:
