@@ -8,7 +8,6 @@ from cpython.bytearray cimport (
     PyByteArray_Resize,
 )
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy
 
@@ -582,20 +581,10 @@ cdef Probe probed(Probe probe, bytes program, frame):
         probe.begin(program, total)
         for piece in pieces:
             if not probe.ended:
-                read_piece(probe, piece)
+                probe.read_piece(piece)
     else:
         probe = getattr(frame, "probe", None)
     return probe if probe is not None and probe.good() else None
-
-
-cdef int read_piece(Probe probe, piece) except -1:
-    cdef Py_buffer view
-    PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
-    try:
-        probe.read(<Bytes>view.buf, view.len)
-    finally:
-        PyBuffer_Release(&view)
-    return 0
 
 
 cdef int extend(bytearray to, const void* more, Py_ssize_t size) except -1:

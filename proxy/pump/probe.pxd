@@ -54,6 +54,7 @@ cdef class Probe:
 
     cdef int begin(self, bytes program, long long total) except -1
     cdef int read(self, Bytes chunk, Py_ssize_t size) except -1
+    cdef int read_piece(self, piece) except -1
     cdef int _run(self, Bytes p, Py_ssize_t* at, Py_ssize_t end, long long before) except -1
     cdef bint good(self) noexcept
     cdef int _begin_row(self, bint of_topic) except -1

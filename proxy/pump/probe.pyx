@@ -1,6 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, freethreading_compatible=False
 """`interpreter`, compiled: see ``notleader.proxy.wire.probe`` for what a program is."""
 
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memmove
 
@@ -145,6 +146,16 @@ cdef class Probe:
         self._reason = reason
         self.ended = True
         self.skip = ALL
+
+    cdef int read_piece(self, piece) except -1:
+        """`read` of an object that has a buffer."""
+        cdef Py_buffer view
+        PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
+        try:
+            self.read(<Bytes>view.buf, view.len)
+        finally:
+            PyBuffer_Release(&view)
+        return 0
 
     cdef int read(self, Bytes chunk, Py_ssize_t size) except -1:
         """Take the next bytes of the frame."""

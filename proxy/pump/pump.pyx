@@ -2,7 +2,6 @@
 """`pure`, compiled."""
 
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.string cimport memcmp
 
@@ -50,7 +49,7 @@ cdef enum:
     MISSING = 2
     BREAKS = 3
 
-INTERFACE = 7
+INTERFACE = 8
 
 cdef object ANSWERED = "answered"
 cdef object NO_RESPONSE = "no_response"
@@ -124,7 +123,7 @@ cdef class Passing:
 
     def feed(self, piece):
         if self.probe is not None:
-            read(self.probe, piece)
+            self.probe.read_piece(piece)
 
 
 @cython.freelist(8)
@@ -746,21 +745,11 @@ cpdef Passing passing(int api_key, int api_version, bint asks, start, int size):
         code = _probe.facts_program(api_key, api_version, "request" if asks else "response")
         if code is not None:
             kept.probe = Probe(code, size)
-            read(kept.probe, start)
+            kept.probe.read_piece(start)
     if asks:
         named = int.from_bytes(start[8:10], "big", signed=True) if len(start) >= 10 else 0
         kept.head = bytes(start[: BARE_HEAD + max(named, 0)])
     return kept
-
-
-cdef int read(Probe probe, piece) except -1:
-    cdef Py_buffer view
-    PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
-    try:
-        probe.read(<Bytes>view.buf, view.len)
-    finally:
-        PyBuffer_Release(&view)
-    return 0
 
 
 cdef bytes endpoints_program(Exchange exchange):

@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from notleader.proxy.record.block import NONE, WHAT, pack_part
+from notleader.proxy.record.frames import WHO_FIELDS
 from notleader.proxy.recorder import thrift
 from notleader.proxy.recorder.columns import IS_COMPILED
-from notleader.proxy.recorder.schema import ASKED_FOR, EXCHANGE, TEMPLATE, VARYING, WHO, Identity, Packed
+from notleader.proxy.recorder.schema import ASKED_FOR, EXCHANGE, TEMPLATE, VARYING, Identity, Packed
 from notleader.proxy.recorder.segment import Chunk
 
 if IS_COMPILED:
@@ -121,7 +122,7 @@ class _Group:
         if name in self._constants:
             value = self._constants[name]
             return self._coded(leaf, rows, repeated(1, rows, 1), [value], repeated(0, rows, 1), 0)
-        if name in WHO:
+        if name in WHO_FIELDS:
             return self._pointed_to(leaf, _WHO, name)
         if name in WHAT:
             return self._pointed_to(leaf, _WHAT, name)

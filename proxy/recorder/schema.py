@@ -18,6 +18,7 @@ from notleader.proxy.record.block import (
     Packing,
     unpacked_bytes,
 )
+from notleader.proxy.record.frames import WHO_FIELDS
 from notleader.proxy.record.rows import Row
 from notleader.proxy.recorder.columns import part_columns, row_columns
 
@@ -154,16 +155,6 @@ def _array(column: tuple[Any, ...], kind: pa.DataType) -> pa.Array:
     return pa.array(column, type=kind)
 
 
-WHO = (
-    "connection_id",
-    "client_addr",
-    "listener",
-    "node_id",
-    "client_id",
-    "client_software_name",
-    "client_software_version",
-    "principal",
-)
 TEMPLATE = (
     "topic",
     "topic_id",
@@ -185,7 +176,7 @@ _TIMES = ("forwarded_at_us", "broker_responded_at_us", "response_at_us")
 
 Column: TypeAlias = pa.Array | pa.ChunkedArray
 _PLACE = ("place", pa.int64())
-WHOS = pa.schema([_PLACE, *(EXCHANGE.field(name) for name in WHO)])
+WHOS = pa.schema([_PLACE, *(EXCHANGE.field(name) for name in WHO_FIELDS)])
 WHATS = pa.schema([_PLACE, *(EXCHANGE.field(name) for name in WHAT), EXCHANGE.field("partitions")])
 TEMPLATES = pa.schema([_PLACE, *(PARTITION.field(name) for name in TEMPLATE)])
 ENTRIES = (WHOS, WHATS, TEMPLATES)
@@ -262,7 +253,7 @@ def table_of_packed(blocks: Sequence[Packed], identity: Identity) -> pa.Table:
     columns["seed"] = pa.repeat(pa.scalar(seed, pa.int64()), rows)
     columns["fault_names"] = columns["fault_kinds"] = none
     whos, whats, templates = blocks[-1].entries
-    columns |= _spread(WHO, *_used(numbers[0], whos), zeros)
+    columns |= _spread(WHO_FIELDS, *_used(numbers[0], whos), zeros)
     used, places = _used(numbers[1], whats)
     columns |= _spread(WHAT, used, places, zeros)
     columns["exchange_seq"] = numbers[2]
