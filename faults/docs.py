@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,33 +29,31 @@ faults:
     trigger: {times: 4}
 ```
 
-Rules are asked in their order. Delays add up; the first rule that ends the matter (answers, drops, closes) is the
-last that is asked, and those behind it count nothing. Rules of phase `after_broker` are asked only about requests
-that reach the broker. Of a request for several partitions only the matching ones are faulted: the others reach the
-broker, and the client gets one answer with all of them, in its own order.
+Rules are asked in their order. Delays add up; the first rule that ends the matter (answers, drops, closes) is the last
+that is asked. Of a request for several partitions only the matching ones are faulted: the others reach the broker, and
+the client gets one answer with all of them, in its own order. A rule that meant an exchange but can't be applied to it
+(a version without a place for the error, a Produce that has no answer) counts it as refused and says why.
 
 **Phases.** `before_broker`: the request never reached the broker. `after_broker`: the broker carried it out, then
-its answer was changed, held or lost. `connection`: when the client connects. The capture records the phase as a
-fact: a refusal for which the broker had to be asked (Metadata, and Fetch in part) says `after_broker`.
+its answer was changed, held or lost; such rules are asked only about requests that reach the broker. `connection`: when
+the client connects. Where the broker had to be asked for a refusal (Metadata, and Fetch in part) the capture says
+`after_broker`.
 
-**A rule that can't hit changes nothing.** It may have to look: then the bytes pass as they came. Two things follow from
-what only the broker knows. A rule for a topic means a Metadata request for all topics once some answer has named that
-topic. And a consumer that was reading before the first rule for topics came has a fetch session (KIP-227), whose
-requests don't name what they ask for: if its broker may serve a partition that the rule means, it is asked once to
-open another (FETCH_SESSION_ID_NOT_FOUND, as after a broker's restart; the capture's row says so, with the rule), and
-else its session stays.
+**What only the broker knows.** A rule for a topic means a Metadata request for all topics once some answer has named
+that topic. A consumer that was reading before the first rule for topics came has a fetch session (KIP-227), whose
+requests don't name what they ask for: if its broker may serve a partition that the rule means, it is asked once to open
+another (FETCH_SESSION_ID_NOT_FOUND, as after a broker's restart), which the capture's row says.
 
-A rule that meant an exchange but can't be applied to it (a version without a place for the error, a Produce that
-has no answer) counts it as refused and says why.
+Below, a *duration* in ms is a number, or a distribution to draw each from: `{distribution: uniform, min_ms, max_ms}`,
+`{distribution: normal, mean_ms, deviation_ms}` or `{distribution: pareto, min_ms, shape, max_ms}`.
 """
 
 
 def page() -> str:
     """The whole page as Markdown."""
     parts = [_HEAD]
-    parts.append(f"## match\n\n{_prose(Match)}\n\n{_table(Match, ())}")
-    parts.append(f"## trigger\n\n{_prose(Trigger)}\n\n{_table(Trigger, ())}")
-    parts.append("## Kinds\n\n" + "\n".join(f"- [`{kind}`](#{kind})" for kind in sorted(Fault.kinds)) + "\n")
+    parts += [_section("## match", _prose(Match), Match), _section("## trigger", _prose(Trigger), Trigger)]
+    parts.append("## Kinds\n")
     parts += [_kind(kind, model) for kind, model in sorted(Fault.kinds.items())]
     return "\n".join(parts)
 
@@ -64,28 +63,40 @@ def _kind(kind: str, model: type[Fault]) -> str:
     phases = phase.get("enum") or [phase["const"]]
     default = phase["default"]
     listed = ", ".join(f"`{each}`" + (" (default)" if each == default and len(phases) > 1 else "") for each in phases)
-    table = _table(model, _COMMON)
-    return f"### {kind}\n\n{_prose(model)}\n\nPhase: {listed}.\n" + (f"\n{table}" if table else "")
+    return _section(f"### {kind}", f"{_prose(model)}\n\nPhase: {listed}.", model)
+
+
+def _section(heading: str, prose: str, model: type[Any]) -> str:
+    fields = list(_fields(model))
+    return "\n".join([heading, "", prose, "", *fields, *([""] if fields else [])])
 
 
 def _prose(model: type[Any]) -> str:
     return inspect.cleandoc(model.__doc__ or "")
 
 
-def _table(model: type[Any], without: tuple[str, ...]) -> str:
+def _fields(model: type[Any]) -> Iterator[str]:
+    """A model's own fields as a list."""
+    for name, form, default, text in _described(model):
+        # What a match takes is the same for all its keys, and said once above them.
+        facts = "" if model is Match else f" ({', '.join(filter(None, (form, default)))})"
+        yield f"- `{name}`{facts}: {text}"
+
+
+def _described(model: type[Any]) -> Iterator[tuple[str, str, str, str]]:
+    """(name, form, default, description) of every field but those that all faults have."""
     schema = model.model_json_schema()
     definitions = schema.get("$defs", {})
-    rows = []
     for name, field in schema["properties"].items():
-        if name in without:
-            continue
-        default = "required" if name in schema.get("required", ()) else _default(field)
-        rows.append(f"| `{name}` | {_type(field, definitions)} | {default} | {field.get('description', '')} |")
-    return "| key | value | default | |\n|---|---|---|---|\n" + "\n".join(rows) + "\n" if rows else ""
+        if name not in _COMMON:
+            default = "required" if name in schema.get("required", ()) else _default(field)
+            yield name, _type(field, definitions), default, field.get("description", "")
 
 
 def _default(field: dict[str, Any]) -> str:
     default = field.get("default")
+    if isinstance(default, bool):
+        return "`true`" if default else "`false`"
     return "" if default is None else f"`{default}`"
 
 
@@ -94,19 +105,21 @@ def _type(field: dict[str, Any], definitions: dict[str, Any]) -> str:
     if "$ref" in field:
         return _type(definitions[field["$ref"].rpartition("/")[2]], definitions)
     if "oneOf" in field or "anyOf" in field:
+        if "distribution" in str(field):
+            return "duration"
         forms = (_type(form, definitions) for form in field.get("oneOf") or field["anyOf"])
         return " or ".join(dict.fromkeys(form for form in forms if form))
     if "const" in field:
         return f"`{field['const']}`"
     if "enum" in field:
         values = field["enum"]
-        return "name" if len(values) > 8 else " or ".join(f"`{value}`" for value in values)
+        return "name" if len(values) > 8 else "/".join(f"`{value}`" for value in values)
     if field.get("type") == "array":
         return "list"
     if field.get("type") == "object":
         keys = (f"{name}: {form['const']}" if "const" in form else name for name, form in field["properties"].items())
         return f"`{{{', '.join(keys)}}}`"
-    return {"integer": "number", "number": "number", "string": "text", "boolean": "`true` or `false`"}.get(
+    return {"integer": "number", "number": "number", "string": "text", "boolean": "`true`/`false`"}.get(
         field.get("type", ""), ""
     )
 

@@ -111,6 +111,7 @@ def main(
     console.print(f"written to {out}", highlight=False)
     if write_page:
         report.write(results, _PLOTS)
+        (_PLOTS / "tables.md").write_text(page.tables(results))
         _PAGE.write_text(page.page(results, "../benchmarks/proxy/results"))
         console.print(f"and {_PAGE}", highlight=False)
 

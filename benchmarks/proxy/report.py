@@ -40,6 +40,7 @@ class Results:
     real: list[RealFigures] = field(default_factory=list)
     machine: dict[str, str] = field(default_factory=lambda: machine())
     date: str = field(default_factory=lambda: time.strftime("%Y-%m-%d"))
+    note: str = ""  # what a reader of older figures has to know
 
 
 def machine() -> dict[str, str]:

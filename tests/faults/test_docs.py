@@ -13,4 +13,4 @@ def test_every_kind_and_each_of_its_fields_is_on_the_page() -> None:
     for kind, model in Fault.kinds.items():
         section = text.partition(f"\n### {kind}\n")[2].partition("\n### ")[0]
         for name in set(model.model_fields) - {"kind", "name", "match", "trigger", "phase"}:
-            assert f"| `{name}` |" in section, (kind, name)
+            assert f"- `{name}` (" in section, (kind, name)
