@@ -53,17 +53,16 @@ class Measured(NamedTuple):
 def table(results: Sequence[Measured]) -> str:
     """All measurements as a Markdown table; cost per exchange is relative to the smallest capture of its row's kind."""
     lines = [
-        "| what | exchanges | time | CPU | CPU per exchange | heap | highest RSS | shuffled | spilled |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+        "| what | exchanges | CPU | CPU per exchange | heap | highest RSS | spilled |",
+        "|---|--:|--:|--:|--:|--:|--:|",
     ]
     for what in _WORDS:
         rows = sorted((row for row in results if row.what == what), key=lambda row: row.size)
         for row in rows:
             relative = (row.cpu_s / row.exchanges) / (rows[0].cpu_s / rows[0].exchanges)
             lines.append(
-                f"| {_WORDS[what]} | {row.size:,} | {row.seconds:,.1f} s | {row.cpu_s:,.1f} s | x {relative:.2f} |"
-                f" {row.memory} | {row.rss_bytes / _GIB:.1f} GiB |"
-                f" {_size(row.shuffled_bytes)} | {_size(row.spilled_bytes)} |"
+                f"| {_WORDS[what]} | {row.size:,} | {row.cpu_s:,.1f} s | x {relative:.2f} |"
+                f" {row.memory} | {row.rss_bytes / _GIB:.1f} GiB | {_size(row.spilled_bytes)} |"
             )
     return "\n".join(lines)
 

@@ -1,6 +1,6 @@
 """What one frame of a journal says, as bytes and back: numbers that were read in passing, and records. Pure.
 
-docs/journal.md is the format. This is the only module that knows it: a proxy packs, the recorder unpacks.
+journal.md is the format. This is the only module that knows it: a proxy packs, the recorder unpacks.
 """
 
 from __future__ import annotations

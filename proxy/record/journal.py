@@ -1,4 +1,4 @@
-"""The file of a segment that is still growing, which a proxy writes and the recorder reads. docs/journal.md.
+"""The file of a segment that is still growing, which a proxy writes and the recorder reads. journal.md is the format.
 
 A magic line, then frames: length and CRC-32 of what follows (little-endian unsigned 32 bits each), one byte that says
 what it is, and its content. Whoever writes a journal holds an exclusive `flock` on it until its segment is there, so

@@ -1,6 +1,6 @@
 """Where a conversation's life stands: one state of its requests, one of its answers, and a table of what changes them.
 
-All that decides what becomes of the next frame of a direction is here; `docs/conversation.md` draws it from these
+All that decides what becomes of the next frame of a direction is here; `life.md` draws it from these
 tables. What a state means for single messages (who is held, what is delayed) is the session's business.
 """
 

@@ -1,4 +1,4 @@
-"""``python -m notleader.proxy.session.life_docs`` writes docs/conversation.md: the tables of `life`, drawn."""
+"""``python -m notleader.proxy.session.life_docs`` writes life.md beside it: the tables of `life`, drawn."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from notleader.proxy.session.life import ANSWERS, REQUESTS, Event
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "conversation.md"
+PAGE = Path(__file__).with_name("life.md")
 _HEAD = """\
 # The life of a conversation
 

@@ -45,7 +45,6 @@ def script(page: Path) -> str:
         "tutorial.md",
         "http-api.md",
         "how-to/ci-leader-election.md",
-        "how-to/capture-in-ci.md",
         "how-to/move-from-toxiproxy.md",
         "uses/sidecar.md",
         "uses/fault-server.md",

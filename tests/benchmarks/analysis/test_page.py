@@ -26,7 +26,7 @@ RESULTS = [
 
 def test_cost_per_exchange_is_relative_to_the_smallest_of_its_kind() -> None:
     rows = table(RESULTS).splitlines()[2:]
-    assert [row.split("|")[5].strip() for row in rows] == ["x 1.00", "x 1.20", "x 1.00", "x 1.00"]
+    assert [row.split("|")[4].strip() for row in rows] == ["x 1.00", "x 1.20", "x 1.00", "x 1.00"]
     assert "2.0 GiB" in rows[0]
 
 
