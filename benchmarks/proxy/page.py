@@ -86,7 +86,9 @@ def _summary(results: Results) -> list[str]:
         shown = [by_target.get(target) for target in targets]
         unit = "s/GB" if workload.per == "byte" else "µs"
         throughput.append([workload.heading, *(f"{one.ratio:.2f}" if one else "" for one in shown)])
-        cpu.append([f"{workload.heading}, {unit}", *(cpu_cell(workload, one).split()[0] if one else "" for one in shown)])
+        cpu.append(
+            [f"{workload.heading}, {unit}", *(cpu_cell(workload, one).split()[0] if one else "" for one in shown)]
+        )
     for name in dict.fromkeys(one.workload for one in results.real):
         real = {one.target: one for one in results.real if one.workload == name}
         throughput.append([f"Kafka: {name}", *(f"{real[each].ratio:.2f}" if each in real else "" for each in targets)])
