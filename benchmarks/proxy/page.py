@@ -25,9 +25,9 @@ and kafka-proxy read Kafka's protocol; none records anything.
 """
 
 _MORE = """\
-`benchmarks/proxy/results/tables.md` has every load and state, with latencies, memory and the bars. Where a request's CPU
-goes: [What is in the way](what-is-in-the-way.md); an HTTP API that is polled: [What polling costs](what-polling-costs.md);
-half an hour of [churn](soak.md); what decoding costs: `benchmarks/codec`.
+`benchmarks/proxy/results/tables.md` has every load and state, with latencies, memory and the bars. Where a request's
+CPU goes: [What is in the way](what-is-in-the-way.md); an HTTP API that is polled:
+[What polling costs](what-polling-costs.md); half an hour of [churn](soak.md); what decoding costs: `benchmarks/codec`.
 """
 _SHOWN = (
     "notleader",
