@@ -28,6 +28,9 @@ from notleader.faults.actions import (
     Silence,
     Standing,
 )
+from notleader.faults.answers import partition_key
+from notleader.proxy.wire.codec import Codec
+from notleader.proxy.wire.partitions import iter_partitions
 
 Did = Literal[
     "answered",
@@ -110,10 +113,10 @@ def of_request(outcomes: Iterable[Outcome], partitions: frozenset[PartitionKey] 
     return tuple(effects)
 
 
-def of_answer(action: Outcome, before: Any, partitions: frozenset[PartitionKey] | None) -> Effect:
+def of_answer(action: Outcome, codec: Codec, before: Any, partitions: frozenset[PartitionKey] | None) -> Effect:
     """What an action does to an answer that said `before`, of which the rule means `partitions`."""
     if isinstance(action, RewriteResponse):
-        return altered(before, action.body, partitions)
+        return altered(codec, before, action.body, partitions)
     return Effect(_OF_ANSWER[type(action)], held_us=_held_us(action))
 
 
@@ -121,10 +124,23 @@ def _held_us(action: Outcome) -> int | None:
     return action.delay_us if isinstance(action, Delay) else None
 
 
-def altered(before: Any, after: Any, partitions: frozenset[PartitionKey] | None = None) -> Effect:
-    """An answer that said `before` says `after`; an error is this rule's only where there was none of that code."""
+def altered(codec: Codec, before: Any, after: Any, partitions: frozenset[PartitionKey] | None = None) -> Effect:
+    """An answer that said `before` says `after`; an error is this rule's only where there was none of that code.
+
+    Its partitions are those of which it says something else. Where it does of none (a throttle time, a coordinator, a
+    topic as a whole) they are the `partitions` that the rule meant in the request, all if it named none: a Metadata
+    request names topics, and the partitions of one that nobody has asked for yet are in the answer alone.
+    """
     added = Counter(error_codes(after)) - Counter(error_codes(before))
-    return Effect("altered_answer", next(iter(added), None), partitions)
+    return Effect("altered_answer", next(iter(added), None), _changed(codec, before, after) or partitions or None)
+
+
+def _changed(codec: Codec, before: Any, after: Any) -> frozenset[PartitionKey]:
+    """The partitions of which two answers differ in what they say."""
+    one, other = (
+        {partition_key(entry): entry.fields for entry in iter_partitions(codec, body)} for body in (before, after)
+    )
+    return frozenset(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
 
 
 def standing(actions: Iterable[Standing]) -> tuple[Effect, ...]:

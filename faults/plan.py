@@ -325,7 +325,7 @@ class Plan:
         if self.elections.interest(request.header.api_key, request.header.api_version) & RESPONSE_BODY:
             told, touched = self.elections.told(request, response.body, decision.refused)
             known = {hit.rule_name for hit in decision.hits}
-            effects: tuple[Effect, ...] = (altered(response.body, told),) if touched else ()
+            effects: tuple[Effect, ...] = (altered(response.codec, response.body, told),) if touched else ()
             for name, kind in touched:
                 hit = Hit(name, kind, "after_broker") if name in known else self.touch(name, kind, "after_broker")
                 hits += (hit._replace(effects=effects),)
@@ -341,7 +341,7 @@ class Plan:
             effects = ()
             try:
                 for action in rule.fault.on_response(context):
-                    effect = of_answer(action, context.answer, partitions)
+                    effect = of_answer(action, response.codec, context.answer, partitions)
                     if isinstance(action, RewriteResponse):
                         if isinstance(rule.fault, StandingFault):
                             if action.body == context.answer:

@@ -542,9 +542,9 @@ class Proxy(ExchangeSink):
 
     def _apply_to_listener(self, listener: Listener) -> None:
         state = self.plan.listener(listener.name, listener.node_id, self.now_us())
-        if state.hits:
+        if state.hits or state.fate != listener.fate:
             names = ", ".join(hit.rule_name for hit in state.hits)
-            detail = f"listener {listener.name} is {state.fate}: {names}"
+            detail = f"listener {listener.name} is {state.fate}{names and f': {names}'}"
             self.record(ConnectionEvent("fault", None, self.now_us(), detail, state.hits))
         if state.fate != listener.fate:
             log.info("listener %s (port %d) is %s", listener.name, listener.port, state.fate)

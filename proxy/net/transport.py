@@ -327,6 +327,7 @@ class Link(asyncio.Protocol):
         if self.silence is None:
             return
         self.silence = None
+        self.record(ConnectionEvent("fault", self.connection, self.now_us(), "goes on"))
         if self.client is not None:
             silence(self.client.get_extra_info("socket"), False)
         if discard:

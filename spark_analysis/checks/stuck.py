@@ -15,8 +15,8 @@ class Stuck(Check):
     """Clients whose sends all failed or never ended although no rule got in their way any more.
 
     Measured from when the last thing is over that any rule did to the client itself: a request that was swallowed is
-    in its way until its connection ends or answers a later one. A rule that refuses whoever comes counts for every
-    client as long as it does.
+    in its way until its connection ends or answers a later one. A rule that refuses or silences whoever comes counts
+    for every client as long as it stands.
     """
 
     name = "stuck"
@@ -27,7 +27,8 @@ class Stuck(Check):
     means = Meaning(
         invalid=(
             "after all was over that rules did to this client, and `--stuck-ms` more, it sent and nothing succeeded; a "
-            "swallowed request is over when its connection ends or a later answer comes"
+            "swallowed request is over when its connection ends or a later answer comes, a listener or a connection "
+            "that is refused or silenced when that is lifted"
         ),
         valid="something succeeded, or it sent nothing, or what a rule did to it was not over",
         unknown="no fault struck",
@@ -39,27 +40,25 @@ class Stuck(Check):
         return tables.outcomes.ok < tables.outcomes.sends
 
     def suspects(self, tables: Tables, options: Options) -> Column:
-        first = min((hit.last_us for hit in tables.struck), default=0)
+        first = min((hit.last_us for hit in tables.struck if hit.last_us is not None), default=0)
         return is_send() & (F.col("outcome") != "ok") & (F.col("called_at_us") > first + options.stuck_ms * 1000)
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         spark = tables.history.sparkSession
         last_hits: dict[tuple[str, str], Struck] = {}
         over: dict[tuple[str, str], int] = {}
-        for hit in sorted(tables.struck, key=lambda hit: hit.last_us):
+        for hit in tables.struck:
             client = hit.scope, hit.client
-            last_hits[client] = hit
-            over[client] = max(hit.until_us, hit.last_us, over.get(client, 0))
+            if hit.last_us is not None and hit.last_us >= (last_hits.get(client, hit).last_us or 0):
+                last_hits[client] = hit
+            over[client] = max(hit.until_us, over.get(client, 0))
         struck = spark.createDataFrame(
             [(*client, hit.rule, hit.kind, hit.last_us, over[client]) for client, hit in last_hits.items()],
             "w_scope string, w_client string, rule string, kind string, last_us long, over_us long",
         )
-        nobody = tables.exchanges.filter((F.size("fault_names") > 0) & F.col("client_id").isNull())
-        refusing = nobody.groupBy(F.col("scope").alias("r_scope")).agg(F.max("request_at_us").alias("refused_us"))
         same_client = F.col("scope").eqNullSafe(F.col("w_scope")) & (F.col("client") == F.col("w_client"))
         sends = tables.history.filter(is_send()).join(F.broadcast(struck), same_client)
-        sends = sends.join(F.broadcast(refusing), F.col("scope").eqNullSafe(F.col("r_scope")), "left")
-        lifted = F.greatest("over_us", F.coalesce("refused_us", "over_us")) + options.stuck_ms * 1000
+        lifted = F.col("over_us") + options.stuck_ms * 1000
         after = sends.filter(F.col("called_at_us") > lifted)
         went_wrong = F.col("outcome") != "ok"
         last = F.max_by(

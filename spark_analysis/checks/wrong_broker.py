@@ -146,7 +146,10 @@ def _misled(refused: DataFrame, exchanges: DataFrame) -> DataFrame:
         "told", F.last("lies", ignorenulls=True).over(before)
     )
     here = F.struct("topic", "partition")
-    mine = F.filter("told", lambda lie: lie["of"].isNull() | F.array_contains(lie["of"], here))
+    # Captures of before named no partitions for a topic that nobody had asked for yet.
+    mine = F.filter(
+        "told", lambda lie: lie["of"].isNull() | (F.size(lie["of"]) == 0) | F.array_contains(lie["of"], here)
+    )
     own = F.size("fault_names") == 0
     return (
         both.filter(F.col("lies").isNull())

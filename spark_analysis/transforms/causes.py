@@ -27,14 +27,16 @@ class Struck(NamedTuple):
     """One rule and one client that it reached; µs, UTC. `last_us`: when it last got in the client's way.
 
     `until_us`: when the last exchange or connection that it held, swallowed or silenced was over for the client.
+    Without `hits` (then `first_us` and `last_us` are None) it reached nothing of the client's own: it refused or
+    silenced whoever came.
     """
 
     scope: str
     client: str
     rule: str
     kind: str
-    first_us: int
-    last_us: int
+    first_us: int | None
+    last_us: int | None
     hits: int
     until_us: int
 
@@ -90,9 +92,17 @@ def _struck(obstacles: DataFrame, history: DataFrame) -> tuple[Struck, ...]:
     )
     # What a client was told it may act on for long: that is its own doing. What never came it still waits for.
     waits = F.when(F.col("how") == "behind", F.col("until_us")).otherwise(F.col("last_hit_us"))
+    # Nobody's connection is no hit on this client; yet nothing is over before it can connect again.
+    own = F.col("how") != "anybody"
     every = (
-        obstacles.filter(F.col("how") != "anybody")
-        .withColumn("until_us", F.greatest(waits, "last_hit_us"))
+        obstacles.withColumns(
+            {
+                "until_us": F.greatest(waits, "last_hit_us", "stands_us"),
+                "hits": F.when(own, F.col("hits")).otherwise(F.lit(0)),
+                "last_hit_us": F.when(own, F.col("last_hit_us")),
+                "from_us": F.when(own, F.col("from_us")),
+            }
+        )
         .select(*touched.columns)
         .unionByName(touched)
     )
@@ -149,8 +159,10 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     unsent = F.size("o_connections") == 0
     # A client that has its fill of unanswered requests at a broker sends that broker no more, on no connection.
     same_broker = F.col("node_id").isNotNull() & F.array_contains("o_nodes", F.col("node_id"))
+    # A connection that is silenced keeps the answers of what is on it, too.
+    silenced = (F.col("did") == "silenced") & on_its_way
     until_sent = F.col("how").isin("told", "cut", "anybody") | ((F.col("how") == "behind") & ~on_its_way)
-    last = F.when(until_sent, F.col("sent_us")).otherwise(F.col("ended_us"))
+    last = F.when(until_sent & ~silenced, F.col("sent_us")).otherwise(F.col("ended_us"))
     spans = overlaps_buckets(F.col("begun_us"), F.col("ended_us"), _BUCKET_US)
     theirs = suspects.withColumn("_bucket", F.explode(spans))
     stretches = overlaps_buckets(F.col("from_us"), F.col("until_us"), _BUCKET_US)
@@ -180,9 +192,11 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     rows = met.withColumns(
         {
             "weight_us": (overlap * density).cast("long"),
-            "sure": ((F.col("how") == "behind") & on_its_way) | (F.col("how") == "partition"),
+            "sure": ((F.col("how") == "behind") & on_its_way) | (F.col("how") == "partition") | silenced,
             "length_us": F.col("ended_us") - F.col("begun_us"),
-            "how": F.when((F.col("how") == "behind") & ~on_its_way, "broker").otherwise(F.col("how")),
+            "how": F.when((F.col("how") == "behind") & ~on_its_way, "broker")
+            .when(silenced, "own")
+            .otherwise(F.col("how")),
         }
     )
     by_way = rows.groupBy("operation_id", "error", "rule", "kind", "how").agg(

@@ -15,6 +15,10 @@ from notleader.spark_analysis.transforms.attempts import touches
 HOLDS = ("held_request", "held_answer")
 SWALLOWS = ("swallowed_request", "swallowed_answer", "muted", "silenced")
 CUTS = ("cut", "refused", "garbled", "silenced")
+STANDS = ("refused", "silenced")
+# How the proxy says what has become of a listener, and that a silenced connection goes on.
+LISTENER_IS = r"^listener (\S+) is (\w+)"
+GOES_ON = "goes on"
 # A client pauses after an error; what it does much later has other reasons.
 PAUSE_US = 10_000_000
 # Obstacles of one rule that follow each other this closely are one.
@@ -24,6 +28,11 @@ _APART_US = 100_000
 def connection(within: str = "") -> Column:
     """One connection of one proxy, as a number; from the row itself, or from a struct in it (`within`, with a dot)."""
     return F.xxhash64("scope", F.col(f"{within}proxy_id"), F.col(f"{within}connection_id"))
+
+
+def _of_listener() -> Column:
+    """The row is about a listener, and no connection of it."""
+    return F.col("connection_id").isNull()
 
 
 def clients_of(history: DataFrame, operations: DataFrame) -> DataFrame:
@@ -54,7 +63,10 @@ def obstacles_of(exchanges: DataFrame, names: DataFrame, history: DataFrame, las
     told = exchanges.withColumns({"connection": connection(), "touches": touches(), "run_end_us": last_us})
     touched = told.filter(F.size("touches") > 0)
     lines = told.join(F.broadcast(touched.select("connection").distinct()), "connection", "left_semi")
-    found = [_lines(lines), _answers(told, touched), _cuts(told, touched)]
+    connects = told.filter((F.col("event") == "connect") & (F.size("touches") == 0)).join(
+        F.broadcast(lines.select("connection").distinct()), "connection", "left_anti"
+    )
+    found = [_lines(lines), _answers(told, touched), _cuts(told, touched), _standing(lines, connects)]
     owned = _of_clients(reduce(DataFrame.unionByName, found), names)
     every = owned.unionByName(_partitions(history))
     return _bursts(every.filter(F.col("until_us") > F.col("from_us")))
@@ -74,6 +86,7 @@ _SHAPE = (
     "error_code",
     "from_us",
     "until_us",
+    "stands_us",
     "hit_us",
 )
 
@@ -81,6 +94,7 @@ _SHAPE = (
 def _shape(rows: DataFrame, how: str, *more: str) -> DataFrame:
     """Obstacle rows from exchange rows with `t`, `from_us`, `until_us`; topic and partition where they have them."""
     anywhere = {n: F.lit(None).cast(kind) for n, kind in (("topic", "string"), ("partition", "int"))}
+    anywhere["stands_us"] = F.lit(None).cast("long")
     missing = {n: column for n, column in anywhere.items() if n not in rows.columns}
     if "hit_us" not in rows.columns:
         rows = rows.withColumn("hit_us", F.coalesce("response_at_us", "request_at_us"))
@@ -163,7 +177,7 @@ def _answers(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
 def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
     """Connections that were cut, refused or silenced: until the client is answered again by that node."""
     again = Window.partitionBy("scope", "client_id", "node_id").orderBy("request_at_us", "exchange_seq")
-    nodes = touched.withColumn("t", F.explode("touches")).filter(F.col("t.did").isin(*CUTS))
+    nodes = touched.withColumn("t", F.explode("touches")).filter(F.col("t.did").isin(*CUTS) & ~_of_listener())
     nodes = nodes.select(
         F.col("scope").alias("k_scope"), F.col("client_id").alias("k_client_id"), F.col("node_id").alias("k_node_id")
     ).distinct()
@@ -174,13 +188,50 @@ def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
         & F.col("node_id").eqNullSafe(F.col("k_node_id")),
         "left_semi",
     ).withColumn("again_us", F.min("response_at_us").over(again.rowsBetween(1, Window.unboundedFollowing)))
-    rows = rows.filter(F.size("touches") > 0).withColumn("t", F.explode("touches")).filter(F.col("t.did").isin(*CUTS))
+    rows = rows.filter((F.size("touches") > 0) & ~_of_listener()).withColumn("t", F.explode("touches"))
+    rows = rows.filter(F.col("t.did").isin(*CUTS))
     rule = Window.partitionBy("scope", F.col("t.rule"))
     rows = rows.withColumn("rule_last_us", F.max("request_at_us").over(rule)).withColumns(
         {
             "from_us": F.col("request_at_us"),
             "until_us": F.least(F.coalesce("again_us", "run_end_us"), F.col("rule_last_us") + PAUSE_US),
         }
+    )
+    return _shape(rows, "cut")
+
+
+def _standing(lines: DataFrame, connects: DataFrame) -> DataFrame:
+    """Listeners and connections that a rule refuses or silences: for as long as it stands there, until it is lifted.
+
+    The capture says when a listener is open again, and when a connection goes on. A connection also does by its
+    answers or its end, and a listener by a connection that it takes; that is awaited after it was opened.
+    """
+    named = F.regexp_extract(F.coalesce("detail", F.lit("")), LISTENER_IS, 1)
+    open_again = F.regexp_extract(F.coalesce("detail", F.lit("")), LISTENER_IS, 2) == "open"
+    goes_on = (F.col("event") == "disconnect") | (F.col("detail") == GOES_ON)
+    on_connection = F.coalesce("response_at_us", F.when(goes_on, F.col("request_at_us")))
+    rows = lines.withColumns(
+        {
+            "place": F.coalesce(F.col("connection_id").cast("string"), named),
+            "lifted_us": F.when(F.col("connection_id").isNotNull(), on_connection).otherwise(
+                F.when(open_again, F.col("request_at_us"))
+            ),
+            "taken_us": F.lit(None).cast("long"),
+        }
+    )
+    taken = connects.withColumns(
+        {"place": F.col("listener"), "lifted_us": F.col("request_at_us"), "taken_us": F.col("request_at_us")}
+    ).withColumn("touches", F.slice("touches", 1, 0))
+    later = Window.partitionBy("scope", "proxy_id", "place").orderBy("request_at_us", "exchange_seq")
+    later = later.rowsBetween(1, Window.unboundedFollowing)
+    rows = rows.unionByName(taken).withColumns(
+        {"lifted_us": F.min("lifted_us").over(later), "taken_us": F.min("taken_us").over(later)}
+    )
+    rows = rows.filter((F.col("event") == "fault") & (F.size("touches") > 0)).withColumn("t", F.explode("touches"))
+    stands = F.coalesce("lifted_us", "run_end_us")
+    until = F.when(_of_listener(), F.least(F.coalesce("taken_us", "run_end_us"), stands + PAUSE_US)).otherwise(stands)
+    rows = rows.filter(F.col("t.did").isin(*STANDS)).withColumns(
+        {"from_us": F.col("request_at_us"), "until_us": until, "stands_us": stands}
     )
     return _shape(rows, "cut")
 
@@ -268,7 +319,8 @@ def _partitions(history: DataFrame) -> DataFrame:
 
 def _bursts(obstacles: DataFrame) -> DataFrame:
     """Obstacles of one rule at one place that follow each other closely, as one; `covered_us` is what they cover."""
-    place = ("client", *[name for name in _SHAPE if name not in ("wire_id", "from_us", "until_us", "hit_us")])
+    apart = ("wire_id", "from_us", "until_us", "stands_us", "hit_us")
+    place = ("client", *[name for name in _SHAPE if name not in apart])
     order = Window.partitionBy(*place).orderBy("from_us", "until_us")
     reached = F.max("until_us").over(order.rowsBetween(Window.unboundedPreceding, -1))
     rows = obstacles.withColumn("reached", reached).withColumns(
@@ -283,5 +335,6 @@ def _bursts(obstacles: DataFrame) -> DataFrame:
         F.max("until_us").alias("until_us"),
         F.sum("new_us").alias("covered_us"),
         F.max("hit_us").alias("last_hit_us"),
+        F.max("stands_us").alias("stands_us"),
         F.count("*").alias("hits"),
     )

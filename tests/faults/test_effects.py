@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from notleader.faults.effects import Effect, altered
+from notleader.faults.plan import Plan
+from notleader.proxy.wire.codec import response_codec
+from notleader.proxy.wire.names import ApiKey
 
 from .script import exchange, fault, knowing_plan, metadata, metadata_answer, produce, produced
 
@@ -57,10 +60,19 @@ def test_an_election_says_whom_it_left_without_a_leader() -> None:
         done = exchange(plan, produce(("orders", 0), ("orders", 1)), produced, now_ms=1)
         assert [hit.effects for hit in done.hits] == [(Effect("answered", NOT_LEADER, frozenset({("orders", 0)})),)]
     told = exchange(plan, metadata(), lambda _: metadata_answer(), now_ms=2)
-    assert [hit.effects for hit in told.hits] == [(Effect("altered_answer", NO_LEADER),)]
+    only = frozenset({("orders", 0)})
+    assert [hit.effects for hit in told.hits] == [(Effect("altered_answer", NO_LEADER, only),)]
 
 
 def test_an_error_that_the_broker_gave_itself_is_no_effect() -> None:
     of_broker = {"topics": [{"error_code": 6}], "throttle_time_ms": 0}
-    assert altered(of_broker, {**of_broker, "throttle_time_ms": 9}).error_code is None
-    assert altered(of_broker, {"topics": [{"error_code": 6}, {"error_code": 6}]}).error_code == NOT_LEADER
+    codec = response_codec(ApiKey.CreateTopics, 2)
+    assert altered(codec, of_broker, {**of_broker, "throttle_time_ms": 9}).error_code is None
+    assert altered(codec, of_broker, {"topics": [{"error_code": 6}, {"error_code": 6}]}).error_code == NOT_LEADER
+
+
+def test_a_changed_answer_says_of_which_partitions_also_where_the_request_named_only_the_topic() -> None:
+    # Nobody has asked for this topic before: which partitions it has is in the answer alone.
+    plan = Plan(faults=[fault(name="wrong", kind="wrong_leader", **ONE)])
+    done = exchange(plan, metadata("orders"), lambda _: metadata_answer())
+    assert [hit.effects for hit in done.hits] == [(Effect("altered_answer", None, ONLY),)]

@@ -145,6 +145,30 @@ async def test_a_black_hole_for_old_and_new_connections_and_its_end(
         assert await (await dial(proxy)).ask()
 
 
+async def test_the_capture_says_when_a_silence_began_and_when_it_was_over(
+    kafka: KafkaCluster, proxy_for: ProxyFor, dial: Dial, tmp_path: Path
+) -> None:
+    settings = {"capture": str(tmp_path), "capture_level": "header", "workers": 1}
+    async with proxy_for(kafka.bootstrap, **settings) as proxy:
+        client = await dial(proxy)
+        assert await client.ask(1)
+        await add(proxy, name="hole", kind="blackhole", match={"listener": "bootstrap"})
+        await remove(proxy, "hole")
+        assert await client.ask(2)
+        await add(proxy, name="shut", kind="refuse", match={"listener": "bootstrap"})
+        await remove(proxy, "shut")
+    rows = ds.dataset(tmp_path, format="parquet").to_table().to_pylist()
+    told = [row for row in rows if row["event"] == "fault"]
+    assert [row["detail"] for row in told if row["connection_id"] is None] == [
+        "listener bootstrap is silent: hole",
+        "listener bootstrap is open",
+        "listener bootstrap is refusing: shut",
+        "listener bootstrap is open",
+    ]
+    assert [row["detail"] for row in told if row["connection_id"] is not None] == ["hole", "goes on"]
+    assert [row["fault_names"] for row in told] == [["hole"], ["hole"], [], [], ["shut"], []]
+
+
 async def test_bandwidth_and_slices_slow_down_and_change_nothing(
     kafka: KafkaCluster, proxy_for: ProxyFor, dial: Dial
 ) -> None:

@@ -385,6 +385,17 @@ def sent_to_the_wrong_broker(s: Story) -> None:
 
 
 @story
+def sent_to_the_wrong_broker_of_a_topic_nobody_knew(s: Story) -> None:
+    # As captures of before tell it: the request named the topic alone, and so the rule meant none of its partitions.
+    s.exchange(0, "Metadata", outcome="altered", partitions=one_of("orders", 0),
+               **did(("wrong", "wrong_leader", "altered_answer", None, [])))  # fmt: skip
+    s.produce(11, message_ids=["m0"], error_code=6, took_ms=1)
+    s.exchange(15, "Metadata", partitions=one_of("orders", 0))
+    s.produce(20, message_ids=["m0"], base_offset=0, took_ms=1)
+    s.send(10, "m0", offset=0, took_ms=15)
+
+
+@story
 def connecting_in_vain(s: Story) -> None:
     for number in range(12):
         at, one = 20 * number, {"connection_id": 100 + number, "client_addr": "10.9.8.7:4000"}
@@ -413,6 +424,78 @@ def a_host_silent_for_whoever_comes(s: Story) -> None:
     there = {"connection_id": 9, "node_id": 2}
     ok(s, 3, "m1", 1, partition=1, took_ms=1900, **there, **did(("long", "stall", "held_answer"), since_ms=5))
     ok(s, 0, "m0", 0, sent=2002)
+
+
+def listener(s: Story, at: float, became: str, *rules: tuple[str, str, str]) -> None:
+    """What the proxy says of a listener that a standing rule takes, and when that is over."""
+    of_nobody = dict.fromkeys(("connection_id", "exchange_seq", "listener", "node_id", "client_id", "client_addr"))
+    row = s.exchange(at, "", event="fault", took_ms=None, **of_nobody, **did(*rules))
+    row["api_name"] = row["api_key"] = row["outcome"] = None
+    row["detail"] = f"listener bootstrap is {became}"
+
+
+def link_event(s: Story, at: float, event: str, connection_id: int, **given: Any) -> None:
+    row = s.exchange(at, "", event=event, took_ms=None, connection_id=connection_id, exchange_seq=None, **given)
+    row["api_name"] = row["api_key"] = row["outcome"] = None
+
+
+OFF = ("off", "blackhole", "silenced")
+
+
+@story
+def a_host_silent_to_the_end(s: Story) -> None:
+    listener(s, 1, "silent: off", OFF)
+    ok(s, 25_000, "m0", 0, sent=27_000)
+    ok(s, 28_000, "m1", 1)
+
+
+@story
+def a_host_that_came_back_long_before(s: Story) -> None:
+    listener(s, 1, "silent: off", OFF)
+    listener(s, 2000, "open")
+    ok(s, 20_000, "m0", 0, sent=22_000)
+
+
+@story
+def a_host_that_took_somebody_since(s: Story) -> None:
+    # As captures of before tell it, which didn't say when a listener was open again.
+    listener(s, 1, "silent: off", OFF)
+    link_event(s, 3000, "connect", 7, listener="bootstrap", client_id=None)
+    ok(s, 20_000, "m0", 0, sent=22_000)
+
+
+@story
+def silenced_with_a_batch_on_it(s: Story) -> None:
+    ok(s, 0, "m0", 0, took_ms=2500)
+    link_event(s, 1, "fault", 1, **did(OFF))
+
+
+def failing_after_a_silence(s: Story) -> None:
+    ok(s, 0, "m0", 0)
+    listener(s, 10, "silent: off", OFF)
+    link_event(s, 11, "fault", 1, **did(OFF))
+    for number in range(1, 5):
+        s.send(3000 * number, f"m{number}", outcome="info", took_ms=1000, error="timed out")
+    s.exchange(15_000, "Metadata", client_id="somebody", connection_id=9, node_id=2)
+
+
+@story
+def failing_while_it_is_silent(s: Story) -> None:
+    failing_after_a_silence(s)
+
+
+@story
+def failing_after_it_was_silent(s: Story) -> None:
+    failing_after_a_silence(s)
+    link_event(s, 5000, "fault", 1, detail="goes on")
+    listener(s, 5000, "open")
+
+
+@story
+def failing_while_whoever_comes_meets_silence(s: Story) -> None:
+    # Its own connection goes on, and is closed; the host stays silent.
+    failing_after_a_silence(s)
+    link_event(s, 5000, "fault", 1, detail="goes on")
 
 
 # story → (check, topic partition or None for any) → rules that are to blame, as the finding's `rule` has them.
@@ -449,7 +532,15 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "sent_past_records_by_a_lie": {"skipped": {"lie"}},
     "told_an_end_that_is_not_there": {"offset_reset": {"beyond"}},
     "sent_to_the_wrong_broker": {"retried": {"wrong", None}, "wrong_broker": {"wrong"}},
+    "sent_to_the_wrong_broker_of_a_topic_nobody_knew": {"retried": {"wrong"}, "wrong_broker": {"wrong"}},
     "a_host_silent_for_whoever_comes": {"late": {"off", "long"}},
+    "a_host_silent_to_the_end": {"late": {"off"}},
+    "a_host_that_came_back_long_before": {"late": {None}},
+    "a_host_that_took_somebody_since": {"late": {None}},
+    "silenced_with_a_batch_on_it": {"late": {"off"}},
+    "failing_while_it_is_silent": {"stuck": set()},
+    "failing_after_it_was_silent": {"stuck": {"off"}},
+    "failing_while_whoever_comes_meets_silence": {"stuck": set()},
     "connecting_in_vain": {"reconnect_storm": {"slam"}},
     "dead_after_its_last_refusal": {"blocked_call": {"no-leader"}, "failed": {"no-leader"}},
     "stuck_when_it_was_over": {"stuck": {"eat"}},
@@ -502,6 +593,7 @@ def sentence_of(findings: list[Finding], check: str, client: str) -> str:
         ("failed", "followed_by_a_sequence_error", "(likely)"),
         ("late", "held_by_a_thin_line", "it was held by rule thin (bandwidth)"),
         ("failed", "a_sequence_stays_broken", "answered INVALID_PRODUCER_EPOCH by rule fence (error)"),
+        ("late", "silenced_with_a_batch_on_it", "it was on a connection that was silenced by rule off (blackhole)."),
         ("read_again", "sent_back_by_a_lie", "; it was told OFFSET_OUT_OF_RANGE by rule lie (error)"),
         ("read_again", "sent_back_out_of_its_group", "by rule shake (error) (likely)"),
         ("duplicate", "copied", "it had an answer swallowed by rule eat (drop_response)"),
