@@ -21,6 +21,7 @@ from notleader.proxy.cli.toxiproxy import toxiproxy
 from notleader.proxy.cli.wire import app as wire_app
 from notleader.proxy.config.extras import missing
 from notleader.proxy.config.settings import ConfigError, load, read_yaml
+from notleader.proxy.lab.bisect.cli import bisect
 from notleader.proxy.lab.cli import demo, incident_app, kafka_app
 from notleader.proxy.lab.explore.cli import explore
 from notleader.proxy.lab.matrix_cli import matrix
@@ -44,6 +45,7 @@ app.add_typer(kafka_app, name="kafka")
 app.add_typer(incident_app, name="incident")
 app.command()(matrix)
 app.command()(explore)
+app.command()(bisect)
 app.add_typer(fault_app, name="fault")
 app.add_typer(capture_app, name="capture")
 app.add_typer(log_app, name="log")

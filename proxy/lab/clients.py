@@ -23,6 +23,7 @@ from notleader.proxy.lab.process import Child
 from notleader.proxy.lab.stages import Stages
 
 _DUMP_S = 2.0
+_GO_SHARED = CLIENTS / "outcome.go"
 _MOVED_MODULES = {
     "github.com/IBM/sarama": "github.com/Shopify/sarama",
     "github.com/confluentinc/confluent-kafka-go/v2": "github.com/confluentinc/confluent-kafka-go",
@@ -62,13 +63,25 @@ def dump_stacks(program: Program, child: Child) -> None:
             child.wait(_DUMP_S)
 
 
+def cached_pins(family: str, version: str) -> Path:
+    """Where the packages of a version lie that was pinned on this machine."""
+    return cache_folder() / "pins" / family / version
+
+
+def pins(family: str, version: str) -> Path | None:
+    """The folder that says what this version is built against; None where nobody has pinned it."""
+    for folder in (CLIENTS / family / "versions" / version, cached_pins(family, version)):
+        if version and folder.is_dir():
+            return folder
+    return None
+
+
 def _pins(source: Path, version: str) -> Path:
-    """The folder that says what this version is built against."""
-    pins = source.parent / "versions" / version
-    if not version or not pins.is_dir():
+    found = pins(source.parent.name, version)
+    if found is None:
         known = ", ".join(versions(source.parent.name))
         raise ClientError(f"{source.parent.name} {version or '(no version)'} is not pinned (known: {known})")
-    return pins
+    return found
 
 
 def _java(source: Path, version: str, stages: Stages) -> list[str]:
@@ -102,9 +115,9 @@ def _python(source: Path, version: str, stages: Stages) -> list[str]:
 
 def _node(source: Path, version: str, stages: Stages) -> list[str]:
     """A Node program beside the packages that `versions/<version>/package-lock.json` pins."""
-    pins = _pins(source, version)
+    pinned = _pins(source, version)
     name = f"{source.parent.name} {version}"
-    files = [source, pins / "package.json", pins / "package-lock.json"]
+    files = [source, pinned / "package.json", pinned / "package-lock.json"]
 
     def build(work: Path) -> None:
         npm = _tool("npm", f"{name} is a Node client; install Node.js 18 or newer with npm")
@@ -118,9 +131,9 @@ def _node(source: Path, version: str, stages: Stages) -> list[str]:
 
 def _rust(source: Path, version: str, stages: Stages) -> list[str]:
     """A Rust program, built with the crates that `versions/<version>/Cargo.lock` pins."""
-    pins = _pins(source, version)
+    pinned = _pins(source, version)
     name = f"{source.parent.name} {version}"
-    files = [source, pins / "Cargo.toml", pins / "Cargo.lock"]
+    files = [source, pinned / "Cargo.toml", pinned / "Cargo.lock"]
 
     def build(work: Path) -> None:
         cargo = _tool("cargo", f"{name} is a Rust client; install Rust 1.85 or newer (rustup.rs)")
@@ -141,26 +154,33 @@ def _rust(source: Path, version: str, stages: Stages) -> list[str]:
 
 def _go(source: Path, version: str, stages: Stages) -> list[str]:
     """Build one `main.go` against the module versions that `versions/<version>/go.mod` and `go.sum` pin."""
-    pins = _pins(source, version)
-    shared = CLIENTS / "outcome.go"
-    ended = Path(str(importlib.resources.files("notleader.recorders"))) / "go" / "ended.go"
+    pinned = _pins(source, version)
 
     def build(work: Path) -> None:
         go = _tool("go", f"{source.parent.name} clients are Go programs")
-        text, pinned = source.read_text(), (pins / "go.mod").read_text()
-        # Modules that moved between the pinned versions; the program is the same.
-        for now, before in _MOVED_MODULES.items():
-            if f"{before} " in pinned:
-                text = text.replace(now, before)
-        (work / "main.go").write_text(text)
-        shutil.copy(shared, work)
-        (work / "ended.go").write_text(ended.read_text().replace("package recorder", "package main"))
+        write_go_sources(source, (pinned / "go.mod").read_text(), work)
         for name in ("go.mod", "go.sum"):
-            shutil.copy(pins / name, work)
+            shutil.copy(pinned / name, work)
         _run([go, "build", "-mod=readonly", "-trimpath", "-o", "program", "."], work, f"{source.parent.name} {version}")
 
-    files = [source, shared, ended, pins / "go.mod", pins / "go.sum"]
+    files = [source, _GO_SHARED, _go_ended(), pinned / "go.mod", pinned / "go.sum"]
     return [str(_built(f"{source.parent.name}-{version}", files, build, stages) / "program")]
+
+
+def write_go_sources(source: Path, pinned: str, folder: Path) -> None:
+    """The program and what all Go programs share, with the imports that its `go.mod` asks for."""
+    text = source.read_text()
+    # Modules that moved between the pinned versions; the program is the same.
+    for now, before in _MOVED_MODULES.items():
+        if f"{before} " in pinned:
+            text = text.replace(now, before)
+    (folder / "main.go").write_text(text)
+    shutil.copy(_GO_SHARED, folder)
+    (folder / "ended.go").write_text(_go_ended().read_text().replace("package recorder", "package main"))
+
+
+def _go_ended() -> Path:
+    return Path(str(importlib.resources.files("notleader.recorders"))) / "go" / "ended.go"
 
 
 _STARTS = {".py": _python, ".go": _go, ".java": _java, ".js": _node, ".rs": _rust}

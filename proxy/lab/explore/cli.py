@@ -83,7 +83,7 @@ def explore(
             raise LabError(line)
         allowed = _words(allow)
         if replay is not None:
-            rules = _rules(replay)
+            rules = rules_of(replay)
         from notleader.proxy.lab.explore import telling
         from notleader.proxy.lab.explore.findings import Corpus
         from notleader.proxy.lab.explore.search import Limits, Search
@@ -103,7 +103,7 @@ def explore(
         if again:
             corpus.tried.clear()
         name = f"explore-{uuid.uuid4().hex[:8]}"
-        with _kafka(kafka, stages) as bootstrap, stages.stage("explore") as say:
+        with kafka_of(kafka, stages) as bootstrap, stages.stage("explore") as say:
             bench = Bench(bootstrap, command, (out / "tries" / name).resolve(), name, partitions, check, keep)
 
             def tell(text: str) -> None:
@@ -157,7 +157,7 @@ def _end(explored: Explored, document: dict[str, Any], out: Path, as_json: bool)
 
 
 @contextlib.contextmanager
-def _kafka(given: str, stages: Stages) -> Iterator[str]:
+def kafka_of(given: str, stages: Stages) -> Iterator[str]:
     """The bootstrap address of the Kafka that was named, or of one that ends with the search."""
     if given:
         yield given
@@ -176,7 +176,7 @@ def _words(allow: str) -> frozenset[str]:
     return words
 
 
-def _rules(file: Path) -> list[Rule]:
+def rules_of(file: Path) -> list[Rule]:
     """The rules of a config file, each problem told with its path."""
     from notleader.proxy.config.settings import ConfigError, load, read_yaml
 

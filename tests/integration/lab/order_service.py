@@ -54,4 +54,6 @@ async def serve(bootstrap: str, topic: str, bug: str) -> int:
 
 
 if __name__ == "__main__":
+    if sys.argv[3] not in ("correct", "resends", "swallows"):
+        sys.exit(f"there is no bug {sys.argv[3]!r}")
     raise SystemExit(asyncio.run(serve(*sys.argv[1:])))

@@ -78,3 +78,17 @@ def test_a_command_that_does_not_end_well_by_itself_is_no_finding(kafka: KafkaCl
     )
     assert result.exit_code == 2
     assert "without any fault: no such shop" in result.output
+
+
+def test_bisect_finds_the_release_of_a_service_that_mended_it(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """The service's bug stands for its release: `{version}` may be anything that the command understands."""
+    rules = {"faults": [{"kind": "drop_response", "match": {"api_key": "Produce"}, "trigger": {"times": 1}}]}
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(rules))
+    given = ["bisect", str(tmp_path / "rules.yaml"), "--kafka", kafka.bootstrap, "--out", str(tmp_path), "--json"]
+    command = [sys.executable, str(SERVICE), "{bootstrap}", "{topic}", "{version}"]
+    found = CliRunner().invoke(app, [*given, "--versions", "no-such-bug,resends,correct", "--", *command])
+    assert found.exit_code == 0, found.output
+    document = json.loads(found.stdout)
+    assert document["changes"] == [{"last": "resends", "first": "correct", "result": "good"}]
+    results = {each["release"]: each["result"] for each in document["trials"]}
+    assert results == {"no-such-bug": "skipped", "resends": "bad", "correct": "good"}
