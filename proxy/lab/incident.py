@@ -16,6 +16,18 @@ INCIDENTS = Path(str(importlib.resources.files("notleader.faults"))) / "incident
 CLIENTS = INCIDENTS / "clients"
 
 
+Symptom = Literal[
+    "a call never returns",
+    "sends fail",
+    "nothing works after one error",
+    "it takes far longer than any timeout",
+    "records are there twice",
+    "records are missing",
+    "records are read again",
+    "the consumer lives and reads nothing",
+]
+
+
 class IncidentError(LabError):
     """There is no such incident, or its file is not valid; every problem is named with its path."""
 
@@ -60,6 +72,21 @@ class Program(_Model):
         return [f"{name}={text}" for name, text in texts.items()]
 
 
+class Times(_Model):
+    """How often something may have happened."""
+
+    at_least: int = Field(0, ge=0)
+    at_most: int | None = Field(None, ge=0)
+
+    def problem(self, what: str, count: int) -> str | None:
+        """What is wrong with that count, or None."""
+        if count < self.at_least:
+            return f"{what} was seen {count} times, and {self.at_least} or more were expected"
+        if self.at_most is not None and count > self.at_most:
+            return f"{what} was seen {count} times, and {self.at_most} or fewer were expected"
+        return None
+
+
 class Run(_Model):
     """The story once, with the clients at one version, and what the analysis has to say of them then."""
 
@@ -70,6 +97,9 @@ class Run(_Model):
     arguments: dict[str, str | int | bool] = Field(default_factory=dict, description="On top of every program's own.")
     must: list[str] = Field(default_factory=list, description="Checks that have to find something.")
     never: list[str] = Field(default_factory=list, description="Checks that must not.")
+    requests: dict[str, Times] = Field(
+        default_factory=dict, description="How often the first client sends a request of an API."
+    )
     round: int = Field(0, ge=0, exclude=True, description="Which repetition this is, from 1; 0 when there are none.")
 
     @property
@@ -81,6 +111,13 @@ class Run(_Model):
     def label(self) -> str:
         """Its name, and the round when there are several."""
         return f"{self.name}, round {self.round}" if self.round else self.name
+
+
+class Cure(_Model):
+    """What keeps the incident from happening, shown by a run in which the same faults do no such harm."""
+
+    told: str = Field(description="The setting or the version, in a few words.")
+    run: str = Field("cure", description="The run that shows it.")
 
 
 class Form(_Model):
@@ -119,6 +156,8 @@ class Incident(_Model):
     forms: dict[str, Form] = Field(default_factory=dict, description="Other lengths, by name.")
     limit_s: float = Field(60, gt=0, description="When a client still runs then, it is ended.")
     matrix: World | None = Field(None, description="Without, the matrix leaves this incident out.")
+    symptom: Symptom | None = Field(None, description="What whoever has it would say.")
+    cure: Cure | None = Field(None, description="Without, none is known here.")
     seen: str = Field("", description="What was seen where it was run; says so when it does not reproduce.")
     reproduces: bool = Field(True, description="Whether the affected client did here what was told of it.")
 
@@ -185,7 +224,7 @@ def load_incident(name_or_file: str) -> Incident:
         if not path.exists():
             raise IncidentError(f"no incident {name_or_file!r} (there are: {', '.join(incident_names())})")
     try:
-        return Incident.model_validate(parse_yaml(path.read_text()))
+        incident = Incident.model_validate(parse_yaml(path.read_text()))
     except OSError as error:
         raise IncidentError(f"{path}: {error.strerror}") from error
     except yaml.YAMLError as error:
@@ -193,3 +232,6 @@ def load_incident(name_or_file: str) -> Incident:
     except ValidationError as error:
         problems = (f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in error.errors())
         raise IncidentError(f"{path}: {'; '.join(problems)}") from error
+    if incident.cure is not None and incident.cure.run not in {run.name for run in incident.runs}:
+        raise IncidentError(f"{path}: cure.run: there is no run {incident.cure.run!r}")
+    return incident

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
-from notleader.proxy.lab.incident import Incident, Run, incident_names, load_incident
+from notleader.proxy.lab.incident import Incident, Run, Symptom, incident_names, load_incident
 
 PAGE = Path("docs/incidents.md")
 
@@ -15,10 +16,12 @@ _HEAD = """\
 What happened to somebody, as a file: the story with its sources, the faults in time, the client that suffered, the
 newest version, and a control without the decisive fault. `notleader incident show NAME` tells all of it, and
 `notleader incident run NAME` [plays it](lab.md#incidents) and holds each run to what the analysis
-[has to find](verdicts.md). What other clients do in the same world: the [matrix](matrix.md).
-
-| incident | what was told | who suffers: what is found | and the newest |
-|---|---|---|---|
+[has to find](verdicts.md). A cure is a run of its own, in which the same faults do no such harm. What other clients do
+in the same world: the [matrix](matrix.md).
+"""
+_TABLE = """
+| incident | what was told | who suffers: what is found | and the newest | what cures it |
+|---|---|---|---|---|
 """
 _TRIED = """
 ## Tried, not reproduced
@@ -34,7 +37,11 @@ for. Whoever knows what is missing (a version, a setting, a second fault at the 
 def page() -> str:
     """The whole page."""
     incidents = [load_incident(name) for name in incident_names()]
-    reproduced = [_row(incident) for incident in incidents if incident.reproduces]
+    reproduced = []
+    for symptom in [*get_args(Symptom), None]:
+        rows = [_row(incident) for incident in incidents if incident.reproduces and incident.symptom == symptom]
+        title = "Several at once" if symptom is None else symptom.capitalize()
+        reproduced += [f"\n## {title}\n", _TABLE, *rows] if rows else []
     tried = [_tried(incident) for incident in incidents if not incident.reproduces]
     return "".join([_HEAD, *reproduced, _TRIED, *tried])
 
@@ -44,7 +51,8 @@ def _row(incident: Incident) -> str:
     family = Path(incident.clients[0].program).parts[0]
     suffers = f"{family} {_found(runs['affected'])}" if "affected" in runs else "the demo's clients"
     newest = _found(runs["newest"]) if "newest" in runs else ""
-    return f"| `{incident.name}` | {_told(incident)} | {suffers} | {newest} |\n"
+    cure = incident.cure.told if incident.cure else ""
+    return f"| `{incident.name}` | {_told(incident)} | {suffers} | {newest} | {cure} |\n"
 
 
 def _tried(incident: Incident) -> str:

@@ -165,7 +165,7 @@ def _hold(one: Recorded, findings: list[dict[str, Any]]) -> Held:
         if one.was_seen
     }
     said = read_outcomes(client.outcomes for client in one.clients)
-    judged = not_done(one.run, one.failed) if one.failed else judge(one.incident, one.run, findings)
+    judged = not_done(one.run, one.failed) if one.failed else judge(one.incident, one.run, findings, one.requests())
     return Held(one.incident.name, judged, one.hits, said, stories, one.folder)
 
 

@@ -169,7 +169,7 @@ def _filled(cell: Cell, failed: str) -> Filled:
 
 def digest(cell: Cell) -> str:
     """Changes with the incident, the settings and the client's program: then the cell is run anew."""
-    said = cell.incident.model_dump_json(exclude={"story", "links", "title", "seen", "runs"})
+    said = cell.incident.model_dump_json(exclude={"story", "links", "title", "seen", "runs", "symptom", "cure"})
     programs = [(CLIENTS / program.program).read_bytes() for program in cell.programs]
     return sha256(b"".join([said.encode(), *programs])).hexdigest()[:16]
 

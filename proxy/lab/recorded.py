@@ -6,6 +6,7 @@ Whoever runs an incident (the command, a test, the matrix, the demo) does it by 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,10 +52,25 @@ class Recorded:
         """Whether anything was captured at all: without, there is nothing to analyse."""
         return any(self.capture.rglob("*.parquet"))
 
+    def requests(self) -> Counter[str]:
+        """How many requests of each API the first client sent, by the capture."""
+        if not self.was_seen or not self.clients:
+            return Counter()
+        import pyarrow.dataset
+
+        own = self.clients[0].program.name
+        columns = ["event", "client_id", "api_name"]
+        rows = pyarrow.dataset.dataset(self.capture, format="parquet").to_table(columns=columns).to_pylist()
+        return Counter(row["api_name"] for row in rows if row["event"] == "exchange" and row["client_id"] == own)
+
 
 def apart(incident: Incident, word: str) -> Incident:
-    """The incident with `word` in the names of its topics, groups and clients: it may share brokers and an analysis."""
-    groups = {str(p.arguments["group_id"]) for p in incident.clients if "group_id" in p.arguments}
+    """The incident with `word` in the names of its topics, groups, transactions and clients.
+
+    It may share brokers and an analysis then.
+    """
+    named = ("group_id", "transactional_id", "transactional.id")
+    groups = {str(p.arguments[name]) for p in incident.clients for name in named if name in p.arguments}
     names = {program.name for program in incident.clients}
     renamed = {name: f"{name}.{word}" for name in {topic.name for topic in incident.topics} | groups | names}
 

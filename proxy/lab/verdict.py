@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +29,13 @@ def not_done(run: Run, reason: str) -> Judged:
     return Judged(run, {}, [], [f"could not be run: {reason}"], not_done=True)
 
 
-def judge(incident: Incident, run: Run, findings: list[dict[str, Any]]) -> Judged:
-    """A run against the findings of its own clients; a check found something when it counted a case."""
+def judge(
+    incident: Incident, run: Run, findings: list[dict[str, Any]], requests: Mapping[str, int] | None = None
+) -> Judged:
+    """A run against the findings of its own clients; a check found something when it counted a case.
+
+    `requests` are those of the first client in the capture, counted by API.
+    """
     programs = incident.programs(run)
     groups = {str(program.arguments["group_id"]) for program in programs if "group_id" in program.arguments}
     clients = {program.name for program in programs} | groups  # a finding on a group names the group
@@ -40,4 +46,8 @@ def judge(incident: Incident, run: Run, findings: list[dict[str, Any]]) -> Judge
     asked = {*run.must, *run.never}
     problems = [f"{check} was expected and not found" for check in run.must if check not in found]
     problems += [f"{check} was found ({found[check]}) and should not be" for check in run.never if check in found]
-    return Judged(run, found, [f["sentence"] for f in own if f["check"] in asked], problems)
+    counts = {api: (requests or {}).get(api, 0) for api in run.requests}
+    problems += filter(None, (run.requests[api].problem(api, count) for api, count in counts.items()))
+    evidence = [f"{programs[0].name} sent {count} x {api}." for api, count in counts.items()]
+    evidence = [f["sentence"] for f in own if f["check"] in asked] + evidence
+    return Judged(run, found, evidence, problems)

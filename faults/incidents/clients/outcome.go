@@ -55,6 +55,7 @@ func Arguments() Settings {
 		"messages": "20", "interval_ms": "100", "partition": "0", "partitions": "1", "idempotent": "false", "retries": "3",
 		"request_timeout_ms": "2000", "delivery_timeout_ms": "8000", "connect_timeout_ms": "2000",
 		"metadata_max_age_ms": "300000", "budget_ms": "0", "wait_ms": "12000", "commit_every": "5", "instance_id": "",
+		"transactional_id": "", "output": "",
 	}
 	for _, argument := range os.Args[1:] {
 		name, value, found := strings.Cut(argument, "=")
@@ -195,6 +196,20 @@ func (settings Settings) commit(record Record, commit func(Record) error) {
 		said.Outcome, said.Error = ended(err), err.Error()
 	}
 	said.write()
+}
+
+// Call does what the application waits for and writes down how that ended; what never returns stays `pending`.
+func (settings Settings) Call(operation string, do func() error) error {
+	said := settings.line(operation)
+	said.CalledAtUs = nowUs()
+	said.write()
+	err := do()
+	said.ReturnedAtUs, said.CompletedAtUs, said.Outcome = nowUs(), nowUs(), "ok"
+	if err != nil {
+		said.Outcome, said.Error = ended(err), err.Error()
+	}
+	said.write()
+	return err
 }
 
 func (settings Settings) line(operation string) *Outcome {

@@ -29,6 +29,31 @@ def test_every_shipped_incident_can_be_run(name: str) -> None:
                 assert (source.parent / "versions" / program.version).is_dir()
 
 
+@pytest.mark.parametrize("name", incident_names())
+def test_a_cure_is_held_to_what_the_affected_one_shows(name: str) -> None:
+    incident = load_incident(name)
+    assert incident.symptom or not incident.reproduces
+    if incident.cure is None:
+        return
+    (cured,) = (run for run in incident.runs if run.name == incident.cure.run)
+    (affected,) = (run for run in incident.runs if run.name == "affected")
+    assert cured.faults != [] or cured.steps, "without the faults anything is cured"
+    kept_out = set(affected.must) & set(cured.never)
+    counted = {api for api, times in cured.requests.items() if times != affected.requests.get(api)}
+    says_so = "failed" in cured.must and "failed" not in affected.must
+    assert kept_out or counted or says_so
+
+
+def test_a_cure_that_no_run_shows_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "name: mine\ntitle: t\nstory: s\ntopics: [{name: a}]\ncure: {told: pray}\n"
+        "clients: [{name: x, program: java/Producer.java, role: r}]\n"
+    )
+    with pytest.raises(IncidentError, match=r"cure\.run: there is no run 'cure'"):
+        load_incident(str(path))
+
+
 def test_every_problem_is_named_with_its_path(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("name: mine\ntitle: t\nstory: s\ntopics: [{name: a, partitions: 0}]\nclients: [{nam: x}]\n")
@@ -74,6 +99,23 @@ def test_a_run_is_judged_by_the_findings_of_its_own_clients() -> None:
     assert newest.problems == ["failed was expected and not found"]
 
 
+def test_requests_are_counted_where_the_file_says_how_many() -> None:
+    incident = load_incident("zombie-member")
+    affected, newest = incident.runs[:2]
+    failed = [finding("failed", "franz-go-1.21.2-affected"), finding("failed", "franz-go-1.22.2")]
+    assert judge(incident, affected, failed, {"JoinGroup": 2}).as_expected
+    too_many = judge(incident, affected, failed, {"JoinGroup": 6})
+    assert too_many.problems == ["JoinGroup was seen 6 times, and 2 or fewer were expected"]
+    too_few = judge(incident, newest, failed, {"JoinGroup": 2})
+    assert too_few.problems == ["JoinGroup was seen 2 times, and 3 or more were expected"]
+
+
+def test_transactions_of_a_run_have_names_of_their_own() -> None:
+    incident = load_incident("init-for-ever")
+    own = run_of_its_own(incident, incident.runs[0], "word")
+    assert own.clients[0].arguments["transactional_id"] == "billing.word"
+
+
 def test_what_should_not_be_is_a_problem_too() -> None:
     incident = load_incident("sarama-hang")
     findings = [finding("hang", "sarama-1.38.0"), finding("failed", "sarama-1.38.0")]
@@ -83,9 +125,9 @@ def test_what_should_not_be_is_a_problem_too() -> None:
 def test_rounds_are_told_apart_by_the_client_id() -> None:
     incident = load_incident("java-callback-deadlock").repeated(2)
     names = [program.name for run in incident.runs for program in incident.programs(run)]
-    assert len(set(names)) == len(names) == 6
+    assert len(set(names)) == len(names) == 8
     assert names[1] == "java-4.4.0-newest-r1"
-    assert [run.label for run in incident.runs[2:4]] == ["control, round 1", "affected, round 2"]
+    assert [run.label for run in incident.runs[3:5]] == ["cure, round 1", "affected, round 2"]
 
 
 def test_a_run_of_its_own_has_its_own_names_in_its_own_faults_too() -> None:

@@ -1,7 +1,8 @@
 """An aiokafka producer that sends numbered messages at a steady rate and writes down what became of each.
 
 Arguments (name=value): bootstrap, topic, client_id; partitions, messages, interval_ms, idempotent (true or
-false), request_timeout_ms, metadata_max_age_ms, resend: how often the application itself sends a failed message again.
+false), request_timeout_ms, metadata_max_age_ms, start_after_ms: how long it waits before the first message, resend:
+how often the application itself sends a failed message again.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ async def main(argv: list[str]) -> None:
             "request_timeout_ms": "2000",
             "resend": "0",
             "metadata_max_age_ms": "60000",
+            "start_after_ms": "0",
         },
     )
     client_id = settings["client_id"]
@@ -67,6 +69,7 @@ async def main(argv: list[str]) -> None:
 
     await producer.start()
     try:
+        await asyncio.sleep(int(settings["start_after_ms"]) / 1000)
         clock = asyncio.get_running_loop().time
         started = clock()
         async with asyncio.TaskGroup() as sends:

@@ -1,11 +1,13 @@
-// A franz-go client: a producer that sends numbered messages at a steady rate, or a group consumer (mode=consume).
+// A franz-go client: a producer that sends numbered messages at a steady rate, a group consumer (mode=consume), or
+// one that writes each record it reads to the topic `output`, in transactions that commit its offsets too (mode=pipe).
 //
 // Arguments: see outcome.go. `retries` and the timeouts are set as given, where the library's own defaults would try
-// for ever; `franz.defaults=true` leaves those alone.
+// for ever; `franz.defaults=true` leaves those alone. `franz.partitioner=default` lets the library choose partitions.
 package main
 
 import (
 	"context"
+	"errors"
 	"log"
 	"strings"
 	"time"
@@ -24,15 +26,20 @@ func main() {
 	if age := settings.Milliseconds("metadata_max_age_ms"); age < 5*time.Second {
 		options = append(options, kgo.MetadataMinAge(age)) // the library's own would be above it
 	}
-	if settings["mode"] == "consume" {
+	switch settings["mode"] {
+	case "consume":
 		consume(settings, options)
-	} else {
+	case "pipe":
+		pipe(settings, options)
+	default:
 		produce(settings, options)
 	}
 }
 
 func produce(settings Settings, options []kgo.Opt) {
-	options = append(options, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if settings["franz.partitioner"] != "default" {
+		options = append(options, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	}
 	if settings["franz.defaults"] != "true" {
 		options = append(options,
 			kgo.RecordRetries(settings.Integer("retries")),
@@ -60,6 +67,9 @@ func produce(settings Settings, options []kgo.Opt) {
 func consume(settings Settings, options []kgo.Opt) {
 	options = append(options, kgo.ConsumerGroup(settings["group_id"]), kgo.ConsumeTopics(settings["topic"]), kgo.DisableAutoCommit(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if settings["franz.isolation"] == "committed" {
+		options = append(options, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	}
 	if settings["instance_id"] != "" {
 		options = append(options, kgo.InstanceID(settings["instance_id"]))
 	}
@@ -69,23 +79,63 @@ func consume(settings Settings, options []kgo.Opt) {
 	}
 	settings.Consume(func(ctx context.Context) ([]Record, error) {
 		fetches := client.PollFetches(ctx)
-		var found []Record
-		fetches.EachRecord(func(record *kgo.Record) {
-			id := string(record.Value)
-			for _, header := range record.Headers {
-				if header.Key == "notleader-id" {
-					id = string(header.Value)
-				}
-			}
-			found = append(found, Record{id, record.Topic, record.Partition, record.Offset})
-		})
-		for _, failed := range fetches.Errors() {
-			return found, failed.Err
-		}
-		return found, nil
+		return records(fetches)
 	}, func(record Record) error {
 		return client.CommitRecords(context.Background(), &kgo.Record{
 			Topic: record.Topic, Partition: record.Partition, Offset: record.Offset, LeaderEpoch: -1,
 		})
 	})
+}
+
+func pipe(settings Settings, options []kgo.Opt) {
+	session, err := kgo.NewGroupTransactSession(append(options,
+		kgo.ConsumerGroup(settings["group_id"]), kgo.ConsumeTopics(settings["topic"]), kgo.TransactionalID(settings["transactional_id"]),
+		kgo.TransactionTimeout(settings.Milliseconds("delivery_timeout_ms")), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.RequireStableFetchOffsets(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	)...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	settings["commit_every"] = settings["messages"] + "0" // the transaction commits
+	settings.Consume(func(ctx context.Context) ([]Record, error) {
+		fetches := session.PollFetches(ctx)
+		found, err := records(fetches)
+		if err != nil || len(found) == 0 {
+			return found, err
+		}
+		if err := session.Begin(); err != nil {
+			return found, err
+		}
+		fetches.EachRecord(func(record *kgo.Record) {
+			session.Produce(ctx, &kgo.Record{Topic: settings["output"], Value: record.Value, Headers: record.Headers}, nil)
+		})
+		err = settings.Call("commit_transaction", func() error {
+			committed, err := session.End(context.Background(), kgo.TryCommit)
+			if err == nil && !committed {
+				err = errors.New("the transaction was aborted")
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err // the session goes back: they come again
+		}
+		return found, nil
+	}, func(Record) error { return nil })
+}
+
+func records(fetches kgo.Fetches) ([]Record, error) {
+	var found []Record
+	fetches.EachRecord(func(record *kgo.Record) {
+		id := string(record.Value)
+		for _, header := range record.Headers {
+			if header.Key == "notleader-id" {
+				id = string(header.Value)
+			}
+		}
+		found = append(found, Record{id, record.Topic, record.Partition, record.Offset})
+	})
+	for _, failed := range fetches.Errors() {
+		return found, failed.Err
+	}
+	return found, nil
 }

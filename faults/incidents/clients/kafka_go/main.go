@@ -1,6 +1,7 @@
 // A kafka-go client: a writer that sends numbered messages one by one, or a group reader (mode=consume).
 //
 // Arguments: see outcome.go. The writer has no idempotence and no bound on a delivery besides its attempts.
+// `kafka_go.start=last` begins at the end where the group has committed nothing.
 package main
 
 import (
@@ -55,11 +56,15 @@ func produce(settings Settings) {
 }
 
 func consume(settings Settings) {
+	start := kafka.FirstOffset
+	if settings["kafka_go.start"] == "last" {
+		start = kafka.LastOffset
+	}
 	reader := kafka.NewReader(kafka.ReaderConfig{
 		Brokers:     strings.Split(settings["bootstrap"], ","),
 		GroupID:     settings["group_id"],
 		Topic:       settings["topic"],
-		StartOffset: kafka.FirstOffset,
+		StartOffset: start,
 		MaxWait:     200 * time.Millisecond,
 		Dialer:      &kafka.Dialer{ClientID: settings["client_id"], Timeout: settings.Milliseconds("connect_timeout_ms")},
 		ErrorLogger: log.New(os.Stderr, "", log.LstdFlags|log.Lmicroseconds),

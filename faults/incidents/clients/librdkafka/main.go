@@ -1,5 +1,6 @@
 // librdkafka, by confluent-kafka-go, which brings the library of the same version with it: a producer that sends
-// numbered messages at a steady rate, or a group consumer (mode=consume).
+// numbered messages at a steady rate (with transactional_id: each in a transaction of its own), or a group consumer
+// (mode=consume).
 //
 // Arguments: see outcome.go; a setting of librdkafka's own passes by its name (socket.timeout.ms=1000 …).
 package main
@@ -7,6 +8,7 @@ package main
 import (
 	"context"
 	"log"
+	"os"
 	"strconv"
 
 	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
@@ -41,11 +43,15 @@ func configured(settings Settings, more map[string]string) *kafka.ConfigMap {
 }
 
 func produce(settings Settings) {
-	producer, err := kafka.NewProducer(configured(settings, map[string]string{
+	more := map[string]string{
 		"acks": "all", "enable.idempotence": settings["idempotent"], "retries": settings["retries"],
 		"request.timeout.ms": settings["request_timeout_ms"], "message.timeout.ms": settings["delivery_timeout_ms"],
 		"linger.ms": "5",
-	}))
+	}
+	if settings["transactional_id"] != "" {
+		more["transactional.id"], more["enable.idempotence"] = settings["transactional_id"], "true"
+	}
+	producer, err := kafka.NewProducer(configured(settings, more))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -57,7 +63,13 @@ func produce(settings Settings) {
 		}
 	}()
 	topic := settings["topic"]
+	begin, commit := func() {}, func() {}
+	if settings["transactional_id"] != "" {
+		begin, commit = transactions(settings, producer)
+	}
 	settings.Produce(func(id string, partition int32, done func(int32, int64, error)) {
+		begin()
+		defer commit()
 		delivered := make(chan kafka.Event, 1)
 		err := producer.Produce(&kafka.Message{
 			TopicPartition: kafka.TopicPartition{Topic: &topic, Partition: partition},
@@ -73,6 +85,35 @@ func produce(settings Settings) {
 			done(told.Partition, int64(told.Offset), told.Error)
 		}()
 	})
+}
+
+// transactions begins them, when there is a producer id to begin with, and ends each.
+func transactions(settings Settings, producer *kafka.Producer) (begin func(), commit func()) {
+	wait := func(operation string, do func(context.Context) error) error {
+		return settings.Call(operation, func() error {
+			patience, cancel := context.WithTimeout(context.Background(), settings.Milliseconds("wait_ms"))
+			defer cancel()
+			return do(patience)
+		})
+	}
+	// Without a bound, as the examples have it.
+	if err := settings.Call("init_transactions", func() error { return producer.InitTransactions(nil) }); err != nil {
+		log.Print(err)
+		os.Exit(0)
+	}
+	begin = func() {
+		if err := producer.BeginTransaction(); err != nil {
+			log.Print(err)
+		}
+	}
+	return begin, func() {
+		if err := wait("commit_transaction", producer.CommitTransaction); err != nil {
+			log.Print(err)
+			if err := wait("abort_transaction", producer.AbortTransaction); err != nil {
+				log.Print(err)
+			}
+		}
+	}
 }
 
 func consume(settings Settings) {
