@@ -109,12 +109,12 @@ format: $(INSTALLED)
 	@$(BIN)/ruff format -q .
 
 # Set up again only when what is to be installed has changed.
-$(INSTALLED): pyproject.toml src/notleader/__init__.py scripts/setup.sh scripts/build_native.py proxy/plain/native.pyx \
+$(INSTALLED): pyproject.toml src/notleader/__init__.py scripts/setup.sh scripts/build_native.py proxy/record/block_writer.pyx \
   proxy/pump/probe.pyx proxy/pump/probe.pxd proxy/pump/pump.pyx proxy/pump/pump.pxd proxy/recorder/pages.pyx
 	@sh scripts/setup.sh '$(PYTHON)' '$(VENV)'
 	@touch $@
 
 clean:
 	rm -rf $(VENV) build dist notleader-demo out capture .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	rm -f proxy/plain/*.so proxy/pump/*.so
+	rm -f proxy/*/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

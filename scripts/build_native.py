@@ -15,7 +15,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 _COMPILED = (
     "notleader.proxy.pump.probe",
     "notleader.proxy.pump.pump",
-    "notleader.proxy.plain.native",
+    "notleader.proxy.record.block_writer",
     "notleader.proxy.recorder.pages",
 )
 _OLDEST_GLIBC = (2, 17)  # of the systems that Python 3.11 and newer is published for (manylinux2014)

@@ -78,7 +78,7 @@ if [ ! -e "$status" ]; then
   die "pip could not install the packages (all of its output: $log)"
 fi
 rm -f "$status"
-if ! "$venv/bin/python" -c 'import sys; from notleader.proxy.plain import IS_NATIVE; sys.exit(not IS_NATIVE)'; then
+if ! "$venv/bin/python" -c 'import sys; from notleader.proxy.pump import IS_NATIVE; sys.exit(not IS_NATIVE)'; then
   say "without its compiled part, for which gcc and python3-dev are needed: it works the same, slower"
 fi
 say "installed"

@@ -100,6 +100,7 @@ def _pieces(registry: CollectorRegistry, encoder: Callable[[Collector], bytes]) 
 
 
 def _exchanges(counters: Counters) -> Iterator[Metric]:
+    traffic = counters.traffic
     requests = CounterMetricFamily("notleader_requests", "Requests that came from clients.", labels=["api_name"])
     unanswered = CounterMetricFamily(
         "notleader_unanswered_requests",
@@ -111,16 +112,16 @@ def _exchanges(counters: Counters) -> Iterator[Metric]:
         "From a request's arrival to its response's departure, faults included.",
         labels=["api_name"],
     )
-    for api_key in sorted(counters.latency_us.keys() | counters.unanswered.keys()):
+    for api_key in sorted(traffic.latency_us.keys() | traffic.unanswered.keys()):
         name = api_name(api_key) or str(api_key)
-        slots = counters.latency_us.get(api_key)
+        slots = traffic.latency_us.get(api_key)
         answered = sum(slots) if slots else 0
-        silent = counters.unanswered.get(api_key, 0)
+        silent = traffic.unanswered.get(api_key, 0)
         requests.add_metric([name], answered + silent)
         if silent:
             unanswered.add_metric([name], silent)
         if slots:
-            latency.add_metric([name], _buckets(slots), counters.latency_sum_us[api_key] / 1e6)
+            latency.add_metric([name], _buckets(slots), traffic.latency_sum_us[api_key] / 1e6)
     yield requests
     yield unanswered
     yield latency
@@ -169,8 +170,8 @@ def _connections(counters: Counters) -> Iterator[Metric]:
         wire_errors.add_metric([side], count)
     yield wire_errors
     sent = CounterMetricFamily("notleader_sent_bytes", "Bytes the proxy sent on.", labels=["to"])
-    sent.add_metric(["broker"], counters.broker_bytes)
-    sent.add_metric(["client"], counters.client_bytes)
+    sent.add_metric(["broker"], counters.traffic.broker_bytes)
+    sent.add_metric(["client"], counters.traffic.client_bytes)
     yield sent
 
 

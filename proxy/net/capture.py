@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator
 from notleader.faults.cluster import Cluster
 from notleader.proxy import __version__
 from notleader.proxy.config.settings import Settings
+from notleader.proxy.record.blocks import Blocks
 from notleader.proxy.record.limits import Limits
-from notleader.proxy.record.quick import Quick
 from notleader.proxy.record.redaction import Redaction
 from notleader.proxy.record.rows import Level, Rows
+from notleader.proxy.record.sink import IS_COMPILED
 from notleader.proxy.record.where import Where
 from notleader.proxy.record.writer import CaptureWriter
 
@@ -31,6 +32,7 @@ def capture_writer(
     ``numbers`` gives the segments theirs; the errors in what is read are counted one by one or, read later, together.
     """
     redaction = Redaction(settings.capture_redact)
+    read_here = IS_COMPILED and where is not None and not level.reads_records
     rows = Rows(run_id, settings.proxy_id, settings.seed, level, cluster.topic_name, redaction=redaction)
     return make(
         rows,
@@ -57,7 +59,7 @@ def capture_writer(
         redact=tuple(settings.capture_redact),
         topics=cluster.topic_names,
         max_pending_bytes=settings.capture_queue_bytes,
-        quick=None if level.reads_records or where is None else Quick(level, rows.topics, count_error, redaction),
+        blocks=Blocks(level, rows.topics, count_error, redaction) if read_here else None,
         count_errors=count_errors,
         with_recorder=with_recorder,
     )

@@ -15,7 +15,7 @@ async def sample_loop_lag(counters: Counters, interval_s: float = 0.1, resting_s
     loop = asyncio.get_running_loop()
     passed = -1
     while True:
-        before, passed = passed, counters.client_bytes + counters.broker_bytes
+        before, passed = passed, counters.traffic.client_bytes + counters.traffic.broker_bytes
         pause_s = resting_s if passed == before else interval_s
         due = loop.time() + pause_s
         await asyncio.sleep(pause_s)

@@ -27,8 +27,7 @@ class Passage:
         self.transports = hub.transports
         self.opened = hub.opened
         self.closed = hub.closed
-        self.record = hub.record
-        self.record_all = hub.record_all
+        self.sink = hub.sink
         self.wire_error = hub.wire_error
         self.newer_versions = hub.newer_versions
         self.on_connect = hub.on_connect

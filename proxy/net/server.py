@@ -27,17 +27,17 @@ from notleader.proxy.net.passage import Passage
 from notleader.proxy.net.timeline import play
 from notleader.proxy.net.tls import Tls
 from notleader.proxy.net.transport import Link
-from notleader.proxy.plain import ExchangeSink
 from notleader.proxy.pump import Exchange
 from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.limits import CaptureError
 from notleader.proxy.record.live import Accepts
 from notleader.proxy.record.rows import Level
+from notleader.proxy.record.sink import ExchangeSink
 from notleader.proxy.record.where import Where
 from notleader.proxy.record.writer import CaptureWriter
 from notleader.proxy.session.handling import Handling
 from notleader.proxy.session.login import Login
-from notleader.proxy.session.metrics import Counters, count
+from notleader.proxy.session.metrics import Counters
 from notleader.proxy.session.rewrite import Newer
 from notleader.proxy.session.session import Session
 from notleader.proxy.wire.addresses import Advertise
@@ -50,7 +50,7 @@ log = logging.getLogger("notleader")
 _DRAIN_S = 2.0
 
 
-class Proxy(ExchangeSink):
+class Proxy:
     """A fault-injecting proxy in front of one cluster.
 
     ``await start()`` listens, ``await stop()`` closes everything and finishes the capture. Raises OSError
@@ -66,6 +66,8 @@ class Proxy(ExchangeSink):
         self.run_id = f"r{uuid.uuid4().hex[:11]}"
         self.clock = Clock()
         self.counters = Counters()
+        self.sink = ExchangeSink(self.counters.traffic, self._notice)
+        self.record = self.sink.record
         self.plan = self._make_plan()
         self.plan.on_refusal = self._refused
         self.timeline: Timeline | None = settings.parsed_timeline()
@@ -86,7 +88,6 @@ class Proxy(ExchangeSink):
         self._links: dict[int, Link] = {}
         self.transports: set[asyncio.BaseTransport] = set()
         self._accepted = 0
-        self._hands_over = False
         self._segment_numbers = itertools.count(1)
         self._capture_reads = False  # bodies, and so counts the errors in them
         self._tasks: set[asyncio.Task[None]] = set()
@@ -368,26 +369,19 @@ class Proxy(ExchangeSink):
             exc_info=error.__cause__ if isinstance(error, OwnMistake) else None,
         )
 
-    def _note(self, entry: Exchange | ConnectionEvent) -> None:
-        counters = self.counters
+    def _notice(self, entry: Exchange | ConnectionEvent) -> None:
+        """What a fault touched, and what is the first after the capture was handed over."""
         for hit in entry.hits:
-            counters.hit(hit.rule_name, hit.kind, hit.phase)
+            self.counters.hit(hit.rule_name, hit.kind, hit.phase)
             if hit.rule_name not in self._struck:
                 self._struck.add(hit.rule_name)
                 log.info("fault %s (%s) struck for the first time: %s", hit.rule_name, hit.kind, describe(entry))
-        if type(entry) is Exchange:
-            count(counters, entry)
-            if entry.error_code and entry.response_at_us and not self._capture_reads:
-                counters.error(entry.api_key, entry.error_code)
-        capture = self.capture
-        if capture is not None:
-            taking = capture.taking
-            if not self._hands_over:
-                # Waking the thread costs as much as a request, and while it works it holds the interpreter.
-                self._hands_over = True
-                asyncio.get_running_loop().call_later(capture.pause_s, self._hand_over)
-            if taking is None or not taking.take(entry):
-                capture.record(entry)
+        if type(entry) is Exchange and entry.error_code and entry.response_at_us and not self._capture_reads:
+            self.counters.error(entry.api_key, entry.error_code)
+        if self.capture is not None and not self.sink.is_awake:
+            # Waking the thread costs as much as a request, and while it works it holds the interpreter.
+            self.sink.is_awake = True
+            asyncio.get_running_loop().call_later(self.capture.pause_s, self._hand_over)
 
     def _refused(self, rule: Rule, reason: str) -> None:
         """A rule can't be applied to what it means: say so, rather than do nothing."""
@@ -396,7 +390,7 @@ class Proxy(ExchangeSink):
         self.record(ConnectionEvent("fault", None, self.now_us(), detail))
 
     def _hand_over(self) -> None:
-        self._hands_over = False
+        self.sink.is_awake = False
         if self.capture is not None:
             self.capture.hand_over()
 
@@ -439,8 +433,12 @@ class Proxy(ExchangeSink):
             self._take(self._made_writer(None, self.settings.capture_level), self.settings.capture_level)
         capture = self.capture
         assert capture is not None
-        with capture.subscribe(accepts) as live:
-            yield live
+        try:
+            with capture.subscribe(accepts) as live:
+                self._aim()
+                yield live
+        finally:
+            self._aim()
         if capture is self.capture and capture.directory is None and not capture.is_watched:
             self._take(None, None)
 
@@ -480,11 +478,18 @@ class Proxy(ExchangeSink):
 
     def _take(self, capture: CaptureWriter | None, level: Level | None) -> None:
         self.capture = capture
+        self._aim()
         self._capture_reads = level is not None and level.reads_bodies
         if level is None:
             self._table.record_at(None)
         else:
             self._table.record_at(level, self.settings.capture_queue_bytes)
+
+    def _aim(self) -> None:
+        """Have exchanges go to the capture, the shortest way there is."""
+        capture = self.capture
+        self.sink.capture = None if capture is None else capture.record
+        self.sink.blocks = None if capture is None else capture.blocks
 
     async def stop_capture(self) -> None:
         """Flush and end the recording; nothing where there is none."""

@@ -21,6 +21,7 @@ from notleader.proxy.net.sockets import address_of, reset, silence, tune
 from notleader.proxy.net.tls import subject
 from notleader.proxy.pump import Exchange
 from notleader.proxy.record.event import ConnectionEvent
+from notleader.proxy.record.sink import ExchangeSink
 from notleader.proxy.session.commands import Outlet, Side
 from notleader.proxy.session.login import Login
 from notleader.proxy.session.rewrite import Newer
@@ -41,12 +42,11 @@ class Hub(Protocol):
 
     clock: Clock
     transports: set[asyncio.BaseTransport]  # all that are not closed yet: TLS takes its time over it
+    sink: ExchangeSink
 
     def new_session(self, connection: Connection, link: "Link") -> Session: ...
     def opened(self, link: "Link") -> None: ...
     def closed(self, link: "Link") -> None: ...
-    def record(self, entry: Exchange | ConnectionEvent) -> None: ...
-    def record_all(self, exchanges: list[Exchange]) -> None: ...
     def newer_versions(self, newer: list[Newer]) -> None: ...
     def wire_error(self, connection: Connection, error: WireError) -> None: ...
     def brokers_seen(self, node_ids: set[int]) -> None: ...
@@ -67,7 +67,7 @@ class Link(asyncio.Protocol):
         self.client: asyncio.Transport | None = None
         self.broker: asyncio.Transport | None = None
         self.opened_at_us = hub.clock.now_us()
-        self.record = hub.record
+        self.record = hub.sink.record
         self.session = hub.new_session(connection, self)
         self.now_us = hub.clock.now_us
         # What passes comes in and leaves without a step in between: nobody here has to see it.
@@ -122,7 +122,7 @@ class Link(asyncio.Protocol):
         self.hub.transports.add(client)
         self.hub.opened(self)
         verdict, hits = self.hub.on_connect(self.connection, self.now_us())
-        self.hub.record(ConnectionEvent("connect", self.connection, self.now_us(), self.connection.listener, hits))
+        self.hub.sink.record(ConnectionEvent("connect", self.connection, self.now_us(), self.connection.listener, hits))
         if verdict == "reset":
             self.session.gone(self.now_us(), "reset on connect by a fault", reset=True)
             return
@@ -188,7 +188,7 @@ class Link(asyncio.Protocol):
     def _aim(self) -> None:
         """Have what passes go straight to a transport, unless it is shaped: to be called when any of these changes."""
         carrier = self.session.carrier
-        carrier.records = self.hub if self._shaped_record is None else self
+        carrier.records = self.hub.sink if self._shaped_record is None else self
         carrier.too_early = self._too_early if self.broker is None else None
         carrier.client = Outlet(self.to_client) if self._shapers or self.client is None else self.client
         carrier.broker = Outlet(self.to_broker) if self._shapers or self.broker is None else self.broker

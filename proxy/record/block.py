@@ -1,4 +1,4 @@
-"""Finished exchanges as numbers, and the tables that these point into: what the loop hands to the recorder. Pure.
+"""Finished exchanges as numbers, and the tables that these point into: what the loop hands to the journal. Pure.
 
 A row of a capture has three dozen columns, of which a dozen differ from one exchange to the next. Those are eleven
 packed integers of their own widths here; who asked, what it was, and which partition, are places in tables.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
-from notleader.proxy import plain
 from notleader.proxy.pump import Exchange
+from notleader.proxy.record.event import ConnectionEvent
 
 _ROW: Final = Struct("<qqIIiiIIIII")
 ROW_BYTES: Final = _ROW.size
@@ -21,7 +21,6 @@ ALL_TOLD: Final = -1
 """The partitions are those of `Summary.partitions`, all their values included."""
 NONE: Final = -(1 << 63)
 _NO_NUMBER: Final = -(1 << 31)
-_MOST: Final = (1 << 32) - 1
 _WORD: Final = 4
 _WHO_AT, _WHAT_AT, _TEMPLATE_AT = 16, 20, 8
 Row = tuple[int, int, int, int, int, int, int, int, int, int, int]
@@ -59,14 +58,6 @@ def pack_numbers(*row: int) -> bytes:
     who, what, seq, correlation_id, request_at_us, *times, request_bytes, response_bytes, count = row
     since = [at_us and at_us - request_at_us + 1 for at_us in times]
     return _ROW.pack(seq, request_at_us, who, what, correlation_id, count, *since, request_bytes, response_bytes)
-
-
-def fits(exchange: Exchange) -> bool:
-    """Whether its times and sizes can be packed: they come after its request, and within an hour."""
-    times = exchange.forwarded_at_us, exchange.broker_responded_at_us, exchange.response_at_us
-    return all(not at_us or 0 <= at_us - exchange.request_at_us < _MOST for at_us in times) and (
-        0 <= exchange.request_bytes <= _MOST and 0 <= exchange.response_bytes <= _MOST
-    )
 
 
 def pack_part(template: int, sequence: int, count: int, size: int, offset: int) -> bytes:
@@ -111,16 +102,6 @@ def unpacked_bytes(rows: int, partitions: int) -> int:
     return _ARROW_ROW_BYTES * rows + _ARROW_PARTITION_BYTES * partitions
 
 
-def first_and_last_us(numbers: Packing) -> tuple[int, int]:
-    """When the first and the last of the requests of these rows came. ValueError when there is none."""
-    times = [row[4] for row in numbers_of(numbers)]
-    return min(times), max(times)
-
-
-if not TYPE_CHECKING and plain.IS_NATIVE:
-    first_and_last_us = plain.native.first_and_last_us
-
-
 class Summary:
     """What many exchanges have in common: the columns from api_key to detail that are no numbers of each."""
 
@@ -132,10 +113,6 @@ class Summary:
         self.partitions = partitions
         self.told = len(partitions or ())
         self.index = -1  # in the table at hand, once it is in it
-
-
-if not TYPE_CHECKING and plain.IS_NATIVE:
-    Summary = plain.native.Summary
 
 
 class Unread(Summary):
@@ -164,7 +141,7 @@ class Tables:
 class Block:
     """Some exchanges in the order in which they finished: what the packers above made of each, and of their parts."""
 
-    __slots__ = ("numbers", "parts", "tables", "told")
+    __slots__ = ("first_us", "last_us", "numbers", "parts", "tables", "told")
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
@@ -172,6 +149,8 @@ class Block:
         """How many partitions the shapes of its exchanges tell."""
         self.numbers = bytearray()
         self.parts = bytearray()
+        self.first_us = self.last_us = 0
+        """When the first and the last of the requests came, µs since the epoch."""
 
     def __len__(self) -> int:
         return len(self.numbers) // ROW_BYTES
@@ -186,70 +165,14 @@ class Block:
         """About how much memory it takes as Arrow columns."""
         return unpacked_bytes(len(self), len(self.parts) // PART_BYTES + self.told)
 
-    def first_and_last_us(self) -> tuple[int, int]:
-        """When the first and the last of the requests came, µs since the epoch. ValueError when there is none."""
-        return first_and_last_us(self.numbers)
 
-    def rows(self, run_id: str, proxy_id: str, seed: int) -> Iterator[tuple[Any, ...]]:
-        """Each exchange as a row, in the order of ``rows.COLUMNS``."""
-        tables, parts = self.tables, self._partitions()
-        for one in numbers_of(self.numbers):
-            who, what = tables.whos[one[0]], tables.whats[one[1]]
-            api_key, api_name, version, outcome, error, throttle, transactional_id, group_id, acks, detail = what.values
-            count = one[10]
-            partitions = what.partitions if count == ALL_TOLD else [next(parts) for _ in range(count)] or None
-            yield (
-                run_id,
-                proxy_id,
-                who[0],
-                one[2],
-                "exchange",
-                *who[1:],
-                api_key,
-                api_name,
-                version,
-                one[3],
-                one[4],
-                one[5] or None,
-                one[6] or None,
-                one[7] or None,
-                one[8],
-                one[9],
-                outcome,
-                error,
-                throttle,
-                [],
-                [],
-                None,
-                None,
-                seed,
-                transactional_id,
-                group_id,
-                acks,
-                partitions,
-                detail,
-                None,
-                None,
-            )
+class BlockWriter(Protocol):
+    """`block_writer.BlockWriter`, as it is used."""
 
-    def _partitions(self) -> Iterator[dict[str, Any]]:
-        templates = self.tables.templates
-        for number, *values in parts_of(self.parts):
-            sequence, count, size, offset = (None if value == NONE else value for value in values)
-            topic, topic_id, index, producer_id, producer_epoch, compression, error, epoch = templates[number]
-            yield {
-                "topic": topic,
-                "topic_id": topic_id,
-                "partition_index": index,
-                "producer_id": producer_id,
-                "producer_epoch": producer_epoch,
-                "base_sequence": sequence,
-                "record_count": count,
-                "batch_bytes": size,
-                "compression": compression,
-                "base_offset": offset,
-                "error_code": error,
-                "leader_epoch": epoch,
-                "message_ids": None,
-                "key_hashes": None,
-            }
+    is_full: bool
+
+    def take(self, entry: Exchange | ConnectionEvent) -> bool: ...
+    def begin(self, block: Block, generation: int) -> None: ...
+    def end(self) -> Block: ...
+    def remember(self, api: int, request: bytes, response: bytes, what: Summary) -> bool: ...
+    def forget(self) -> None: ...

@@ -1,6 +1,6 @@
 """What the proxy does with a finished exchange: into the journal, and to whoever looks.
 
-The loop reads the common shapes itself (``quick``); of the rest it keeps the frames. A few times a second what there
+The loop reads the common shapes itself (``blocks``); of the rest it keeps the frames. A few times a second what there
 is goes to a thread, which does nothing but write it to the journal: a disk that hangs holds nobody up. What would take
 more than ``max_pending_bytes`` while it waits is dropped, counted, and accounted for in a gap row. Rows and segments
 are made of the journal by the recorder, a process of its own.
@@ -19,15 +19,15 @@ from itertools import islice
 from typing import Any, Final
 from uuid import UUID
 
-from notleader.proxy.plain import Taker
 from notleader.proxy.pump import Exchange, Passing
+from notleader.proxy.record.block import BlockWriter
+from notleader.proxy.record.blocks import Blocks
 from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.frames import pack_event, pack_exchange, pack_topic
 from notleader.proxy.record.journals import Batch, Journals
 from notleader.proxy.record.limits import Limits
 from notleader.proxy.record.live import Accepts, Entry, Live, Reader
 from notleader.proxy.record.process import RecorderProcess
-from notleader.proxy.record.quick import Quick
 from notleader.proxy.record.rows import SCHEMA_VERSION, Rows
 from notleader.proxy.record.skim import skimmed
 from notleader.proxy.record.where import Where
@@ -52,7 +52,7 @@ class _Call:
         self.done = threading.Event()
 
 
-class CaptureWriter(Taker):
+class CaptureWriter:
     """Records one run to ``where`` and hands rows to live subscribers.
 
     ``where`` None: no files, subscribers only. ``redact`` are the texts of the rules that `rows` redacts by.
@@ -70,7 +70,7 @@ class CaptureWriter(Taker):
         redact: tuple[str, ...] = (),
         topics: Callable[[], Mapping[UUID, str]] = dict,
         max_pending_bytes: int = 64 << 20,
-        quick: Quick | None = None,
+        blocks: Blocks | None = None,
         count_errors: Callable[[dict[tuple[int, int], int]], None] = lambda errors: None,
         with_recorder: bool = True,
     ) -> None:
@@ -82,8 +82,7 @@ class CaptureWriter(Taker):
         """
         self.where = where
         self._rows = rows
-        self._quick = quick
-        self.taking = quick
+        self._blocks = blocks
         self._count_errors = count_errors
         self._limits = limits or Limits()
         self._topics = topics
@@ -203,14 +202,14 @@ class CaptureWriter(Taker):
         return _WATCHED_PAUSE_S if self._live.readers else _PAUSE_S
 
     def record(self, entry: Entry) -> None:
-        """Take an exchange or event that `taking` did not take; now and then `hand_over` has to be called."""
+        """Take an exchange or event that `blocks` did not take; now and then `hand_over` has to be called."""
         if self._live.readers:
             self._live.give(entry)
         if self._journals is None:
             return
         if isinstance(entry, ConnectionEvent):
             self._add(pack_event(entry), entry.at_us)
-        elif self._live.readers and self._quick is not None and self._quick.take(entry):
+        elif self._live.readers and self._blocks is not None and self._blocks.writer.take(entry):
             pass
         elif _is_whole(entry):
             self._keep(entry)
@@ -230,16 +229,16 @@ class CaptureWriter(Taker):
             self._keep(exchange)
         self._learn_topics()
         block = None
-        if self._quick is not None and len(self._quick):
-            block = self._quick.swap()
+        if self._blocks is not None and len(self._blocks):
+            block = self._blocks.swap()
         if block is None and not self._records:
             return
         size = self._records_bytes
         rows = len(self._records)
         first_us, last_us = self._first_us, self._last_us
         if block is not None:
-            first, last = block.first_and_last_us()
-            first_us, last_us = (min(first_us, first), max(last_us, last)) if rows else (first, last)
+            first_us = min(first_us, block.first_us) if rows else block.first_us
+            last_us = max(last_us, block.last_us)
             size += block.size_bytes
             rows += len(block)
         batch = Batch(block, self._records, rows, first_us, last_us, size, self._topic_records)
@@ -327,12 +326,15 @@ class CaptureWriter(Taker):
         self._loop = asyncio.get_running_loop()
         reader = Reader(limit, accepts)
         self._live.add(reader)
-        self.taking = None
         try:
             yield reader.queue
         finally:
             self._live.remove(reader)
-            self.taking = None if self._live.readers else self._quick
+
+    @property
+    def blocks(self) -> BlockWriter | None:
+        """What takes exchanges in place of `record`; None while somebody looks, who wants rows and in their order."""
+        return None if self._blocks is None or self._live.readers else self._blocks.writer
 
     @property
     def is_watched(self) -> bool:
@@ -348,8 +350,8 @@ class CaptureWriter(Taker):
 
     def _keep(self, exchange: Exchange) -> None:
         self._add(pack_exchange(exchange, self._rows.level), exchange.request_at_us)
-        if self._quick is not None:
-            self._quick.remember(exchange)
+        if self._blocks is not None:
+            self._blocks.remember(exchange)
 
     def _add(self, record: bytes, at_us: int) -> None:
         self._first_us = min(self._first_us, at_us) if self._records else at_us
@@ -362,8 +364,8 @@ class CaptureWriter(Taker):
         known = len(self._topic_records)
         if len(names) > known:
             self._topic_records += [pack_topic(*one) for one in islice(names.items(), known, None)]
-            if self._quick is not None:
-                self._quick.forget_unread()  # what had no name then has one now
+            if self._blocks is not None:
+                self._blocks.forget_unread()  # what had no name then has one now
 
     def _live_errors(self, errors: list[tuple[int, int]]) -> None:
         counted: dict[tuple[int, int], int] = {}

@@ -7,12 +7,12 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from notleader.proxy import plain
+from notleader.proxy.pump import IS_NATIVE
 from notleader.proxy.record.block import Packing, numbers_of, parts_of
 
 _ROW_PLACES: Final = 11
 _PART_PLACES: Final = 5
-IS_COMPILED: Final = plain.IS_NATIVE and find_spec("notleader.proxy.recorder.pages") is not None
+IS_COMPILED: Final = IS_NATIVE and find_spec("notleader.proxy.recorder.pages") is not None
 
 
 def rows_in_python(packings: list[Packing]) -> list[Any]:

@@ -7,15 +7,11 @@ families when somebody asks for `/metrics`.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from notleader.proxy import plain
+from notleader.proxy.record.sink import Traffic
 
-if TYPE_CHECKING:
-    from notleader.proxy.pump import Exchange
-
-_SLOTS: Final = 64
-_WITH_EXCHANGES: Final = ("broker_bytes", "client_bytes", "latency_sum_us", "latency_us", "unanswered")
+_TRAFFIC: Final = ("broker_bytes", "client_bytes", "latency_sum_us", "latency_us", "unanswered")
 
 MAX_RULE_SERIES: Final = 1000
 """How many distinct (rule, kind, phase) are told apart: rule names come from outside, series cost memory."""
@@ -23,11 +19,7 @@ MAX_RULE_SERIES: Final = 1000
 OTHER_RULES: Final = "(other)"
 
 
-def _no_latencies() -> list[int]:
-    return [0] * _SLOTS
-
-
-class Counters(plain.Tally):
+class Counters:
     """Plain integers the session and the transport bump per event; read only when metrics are scraped.
 
     One proxy has one `Counters`. All of it belongs to the event loop's thread.
@@ -42,15 +34,13 @@ class Counters(plain.Tally):
         "loop_lag_sum_us",
         "loop_lag_us",
         "loop_ticks",
+        "traffic",
         "wire_errors",
     )
 
     def __init__(self) -> None:
-        self.latency_us: defaultdict[int, list[int]] = defaultdict(_no_latencies)
-        """api_key → exchanges answered, by `latency_us.bit_length()`."""
-        self.latency_sum_us: defaultdict[int, int] = defaultdict(int)
-        self.unanswered: defaultdict[int, int] = defaultdict(int)
-        """api_key → requests that got no response: acks=0, dropped, or their connection ended first."""
+        self.traffic = Traffic()
+        """What is counted with every exchange."""
         self.errors: defaultdict[tuple[int, int], int] = defaultdict(int)
         """(api_key, error_code) → responses sent to clients with that error, of those that were read.
 
@@ -63,10 +53,6 @@ class Counters(plain.Tally):
         self.connections_closed: defaultdict[str, int] = defaultdict(int)
         self.wire_errors: defaultdict[str, int] = defaultdict(int)
         """guilty side ("client", "broker") → connections closed because it did not speak Kafka."""
-        self.client_bytes = 0
-        """Bytes sent to clients."""
-        self.broker_bytes = 0
-        """Bytes sent to brokers."""
         self.loop_lag_us = 0
         self.loop_lag_max_us = 0
         self.loop_lag_sum_us = 0
@@ -74,21 +60,11 @@ class Counters(plain.Tally):
 
     def values(self) -> dict[str, Any]:
         """All of it, by name."""
-        return {name: getattr(self, name) for name in (*_WITH_EXCHANGES, *self.__slots__)}
+        own = {name: getattr(self, name) for name in self.__slots__ if name != "traffic"}
+        return {name: getattr(self.traffic, name) for name in _TRAFFIC} | own
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _counted, (self.values(),)
-
-    def answered(self, api_key: int, latency_us: int) -> None:
-        """Count one exchange whose response left for the client `latency_us` after its request came.
-
-        Slot k holds the latencies in [2**(k-1), 2**k) µs: one method call on an int finds it, where a
-        search in a table of bounds costs ten times as much.
-        """
-        if latency_us < 0:
-            latency_us = 0
-        self.latency_us[api_key][latency_us.bit_length()] += 1
-        self.latency_sum_us[api_key] += latency_us
 
     def error(self, api_key: int, error_code: int) -> None:
         """Count one answer that took this error to a client."""
@@ -107,47 +83,33 @@ class Counters(plain.Tally):
     def absorb(self, others: Counters, before: Counters | None) -> None:
         """Add what another process has counted since it last told (`before`; None: it never did)."""
         before = Counters() if before is None else before
-        for api_key, slots in others.latency_us.items():
-            mine, then = self.latency_us[api_key], before.latency_us[api_key]
-            self.latency_us[api_key] = [a + b - c for a, b, c in zip(mine, slots, then, strict=True)]
-        for name in (
-            "latency_sum_us",
-            "unanswered",
-            "errors",
-            "connections_opened",
-            "connections_closed",
-            "wire_errors",
-        ):
-            total, then = getattr(self, name), getattr(before, name)
-            for key, count in getattr(others, name).items():
-                total[key] += count - then[key]
+        total, more, then = self.traffic, others.traffic, before.traffic
+        for api_key, slots in more.latency_us.items():
+            counts = zip(total.latency_us[api_key], slots, then.latency_us[api_key], strict=True)
+            total.latency_us[api_key] = [a + b - c for a, b, c in counts]
+        for name in ("latency_sum_us", "unanswered"):
+            _add(getattr(total, name), getattr(more, name), getattr(then, name))
+        for name in ("errors", "connections_opened", "connections_closed", "wire_errors"):
+            _add(getattr(self, name), getattr(others, name), getattr(before, name))
+        total.client_bytes += more.client_bytes - then.client_bytes
+        total.broker_bytes += more.broker_bytes - then.broker_bytes
         for key, count in others.injected.items():
-            more = count - before.injected.get(key, 0)
+            hits = count - before.injected.get(key, 0)
             if key not in self.injected and len(self.injected) >= MAX_RULE_SERIES:
                 key = (OTHER_RULES, *key[1:])
-            self.injected[key] = self.injected.get(key, 0) + more
-        for name in ("client_bytes", "broker_bytes", "loop_lag_sum_us", "loop_ticks"):
+            self.injected[key] = self.injected.get(key, 0) + hits
+        for name in ("loop_lag_sum_us", "loop_ticks"):
             setattr(self, name, getattr(self, name) + getattr(others, name) - getattr(before, name))
         self.loop_lag_max_us = max(self.loop_lag_max_us, others.loop_lag_max_us)
+
+
+def _add(total: Any, more: Any, before: Any) -> None:
+    for key, count in more.items():
+        total[key] += count - before[key]
 
 
 def _counted(values: dict[str, Any]) -> Counters:
     made = Counters()
     for name, value in values.items():
-        setattr(made, name, value)
+        setattr(made.traffic if name in _TRAFFIC else made, name, value)
     return made
-
-
-def count(counters: Counters, exchange: Exchange) -> None:
-    """Count one finished exchange: its bytes, and how long it took if it was answered."""
-    if exchange.forwarded_at_us:
-        counters.broker_bytes += exchange.request_bytes
-    counters.client_bytes += exchange.response_bytes
-    if exchange.response_at_us:
-        counters.answered(exchange.api_key, exchange.response_at_us - exchange.request_at_us)
-    else:
-        counters.unanswered[exchange.api_key] += 1
-
-
-if not TYPE_CHECKING and plain.IS_NATIVE:
-    count = plain.native.count

@@ -23,8 +23,8 @@ EXPRESSIONS += [entry["expr"] for entry in DASHBOARD["annotations"]["list"]]
 def exposed() -> dict[str, set[str]]:
     """Each metric's label names, with something counted everywhere."""
     counters = Counters()
-    counters.answered(ApiKey.Produce, 10)
-    counters.unanswered[ApiKey.Produce] += 1
+    counters.traffic.answered(ApiKey.Produce, 10)
+    counters.traffic.unanswered[ApiKey.Produce] += 1
     counters.errors[(ApiKey.Produce, 6)] += 1
     counters.hit("rule", "error", "before_broker")
     counters.connections_opened["bootstrap"] += 1

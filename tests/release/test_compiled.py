@@ -26,9 +26,9 @@ def test_the_wheel_is_for_this_python_and_compiled(release: Release, installed: 
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
     assert f"-{tag}-{tag}-manylinux_2_" in release.wheel.name
     assert sorted(name.partition(".")[0] for name in libraries(release.wheel)) == [
-        "notleader/proxy/plain/native",
         "notleader/proxy/pump/probe",
         "notleader/proxy/pump/pump",
+        "notleader/proxy/record/block_writer",
         "notleader/proxy/recorder/pages",
     ]
     asked = "import notleader.proxy.pump as p; print(p.Pump.__module__, p.Probe.__module__)"
@@ -52,7 +52,7 @@ def test_the_sdist_has_what_it_is_compiled_from(release: Release) -> None:
     with tarfile.open(release.sdist) as sdist:
         names = [name.partition("/")[2] for name in sdist.getnames()]
     compiled = {f"proxy/pump/{name}.{kind}" for name in ("probe", "pump") for kind in ("pyx", "pxd")}
-    compiled |= {"proxy/plain/native.pyx", "proxy/recorder/pages.pyx"}
+    compiled |= {"proxy/record/block_writer.pyx", "proxy/recorder/pages.pyx"}
     assert {*compiled, "scripts/build_native.py"} <= set(names)
     assert not [name for name in names if name.endswith((".so", ".c", ".o")) or name.startswith("build/")]
 
@@ -78,7 +78,7 @@ def test_without_it_the_wheel_is_for_any_python(
 ) -> None:
     source = tmp_path / "source"
     shutil.copytree(release.source, source)
-    (source / "proxy/plain/native.cpython-39-of-another-day.so").touch()
+    (source / "proxy/record/block_writer.cpython-39-of-another-day.so").touch()
     built = subprocess.run(
         [str(build_tools), "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist")],
         cwd=source,

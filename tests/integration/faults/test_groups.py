@@ -55,7 +55,7 @@ async def take(consumer: AIOKafkaConsumer, count: int) -> list[bytes]:
 
 async def answers(proxy: Proxy, api_key: ApiKey) -> int:
     """How many requests of an API were answered."""
-    return sum((await told(proxy)).counters.latency_us[api_key])
+    return sum((await told(proxy)).counters.traffic.latency_us[api_key])
 
 
 def hits(proxy: Proxy) -> dict[str, int]:

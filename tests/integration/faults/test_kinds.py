@@ -342,7 +342,7 @@ async def test_a_coordinator_that_is_elsewhere_is_looked_for_again(kafka3: Kafka
         await produced(proxy, "elsewhere", 3)
         assert len(await consumed(proxy, "elsewhere", 3)) == 3
         assert proxy.plan.get("m").hits == 1
-        assert sum((await told(proxy)).counters.latency_us[ApiKey.FindCoordinator]) >= 2
+        assert sum((await told(proxy)).counters.traffic.latency_us[ApiKey.FindCoordinator]) >= 2
 
 
 async def test_capped_versions_are_spoken(kafka: KafkaCluster, proxy_for: ProxyFor, tmp_path: Path) -> None:

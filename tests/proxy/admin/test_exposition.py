@@ -33,8 +33,8 @@ def scrape(counters: Counters, capture: object = None) -> Samples:
 def test_an_exchange_is_counted_under_its_apis_name() -> None:
     counters = Counters()
     for latency_us in (10, 100, 100_000):
-        counters.answered(ApiKey.Produce, latency_us)
-    counters.unanswered[ApiKey.Produce] += 1
+        counters.traffic.answered(ApiKey.Produce, latency_us)
+    counters.traffic.unanswered[ApiKey.Produce] += 1
     samples = scrape(counters)
     produce = (("api_name", "Produce"),)
     assert samples["notleader_requests_total", produce] == 4
@@ -46,7 +46,7 @@ def test_an_exchange_is_counted_under_its_apis_name() -> None:
 @pytest.mark.parametrize("latency_us", [0, 31, 32, 33, 1023, 1024, 5_000_000, 2**27 - 1, 2**27, 2**40, -3])
 def test_a_latency_is_in_every_bucket_above_it_and_in_none_below(latency_us: int) -> None:
     counters = Counters()
-    counters.answered(ApiKey.Fetch, latency_us)
+    counters.traffic.answered(ApiKey.Fetch, latency_us)
     buckets = {
         float(dict(labels)["le"]): count
         for (name, labels), count in scrape(counters).items()
@@ -59,7 +59,7 @@ def test_a_latency_is_in_every_bucket_above_it_and_in_none_below(latency_us: int
 
 def test_an_api_and_an_error_nobody_knows_keep_their_numbers() -> None:
     counters = Counters()
-    counters.answered(9999, 5)
+    counters.traffic.answered(9999, 5)
     counters.errors[9999, 9998] += 1
     counters.errors[ApiKey.Produce, ErrorCode.NOT_LEADER_OR_FOLLOWER] += 2
     samples = scrape(counters)
@@ -111,7 +111,7 @@ def test_the_openmetrics_format_is_given_to_who_asks_for_it() -> None:
 def test_the_pieces_are_what_the_library_writes_in_one(accept: str) -> None:
     counters = Counters()
     for api_key in ApiKey:
-        counters.answered(api_key, 100)
+        counters.traffic.answered(api_key, 100)
     for number in range(200):
         counters.hit(f"rule {number}\n# {number}", "close", "connection")
     registry = CollectorRegistry(auto_describe=False)
@@ -139,7 +139,7 @@ async def test_a_loop_through_which_nothing_passes_is_looked_at_seldom() -> None
     counters = Counters()
     sampler = asyncio.create_task(sample_loop_lag(counters, 0.01, 3600))
     while counters.loop_ticks < 3:
-        counters.client_bytes += 1
+        counters.traffic.client_bytes += 1
         await asyncio.sleep(0.001)
     seen = counters.loop_ticks
     await asyncio.sleep(0.1)

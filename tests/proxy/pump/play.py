@@ -14,10 +14,9 @@ from typing import Any
 from notleader.faults.decision import Decision, Hit
 from notleader.proxy.pump import IS_NATIVE, Exchange, Passing, exchange, pieces
 from notleader.proxy.record.event import ConnectionEvent
-from notleader.proxy.record.quick import Quick
-from notleader.proxy.record.rows import Level, Rows
+from notleader.proxy.record.rows import Level, Row, Rows
+from notleader.proxy.record.sink import ExchangeSink, Traffic
 from notleader.proxy.record.skim import skimmed
-from notleader.proxy.session.metrics import Counters, count
 from tests.proxy.session.conversation import Conversation
 
 _COLUMNS = sorted({*exchange._Exchange.__slots__, *exchange.Exchange.__annotations__})
@@ -44,7 +43,7 @@ class Play:
 def play(script: Play) -> tuple[bool, list[Any]]:
     """Whether that was the compiled one; and of each step the commands, the records, and who the client then is.
 
-    Last come all the records once more, how they count, and what the capture takes of them in passing.
+    Last come all the records once more, and what a sink and the capture make of them.
     """
     talk = Conversation(*script.faults, **script.limits)
     talk.table.record_at(None if script.level is None else Level(script.level), script.most_kept_bytes)
@@ -77,39 +76,36 @@ def play(script: Play) -> tuple[bool, list[Any]]:
         talk.records.clear()
         talk.now_ms += ms
     # Of an acks=0 Produce that came in pieces there is more now than when it was recorded.
-    return IS_NATIVE, [*told, [_told(entry) for entry in entries], _counted(entries), _taken(entries, script.level)]
+    return IS_NATIVE, [*told, [_told(entry) for entry in entries], _counted(entries), _rows(entries, script.level)]
 
 
-def _counted(entries: list[Exchange | ConnectionEvent]) -> dict[str, Any]:
-    counters = Counters()
-    for entry in entries:
-        if isinstance(entry, Exchange):
-            count(counters, entry)
-    return values_of(counters)
+def _counted(entries: list[Exchange | ConnectionEvent]) -> Any:
+    noticed: list[Any] = []
+    recorded: list[Any] = []
+    sink = ExchangeSink(Traffic(), lambda entry: noticed.append(_told(entry)))
+    half = len(entries) // 2
+    for entry in entries[:half]:
+        sink.record(entry)
+    sink.capture = lambda entry: recorded.append(_told(entry))
+    for place, entry in enumerate(entries[half:]):
+        sink.is_awake = place > 0
+        sink.record(entry)
+    return noticed, recorded, values_of(sink.traffic)
 
 
-def values_of(counters: Counters) -> dict[str, Any]:
-    """What was counted, as plain data."""
-    values = counters.values()
-    return {name: dict(value) if isinstance(value, dict) else value for name, value in values.items()}
-
-
-def _taken(entries: list[Exchange | ConnectionEvent], level: str | None) -> Any:
-    """What the capture takes in passing, as rows and as errors counted; a second time with all that it has learned."""
-    if level not in (Level.HEADER, Level.PARTITION):
-        return None
-    errors: list[tuple[int, int]] = []
+def _rows(entries: list[Exchange | ConnectionEvent], level: str | None) -> list[Row]:
+    """What the capture says of the exchanges, from what was kept of them."""
+    if level is None:
+        return []
     rows = Rows("run", "proxy", 7, Level(level))
-    quick = Quick(Level(level), rows.topics, lambda *error: errors.append(error))
-    for entry in entries * 2:
-        if not quick.take(entry) and isinstance(entry, Exchange):
-            quick.remember(entry)
-    return [tuple(map(_known, row)) for row in quick.swap().rows("run", "proxy", 7)], errors
+    return [rows.of(entry) for entry in entries if isinstance(entry, Exchange)]
 
 
-def _known(value: Any) -> Any:
-    """What a row says; of what the recorder is yet to read, its kind."""
-    return value if value is None or isinstance(value, bool | int | str | bytes | list) else type(value).__name__
+def values_of(traffic: Traffic) -> dict[str, Any]:
+    """What was counted, as plain data."""
+    names = ("broker_bytes", "client_bytes", "latency_sum_us", "latency_us", "unanswered")
+    values = {name: getattr(traffic, name) for name in names}
+    return {name: dict(value) if isinstance(value, dict) else value for name, value in values.items()}
 
 
 def _said(commands: list[Any]) -> list[Any]:

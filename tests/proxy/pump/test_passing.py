@@ -15,7 +15,7 @@ from notleader.proxy.wire.codec import known_versions, request_codec, response_c
 from notleader.proxy.wire.header import encode_request_header, encode_response_header
 from notleader.proxy.wire.names import ApiKey
 from tests.proxy.record.batches import batch
-from tests.proxy.record.test_quick import with_batches
+from tests.proxy.record.test_blocks import with_batches
 from tests.proxy.session.conversation import Conversation, request, response
 from tests.proxy.wire.frames import random_body
 from tests.proxy.wire.frames import recorded as frames_of_real_clients

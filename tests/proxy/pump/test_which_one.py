@@ -69,7 +69,7 @@ def test_a_proxy_says_so(env: dict[str, str], word: str) -> None:
 def test_the_sessions_promises_hold_without_it() -> None:
     """The tests of sessions, relays and what is read in passing once more, in pure Python."""
     files = [f"session/test_{name}.py" for name in ("session", "relays", "counted_errors", "metrics")]
-    files += ["record/test_quick.py", "record/test_frames.py", "recorder/test_following.py"]
+    files += ["record/test_sink.py", "record/test_frames.py", "recorder/test_following.py"]
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(f"tests/proxy/{name}" for name in files)],
         cwd=PROJECT,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from notleader.proxy.pump import Exchange
-from notleader.proxy.record.block import Block
+from notleader.proxy.record.block import Block, numbers_of
 from notleader.proxy.record.frames import pack_exchange
 from notleader.proxy.record.journals import Batch, Journals
 from notleader.proxy.record.limits import Limits
@@ -100,7 +100,7 @@ class Bench:
         times = [one.request_at_us for one in exchanges]
         rows = len(records)
         if block is not None:
-            times += block.first_and_last_us()
+            times += [row[4] for row in numbers_of(block.numbers)]
             rows += len(block)
         size = sum(map(len, records)) + (0 if block is None else block.size_bytes)
         self.journals.write(Batch(block, records, rows, min(times), max(times), size))

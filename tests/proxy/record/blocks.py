@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from notleader.proxy.record.block import ALL_TOLD, NONE, Block, Summary, Tables, pack_numbers, pack_part
+from notleader.proxy.record.block import (
+    ALL_TOLD,
+    NONE,
+    Block,
+    Summary,
+    Tables,
+    numbers_of,
+    pack_numbers,
+    pack_part,
+    parts_of,
+)
 from notleader.proxy.record.rows import COLUMNS, PARTITION_FIELDS
 from tests.proxy.record.entries import PROXY, RUN
 
@@ -39,4 +50,70 @@ def block_of(pointed_to: Tables, sequence: range) -> Block:
 
 
 def expected(block: Block) -> list[dict[str, Any]]:
-    return [dict(zip(COLUMNS, row, strict=True)) for row in block.rows(RUN, PROXY, 7)]
+    return [dict(zip(COLUMNS, row, strict=True)) for row in rows_of(block, RUN, PROXY, 7)]
+
+
+def rows_of(block: Block, run_id: str, proxy_id: str, seed: int) -> Iterator[tuple[Any, ...]]:
+    """Each exchange as a row, in the order of ``rows.COLUMNS``."""
+    tables, parts = block.tables, _partitions(block)
+    for one in numbers_of(block.numbers):
+        who, what = tables.whos[one[0]], tables.whats[one[1]]
+        api_key, api_name, version, outcome, error, throttle, transactional_id, group_id, acks, detail = what.values
+        count = one[10]
+        partitions = what.partitions if count == ALL_TOLD else [next(parts) for _ in range(count)] or None
+        yield (
+            run_id,
+            proxy_id,
+            who[0],
+            one[2],
+            "exchange",
+            *who[1:],
+            api_key,
+            api_name,
+            version,
+            one[3],
+            one[4],
+            one[5] or None,
+            one[6] or None,
+            one[7] or None,
+            one[8],
+            one[9],
+            outcome,
+            error,
+            throttle,
+            [],
+            [],
+            None,
+            None,
+            seed,
+            transactional_id,
+            group_id,
+            acks,
+            partitions,
+            detail,
+            None,
+            None,
+        )
+
+
+def _partitions(block: Block) -> Iterator[dict[str, Any]]:
+    templates = block.tables.templates
+    for number, *values in parts_of(block.parts):
+        sequence, count, size, offset = (None if value == NONE else value for value in values)
+        topic, topic_id, index, producer_id, producer_epoch, compression, error, epoch = templates[number]
+        yield {
+            "topic": topic,
+            "topic_id": topic_id,
+            "partition_index": index,
+            "producer_id": producer_id,
+            "producer_epoch": producer_epoch,
+            "base_sequence": sequence,
+            "record_count": count,
+            "batch_bytes": size,
+            "compression": compression,
+            "base_offset": offset,
+            "error_code": error,
+            "leader_epoch": epoch,
+            "message_ids": None,
+            "key_hashes": None,
+        }

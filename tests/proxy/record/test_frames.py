@@ -16,7 +16,7 @@ from notleader.proxy.recorder.schema import batch_of
 from notleader.proxy.wire.names import ApiKey
 from tests.proxy.record.batches import batch
 from tests.proxy.record.made import table_of_block
-from tests.proxy.record.test_quick import IDENTITY, exchange, frames, name_of
+from tests.proxy.record.test_blocks import IDENTITY, exchange, frames, name_of
 from tests.proxy.wire.frames import recorded as frames_of_real_clients
 
 VALUE = b"what the customer said"

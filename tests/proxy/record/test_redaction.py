@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from notleader.faults.base import Connection
+from notleader.proxy.record.blocks import Blocks
 from notleader.proxy.record.event import ConnectionEvent
-from notleader.proxy.record.quick import Quick
 from notleader.proxy.record.redaction import Redaction, hashed, parse
 from notleader.proxy.record.rows import COLUMNS, Level, Rows
 from notleader.proxy.wire.names import ApiKey
 from tests.proxy.record.batches import batch, built
+from tests.proxy.record.blocks import rows_of
 from tests.proxy.session.conversation import Conversation, request, response
 
 SECRET = "payroll"
@@ -42,9 +43,9 @@ def test_fields_and_topics_are_hidden_both_ways_a_row_is_made(how: str) -> None:
     entry = produced(Level.PARTITION, batch(b"abc"))
     made = rows(Level.PARTITION, f"topic:pay*={how}", f"field:client_id={how}", f"field:transactional_id={how}")
     full = told(made, entry)
-    quick = Quick(Level.PARTITION, made.topics, redaction=made.redaction)
-    assert quick.take(entry)
-    (taken,) = quick.swap().rows("run", "proxy", 7)
+    blocks = Blocks(Level.PARTITION, made.topics, redaction=made.redaction)
+    assert blocks.writer.take(entry)
+    (taken,) = rows_of(blocks.swap(), "run", "proxy", 7)
     assert dict(zip(COLUMNS, taken, strict=True)) == full
     for secret in (SECRET, "hr-app", "tx-1"):
         assert secret not in repr(full)

@@ -17,6 +17,7 @@ from notleader.proxy.record.rows import COLUMNS, PARTITION_FIELDS
 from notleader.proxy.recorder import columns, following, pages
 from notleader.proxy.recorder.schema import ASKED_FOR
 from tests.proxy.record.bench import Bench
+from tests.proxy.record.blocks import rows_of
 from tests.proxy.record.entries import PROXY, RUN, exchange, read
 
 NAME = st.none() | st.text("ab\u20ac\udcff", max_size=3)
@@ -125,7 +126,7 @@ def test_what_a_journal_says_is_what_was_packed() -> None:
     sizes, records, _ = Entries().pack(block)
     found = unpack(b"".join((sizes, block.numbers, block.parts, *records)))
     assert (bytes(found.numbers), bytes(found.parts)) == (bytes(block.numbers), bytes(block.parts))
-    (row,) = [dict(zip(COLUMNS, row, strict=True)) for row in block.rows(RUN, PROXY, 7)]
+    (row,) = [dict(zip(COLUMNS, row, strict=True)) for row in rows_of(block, RUN, PROXY, 7)]
     times = ("request_at_us", "forwarded_at_us", "broker_responded_at_us", "response_at_us")
     assert [row[name] for name in times] == [1000, 1001, None, 1005]
     (part,) = row["partitions"]

@@ -1,6 +1,6 @@
 """Exchanges whose bytes come in pieces: what passes, and what the capture says of it, must not depend on the cuts.
 
-As a program it plays every case of `session.cut_frames` on what this process has of `notleader.proxy.plain`.
+As a program it plays every case of `session.cut_frames` on what this process has of `notleader.proxy.pump`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from notleader.faults.base import Connection
 from notleader.faults.plan import Plan
 from notleader.faults.schema import parse_faults
 from notleader.proxy.pump import IS_NATIVE, Exchange
-from notleader.proxy.record.quick import Quick
+from notleader.proxy.record.blocks import Blocks
 from notleader.proxy.record.rows import Level, Rows
+from notleader.proxy.record.sink import IS_COMPILED
 from notleader.proxy.session.commands import Script
 from notleader.proxy.session.handling import Handling
 from notleader.proxy.session.session import Session
 from notleader.proxy.wire.names import ApiKey
+from tests.proxy.record.blocks import rows_of
 from tests.proxy.session.conversation import request, response
 
 # What is said behind the frames that are looked at: whoever is lost in those takes these for something else.
@@ -62,9 +64,9 @@ class Stage:
         self._table = Handling(level)
         self._table.record_at(level, most_kept_bytes)
         self._rows = Rows("run", "proxy", 7, level or Level.HEADER)
-        self._quick = None
-        if level in (Level.HEADER, Level.PARTITION):
-            self._quick = Quick(level, self._rows.topics, lambda *_: None)
+        self._blocks = None
+        if IS_COMPILED and level in (Level.HEADER, Level.PARTITION):
+            self._blocks = Blocks(level, self._rows.topics)
 
     def play(self, said: Said, asked_at: Sequence[int] = (), answered_at: Sequence[int] = ()) -> Seen:
         """One exchange and a heartbeat behind it, each direction cut at these places."""
@@ -100,13 +102,13 @@ class Stage:
         )
 
     def _in_passing(self, entry: Exchange) -> Any:
-        if self._quick is None:
+        if self._blocks is None:
             return None
-        if not self._quick.take(entry):
-            self._quick.remember(entry)
-            if not self._quick.take(entry):
+        if not self._blocks.writer.take(entry):
+            self._blocks.remember(entry)
+            if not self._blocks.writer.take(entry):
                 return None
-        (row,) = self._quick.swap().rows("run", "proxy", 7)
+        (row,) = rows_of(self._blocks.swap(), "run", "proxy", 7)
         return repr(tuple(map(_plain, row)))
 
 

@@ -1,4 +1,4 @@
-"""Errors that answers take to clients are counted once, whoever reads them: session, quick reading or recorder."""
+"""Errors that answers take to clients are counted once, whoever reads them: session, the loop or the recorder."""
 
 from __future__ import annotations
 

@@ -1,5 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, freethreading_compatible=False
-"""`pure`, compiled; see the package."""
+"""Finished exchanges into a block of numbers, a fraction of a microsecond each; and `sink`, compiled.
+
+Most traffic is the same few shapes over and over: heartbeats differ in their correlation ids, produces in sequences
+and offsets. What they have in common is looked up in caches; what is new is put into the block's tables by
+`notleader.proxy.record.blocks`, which makes one of these and asks it for what it took.
+"""
 
 from cpython.bytearray cimport (
     PyByteArray_AS_STRING,
@@ -10,6 +15,10 @@ from cpython.bytearray cimport (
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy
+
+from collections import defaultdict
+
+from notleader.proxy.record.sink import no_latencies
 
 from notleader.proxy.pump.probe cimport (
     ACKS,
@@ -44,62 +53,16 @@ ctypedef const unsigned char* Bytes
 cdef enum:
     FETCH = 1
     MOST_RECORDS = 0x7FFFFFFF
-
-cdef object ANSWERED = "answered"
-
-
-# ---- what is counted and recorded of an exchange ---------------------------------------------------
-
-
-cdef class Tally:
-    """`pure.Tally`."""
-
-    cdef public long long client_bytes, broker_bytes
-    cdef public object latency_us, latency_sum_us, unanswered
-
-
-cpdef count(Tally counters, Exchange exchange):
-    """`notleader.proxy.metrics.count`."""
-    cdef long long latency
-    cdef int slot
-    cdef list slots
-    if exchange.forwarded_at_us:
-        counters.broker_bytes += exchange.request_bytes
-    counters.client_bytes += exchange.response_bytes
-    if exchange.response_at_us:
-        latency = max(exchange.response_at_us - exchange.request_at_us, 0)
-        slots = counters.latency_us[exchange.api_key]
-        slot = 64 - __builtin_clzll(latency) if latency else 0
-        slots[slot] += 1
-        counters.latency_sum_us[exchange.api_key] += latency
-    else:
-        counters.unanswered[exchange.api_key] += 1
-
-
-cdef enum:
-    SHORT = 512
-
-cdef long long ALL_TOLD = -1
-cdef long long NO_OFFSET = <long long>-0x7FFFFFFFFFFFFFFF - 1
-
-
-cpdef bytes short_key(int api, bytes request, bytes response):
-    """`notleader.proxy.record.quick.short_key`."""
-    cdef Py_ssize_t asked = max(PyBytes_GET_SIZE(request) - 8, 0), answered = max(PyBytes_GET_SIZE(response) - 4, 0)
-    cdef bytes key = PyBytes_FromStringAndSize(NULL, 5 + asked + answered)
-    cdef unsigned char* p = <unsigned char*>PyBytes_AS_STRING(key)
-    p[0], p[1], p[2] = api >> 16 & 0xFF, api >> 8 & 0xFF, api & 0xFF
-    p[3], p[4] = asked >> 8 & 0xFF, asked & 0xFF
-    memcpy(p + 5, PyBytes_AS_STRING(request) + 8, asked)
-    memcpy(p + 5 + asked, PyBytes_AS_STRING(response) + 4, answered)
-    return key
-
-
-cdef enum:
+    SHORT = 512  # bytes of request and answer together
+    MOST_SHORT = 4096
     # How a row and a partition are packed: `notleader.proxy.record.block`.
     ROW = 52
     PART = 24
     NO_NUMBER = -0x80000000
+
+cdef long long ALL_TOLD = -1
+cdef long long NO_OFFSET = <long long>-0x7FFFFFFFFFFFFFFF - 1
+cdef object ANSWERED = "answered"
 
 cdef packed struct Row:
     long long seq, request_at_us
@@ -113,18 +76,86 @@ cdef packed struct Part:
     int base_sequence, count, size
 
 
-def first_and_last_us(const unsigned char[::1] numbers):
-    """`notleader.proxy.record.block.first_and_last_us`."""
-    cdef const Row* row
-    cdef Py_ssize_t at
-    cdef long long first, last
-    if numbers.shape[0] < ROW:
-        raise ValueError("there are no rows")
-    first = last = (<const Row*>&numbers[0]).request_at_us
-    for at in range(0, numbers.shape[0] - ROW + 1, ROW):
-        row = <const Row*>(&numbers[0] + at)
-        first, last = min(first, row.request_at_us), max(last, row.request_at_us)
-    return first, last
+# ---- where every finished exchange comes by --------------------------------------------------------
+
+
+cdef class Traffic:
+    """`sink.Traffic`."""
+
+    cdef public long long client_bytes, broker_bytes
+    cdef public object latency_us, latency_sum_us, unanswered
+
+    def __init__(self):
+        self.latency_us, self.latency_sum_us, self.unanswered = defaultdict(no_latencies), defaultdict(int), defaultdict(int)
+
+    cpdef count(self, Exchange exchange):
+        if exchange.forwarded_at_us:
+            self.broker_bytes += exchange.request_bytes
+        self.client_bytes += exchange.response_bytes
+        if exchange.response_at_us:
+            self.answered(exchange.api_key, exchange.response_at_us - exchange.request_at_us)
+        else:
+            self.unanswered[exchange.api_key] += 1
+
+    cpdef answered(self, int api_key, long long latency_us):
+        cdef list slots = self.latency_us[api_key]
+        if latency_us < 0:
+            latency_us = 0
+        slots[64 - __builtin_clzll(latency_us) if latency_us else 0] += 1
+        self.latency_sum_us[api_key] += latency_us
+
+
+cdef class ExchangeSink:
+    """`sink.ExchangeSink`."""
+
+    cdef readonly Traffic traffic
+    cdef public BlockWriter blocks
+    cdef public object capture
+    cdef public bint is_awake
+    cdef object _notice
+
+    def __init__(self, Traffic traffic not None, notice):
+        self.traffic, self._notice = traffic, notice
+
+    def record(self, entry):
+        self.take(entry)
+
+    def record_all(self, list exchanges not None):
+        for exchange in exchanges:
+            self.take(exchange)
+
+    cdef int take(self, entry) except -1:
+        cdef bint is_exchange = type(entry) is Exchange
+        cdef object capture
+        if is_exchange:
+            self.traffic.count(<Exchange>entry)
+        if (
+            not is_exchange
+            or (<Exchange>entry).hits
+            or (<Exchange>entry).error_code
+            or self.capture is not None
+            and not self.is_awake
+        ):
+            self._notice(entry)
+        capture = self.capture
+        if capture is not None and (self.blocks is None or not is_exchange or not self.blocks.has_taken(<Exchange>entry)):
+            capture(entry)
+        return 0
+
+
+# ---- a block of numbers ----------------------------------------------------------------------------
+
+
+cdef bytes short_key(int api, bytes request, bytes response):
+    """What an exchange of short frames (without their lengths) asked and answered, whatever its correlation id."""
+    cdef Py_ssize_t asked = max(PyBytes_GET_SIZE(request) - 8, 0), answered = max(PyBytes_GET_SIZE(response) - 4, 0)
+    cdef bytes key = PyBytes_FromStringAndSize(NULL, 5 + asked + answered)
+    cdef unsigned char* p = <unsigned char*>PyBytes_AS_STRING(key)
+    p[0], p[1], p[2] = api >> 16 & 0xFF, api >> 8 & 0xFF, api & 0xFF
+    p[3], p[4] = asked >> 8 & 0xFF, asked & 0xFF
+    memcpy(p + 5, PyBytes_AS_STRING(request) + 8, asked)
+    memcpy(p + 5 + asked, PyBytes_AS_STRING(response) + 4, answered)
+    return key
 
 
 cdef inline unsigned int since(long long at_us, long long request_at_us) noexcept:
@@ -133,45 +164,28 @@ cdef inline unsigned int since(long long at_us, long long request_at_us) noexcep
 
 
 cdef inline bint fits(long long at_us, long long request_at_us) noexcept:
+    """Whether a time comes after its request, and within an hour."""
     return not at_us or 0 <= at_us - request_at_us < 0xFFFFFFFF
 
 
-cdef class Summary:
-    """`notleader.proxy.record.block.Summary`."""
-
-    cdef readonly tuple values
-    cdef readonly object partitions
-    cdef readonly Py_ssize_t told
-    cdef public Py_ssize_t index
-
-    def __init__(self, tuple values not None, partitions=None):
-        self.values = values
-        self.partitions = partitions
-        self.told = len(partitions or ())
-        self.index = -1
-
-
 cdef class CachedClient:
-    """`notleader.proxy.record.quick.CachedClient`."""
+    """Whom a connection was last told of as: the place of a Who in the tables of a generation."""
 
-    cdef object _client_id, _principal
-    cdef long long _generation, _place
-
-    def __init__(self, long long generation, client_id, principal, long long place):
-        self._generation, self._client_id, self._principal, self._place = generation, client_id, principal, place
+    cdef object client_id, principal
+    cdef long long generation, place
 
 
 cdef class BlockWriter:
-    """`notleader.proxy.record.quick.BlockWriter`."""
+    """Takes exchanges into the block that `begin` gave it; ``lookups`` is its `blocks.Blocks`."""
 
-    cdef public object _tables, _block, _count_error
-    cdef public tuple _compressions
-    cdef public bytearray _numbers, _parts
-    cdef public long long _generation
-    cdef public dict _plain, _short
-    cdef public bint _reads_bodies
+    cdef object _lookups, _block
+    cdef bint _reads_bodies
+    cdef tuple _compressions
+    cdef bytearray _numbers, _parts
+    cdef long long _generation, _first_us, _last_us
+    cdef dict _plain  # outcome → API and version → place of what
+    cdef dict _short  # `short_key` → what
     # What was looked up last.
-    cdef dict _seen_plain
     cdef object _seen_outcome
     cdef int _seen_api
     cdef long long _seen_place
@@ -180,14 +194,52 @@ cdef class BlockWriter:
     cdef Probe _asked, _answered
     cdef Caches _caches
 
+    def __init__(self, lookups, bint reads_bodies, tuple compressions not None):
+        self._lookups, self._reads_bodies, self._compressions = lookups, reads_bodies, compressions
+        self._programs_of = {}
+        self._asked, self._answered = Probe(b"\0", 0), Probe(b"\0", 0)
+        if reads_bodies:
+            self._caches = Caches()
+
+    def begin(self, block, long long generation):
+        """Take into this block from now on; of another generation of tables nothing is known."""
+        self._block, self._numbers, self._parts = block, block.numbers, block.parts
+        if generation != self._generation:
+            self._generation = generation
+            self._plain, self._short, self._seen_api = {}, {}, -1
+            if self._caches is not None:
+                self._caches.clear()
+
+    def end(self):
+        """The block, which says now when its first and last requests came."""
+        self._block.first_us, self._block.last_us = self._first_us, self._last_us
+        self._first_us = self._last_us = 0
+        return self._block
+
+    def remember(self, int api, bytes request not None, bytes response not None, what):
+        """Short frames that ask and answer this are of this `block.Summary`; False where they aren't short."""
+        if PyBytes_GET_SIZE(request) + PyBytes_GET_SIZE(response) > SHORT:
+            return False
+        self._short[short_key(api, request, response)] = what
+        return True
+
+    def forget(self):
+        """Nothing of what was remembered holds any more."""
+        self._short.clear()
+
+    @property
+    def is_full(self):
+        """Whether more is remembered than is good."""
+        return len(self._short) > MOST_SHORT
+
     def take(self, entry):
+        """Put an exchange into the block; False when it has to be read in full, or is an event."""
         return type(entry) is Exchange and self.has_taken(<Exchange>entry)
 
     cdef bint has_taken(self, Exchange exchange) except -1:
         cdef Row row
-        cdef object connection, place, told
-        cdef Summary known
-        cdef dict plain
+        cdef object connection, place, known
+        cdef CachedClient client
         cdef int api_key, api
         if exchange.hits or not (
             fits(exchange.forwarded_at_us, exchange.request_at_us)
@@ -198,43 +250,38 @@ cdef class BlockWriter:
         ):
             return False
         api_key = exchange.api_key
+        api = api_key << 8 | exchange.api_version
         row.count = ALL_TOLD
         if not self._reads_bodies or exchange.request is None:
-            api = api_key << 8 | exchange.api_version
-            if self._plain is not self._seen_plain or exchange.outcome is not self._seen_outcome or api != self._seen_api:
-                plain = self._plain[exchange.outcome]
-                place = plain.get(api)
-                self._seen_place = self._header_only(exchange) if place is None else place
-                self._seen_plain, self._seen_outcome, self._seen_api = self._plain, exchange.outcome, api
+            if exchange.outcome is not self._seen_outcome or api != self._seen_api:
+                self._seen_place = self._header_only(exchange, api)
+                self._seen_outcome, self._seen_api = exchange.outcome, api
             row.what = self._seen_place
         elif api_key == FETCH or api_key == 0:
             if not self._probed(exchange, &row):
-                place = self._skimmed(exchange)
-                if place is None:
-                    return False
-                row.what, row.count = place
+                return False
         else:
-            known = self._known_short(exchange)
+            known = self._known(exchange, api)
             if known is None:
-                known = self.known(exchange)
-                if known is None:
-                    return False
-            row.what = self._put(known) if known.index < 0 else known.index
-            if known.values[4]:
-                self._count_error(api_key, known.values[4])
-            if known.told:
-                self._block.told += known.told
+                return False
+            if known.index < 0:
+                self._lookups.put(known)
+            row.what = known.index
+            self._block.told += known.told
         connection = exchange.connection
-        told = connection.known
+        known = connection.known
         if (
-            type(told) is not CachedClient
-            or (<CachedClient>told)._generation != self._generation
-            or (<CachedClient>told)._client_id is not exchange.client_id
-            or (<CachedClient>told)._principal is not connection.principal
+            type(known) is not CachedClient
+            or (<CachedClient>known).generation != self._generation
+            or (<CachedClient>known).client_id is not exchange.client_id
+            or (<CachedClient>known).principal is not connection.principal
             or api_key == 18  # ApiVersions, where a client tells its software's name
         ):
-            told = self._who(exchange)
-        row.who = (<CachedClient>told)._place
+            client = CachedClient.__new__(CachedClient)
+            client.generation, client.place = self._generation, self._lookups.who(exchange)
+            client.client_id, client.principal = exchange.client_id, connection.principal
+            connection.known = known = client
+        row.who = (<CachedClient>known).place
         row.seq = exchange.seq
         row.correlation_id = exchange.correlation_id
         row.request_at_us = exchange.request_at_us
@@ -243,24 +290,35 @@ cdef class BlockWriter:
         row.answered = since(exchange.response_at_us, row.request_at_us)
         row.request_bytes = exchange.request_bytes
         row.response_bytes = exchange.response_bytes
+        if not PyByteArray_GET_SIZE(self._numbers):
+            self._first_us = self._last_us = row.request_at_us
+        self._first_us, self._last_us = min(self._first_us, row.request_at_us), max(self._last_us, row.request_at_us)
         extend(self._numbers, &row, ROW)
         return True
 
-    cdef object _known_short(self, Exchange exchange):
-        """What `known` would find of short frames."""
+    cdef long long _header_only(self, Exchange exchange, int api) except -1:
+        """The place of what is known of exchanges of which nothing was kept but the header."""
+        cdef dict plain = self._plain.setdefault(exchange.outcome, {})
+        place = plain.get(api)
+        if place is None:
+            place = plain[api] = self._lookups.what(exchange)
+        return place
+
+    cdef object _known(self, Exchange exchange, int api):
+        """What an exchange of the same bytes was found to say; of APIs that are not read in passing."""
         cdef bytes request, response
-        if type(exchange.request) is not bytes or type(exchange.response) is not bytes:
+        if type(exchange.request) is not bytes or type(exchange.response) is not bytes or exchange.outcome != ANSWERED:
             return None
         request, response = exchange.request, exchange.response
-        if PyBytes_GET_SIZE(request) + PyBytes_GET_SIZE(response) > SHORT or exchange.outcome != ANSWERED:
-            return None
-        return self._short.get(short_key(exchange.api_key << 8 | exchange.api_version, request, response))
+        if PyBytes_GET_SIZE(request) + PyBytes_GET_SIZE(response) <= SHORT:
+            return self._short.get(short_key(api, request, response))
+        return self._lookups.long(api, request, response)
 
     cdef bint _probed(self, Exchange exchange, Row* taken) except -1:
-        """Any Produce or Fetch of the usual kind, its partitions into `_parts`; False for what `_skimmed` has to read.
+        """Any Produce or Fetch of the usual kind, its partitions into `_parts`; False for what has to be read in full.
 
-        The same as `_skimmed`, without making objects: the probes' rows are brought together here, and what they have
-        in common with others is looked up in caches by its numbers.
+        What the probes have found of request and answer is brought together here, and what partitions have in common
+        with others is looked up in caches by its numbers.
         """
         cdef int api = exchange.api_key << 8 | exchange.api_version
         cdef Probe asked, answered = None
@@ -269,15 +327,11 @@ cdef class BlockWriter:
         cdef Py_ssize_t number, count
         cdef long long error = NO_OFFSET
         cdef long long* row
-        if caches is None:
-            caches = self._caches = Caches()
-            self._asked, self._answered = Probe(b"\0", 0), Probe(b"\0", 0)
-            self._programs_of = {}
-        if caches.generation != self._generation or len(caches._topics) > MOST_TOPICS:
-            caches.clear(self._generation)
+        if len(caches._topics) > MOST_TOPICS:
+            caches.clear()
         found = self._programs_of.get(api)
         if found is None:
-            found = self._programs_of[api] = self._programs(exchange.api_key, exchange.api_version) or ()
+            found = self._programs_of[api] = self._lookups.programs(exchange.api_key, exchange.api_version)
         programs = found
         if not programs:
             return False
@@ -309,7 +363,7 @@ cdef class BlockWriter:
         if count:
             extend(self._parts, caches.packed, PART * count)
         if error != NO_OFFSET and error:
-            self._count_error(exchange.api_key, error)
+            self._lookups.count_error(exchange.api_key, error)
         return True
 
     cdef bint _put_part(self, Caches caches, Joined* one, Probe asked, Probe answered, Part* part) except -1:
@@ -354,12 +408,12 @@ cdef class BlockWriter:
         at = caches.template(&key)
         if at.place >= 0 and not at.stays and caches.nameless != key.topic:
             # Metadata may have told its name by now; asked once for all of its partitions.
-            if self._has_name(topic_of(of_topic, row)[1]):
+            if self._lookups.has_name(topic_of(of_topic, row)[1]):
                 at.place = -1
             else:
                 caches.nameless = key.topic
         if at.place < 0 or memcmp(&at.key, &key, sizeof(Template)):
-            place, stays = self._template(
+            place, stays = self._lookups.template(
                 (
                     *topic_of(of_topic, row),
                     key.index,
@@ -397,7 +451,7 @@ cdef class BlockWriter:
         text = None
         if size >= 0:
             text = asked.texts[asked.places[TRANSACTIONAL_ID] : asked.places[TRANSACTIONAL_ID] + size].decode("utf-8", "surrogateescape")
-        place = self._what(exchange, some(error), some(throttle), text, some(asked.places[ACKS]))
+        place = self._lookups.what(exchange, some(error), some(throttle), text, some(asked.places[ACKS]))
         if fits:
             at.api = exchange.api_key << 8 | exchange.api_version
             at.error, at.throttle, at.acks, at.size = error, throttle, asked.places[ACKS], size
@@ -438,7 +492,6 @@ cdef struct Joined:
 cdef class Caches:
     """What was looked up before, by its numbers; of the tables of one generation."""
 
-    cdef long long generation
     cdef long long nameless  # the topic whose name was asked for last in this exchange, and is not known
     cdef dict _topics  # name, or id → number
     cdef bytes _topic  # the last one
@@ -452,14 +505,13 @@ cdef class Caches:
         self._templates = <TemplateAt*>malloc(TEMPLATES * sizeof(TemplateAt))
         if self._templates == NULL:
             raise MemoryError
-        self.clear(-1)
+        self.clear()
 
     def __dealloc__(self):
         free(self._templates)
 
-    cdef void clear(self, long long generation):
+    cdef void clear(self):
         cdef int place
-        self.generation = generation
         self._topics = {}
         self._topic = None
         for place in range(TEMPLATES):
@@ -592,43 +644,3 @@ cdef int extend(bytearray to, const void* more, Py_ssize_t size) except -1:
     PyByteArray_Resize(to, at + size)
     memcpy(PyByteArray_AS_STRING(to) + at, more, size)
     return 0
-
-
-cdef class Taker:
-    """`pure.Taker`."""
-
-    cdef public BlockWriter taking
-
-
-cdef class ExchangeSink:
-    """`pure.ExchangeSink`."""
-
-    cdef public object counters
-    cdef public Taker capture
-    cdef public bint _hands_over
-
-    def record(self, entry):
-        self.note(entry)
-
-    def record_all(self, list exchanges not None):
-        for exchange in exchanges:
-            self.note(exchange)
-
-    cdef int note(self, entry) except -1:
-        cdef Taker capture = self.capture
-        cdef BlockWriter taking
-        if (
-            type(entry) is not Exchange
-            or (<Exchange>entry).hits
-            or (<Exchange>entry).error_code
-            or capture is not None
-            and not self._hands_over
-        ):
-            self._note(entry)
-            return 0
-        count(self.counters, entry)
-        if capture is not None:
-            taking = capture.taking
-            if taking is None or not taking.has_taken(<Exchange>entry):
-                capture.record(entry)
-        return 0
