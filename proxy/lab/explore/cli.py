@@ -152,7 +152,7 @@ def _end(explored: Explored, document: dict[str, Any], out: Path, as_json: bool)
             typer.echo(f"   broke {failure.broke} of {failure.repeated} times: {out / f'failure-{number}.yaml'}")
         if not explored.failures:
             typer.echo("nothing found")
-        typer.echo(f"report: {out / 'report.md'}")
+        typer.echo(f"report: {out / 'report.html'}")
     raise typer.Exit(1 if explored.failures else 0)
 
 

@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from itertools import groupby
 from random import Random
 
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.explore.candidates import Candidate, Rule, candidates, of_rules
 from notleader.proxy.lab.explore.findings import Corpus, Failure, group
 from notleader.proxy.lab.explore.judging import Ended, Learned, Verdict, judge
+from notleader.proxy.lab.explore.map import Came, Map
 from notleader.proxy.lab.explore.ordering import Frontier, key
 from notleader.proxy.lab.explore.points import Point, Row, points, signature
 from notleader.proxy.lab.explore.shrinking import Rules, shrink
@@ -45,6 +47,7 @@ class Explored:
 
     learned: Learned
     points: list[Point] = field(default_factory=list)
+    map: Map = field(default_factory=Map)
     struck: set[str] = field(default_factory=set)
     families: int = 0
     families_struck: set[str] = field(default_factory=set)
@@ -116,6 +119,8 @@ class Search:
         explored = self.explored
         explored.points = points(rows)
         everything = candidates(explored.points)
+        seen = (candidate for candidate in everything if key(candidate) in self.corpus.tried)
+        explored.map = Map.of(explored.points, everything, seen)
         explored.families = len({candidate.family for candidate in everything})
         random = Random(self.limits.seed)
         frontier = Frontier(everything, random=random, seen=self.corpus.tried)
@@ -171,6 +176,12 @@ class Search:
         if verdicts and verdicts[0].kind == "hang" and self._is_only_slow(candidate):
             explored.slow.append(f"{' and '.join(candidate.family)} at {candidate.point}")
             verdicts = []
+            came = Came.SLOW
+        elif verdicts:
+            came = Came.BROKE
+        else:
+            came = Came.SURVIVED if any(tried.hits) else Came.MISSED
+        explored.map.told(candidate, came)
         frontier.told(candidate, signature(tried.rows), failed=bool(verdicts))
         known = self._groups.get(group(verdicts[0].kind, candidate.documents)) if verdicts else None
         if verdicts and known is None:
@@ -277,21 +288,26 @@ class Search:
 
 
 def timeline(rows: Sequence[Row]) -> list[str]:
-    """What the client asked and was told, from a little before the first fault on, one line each."""
+    """What the client asked and was told, from a little before the first fault on; alike ones in a row are one line."""
     ordered = sorted(rows, key=lambda row: row["request_at_us"])
     first = next((at for at, row in enumerate(ordered) if row["fault_names"]), 0)
-    shown = ordered[max(first - 3, 0) :][:_MOST_TOLD_ROWS]
     begin_us = ordered[0]["request_at_us"] if ordered else 0
-    lines = []
-    for row in shown:
-        error = row["error_code"] or next(
-            (each["error_code"] for each in row["partitions"] or () if each["error_code"]), 0
-        )
-        said = f", error {error}" if error else ""
-        struck = f" [{', '.join(row['fault_kinds'])}]" if row["fault_kinds"] else ""
-        at_s = (row["request_at_us"] - begin_us) / 1e6
-        lines.append(f"{at_s:.3f} s  {row['api_name'] or row['api_key']} {row['outcome']}{said}{struck}")
+    lines: list[str] = []
+    for said, rows_alike in groupby(ordered[max(first - 3, 0) :], key=_said):
+        alike = list(rows_alike)
+        at_s = (alike[0]["request_at_us"] - begin_us) / 1e6
+        lines.append(f"{at_s:.3f} s  {said}{f' (x{len(alike)})' if len(alike) > 1 else ''}")
+        if len(lines) == _MOST_TOLD_ROWS:
+            break
     return lines
+
+
+def _said(row: Row) -> str:
+    """An exchange in a few words."""
+    error = row["error_code"] or next((each["error_code"] for each in row["partitions"] or () if each["error_code"]), 0)
+    told = f", error {error}" if error else ""
+    struck = f" [{', '.join(row['fault_kinds'])}]" if row["fault_kinds"] else ""
+    return f"{row['api_name'] or row['api_key']} {row['outcome']}{told}{struck}"
 
 
 def _without_faults(ended: Ended) -> str:

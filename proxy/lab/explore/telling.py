@@ -1,4 +1,4 @@
-"""What was found, as files: a rule file for each failure, a test to paste, a report as Markdown, JSON and JUnit."""
+"""What was found, as files: a rule file and a test to paste for each failure, a report in four formats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ import yaml
 
 from notleader.proxy.lab.explore.findings import Failure, described
 from notleader.proxy.lab.explore.judging import KINDS
+from notleader.proxy.lab.explore.page import html
 from notleader.proxy.lab.explore.search import Explored, Limits
+from notleader.proxy.lab.explore.words import found, printable, rule_file_name, unjudged
 
 
 def write(explored: Explored, command: list[str], limits: Limits, out: Path) -> None:
@@ -26,18 +28,14 @@ def write(explored: Explored, command: list[str], limits: Limits, out: Path) -> 
         (out / f"test_failure_{number}.py").write_text(pytest_test(number, failure, command))
     (out / "report.json").write_text(json.dumps(document(explored, command, limits), indent=1))
     (out / "report.md").write_text(markdown(explored, command, limits))
+    (out / "report.html").write_text(html(explored, command, limits))
     (out / "junit.xml").write_text(junit(explored))
-
-
-def rule_file_name(number: int) -> str:
-    """The file that reproduces the failure of that number."""
-    return f"failure-{number}.yaml"
 
 
 def rule_file(failure: Failure, command: list[str]) -> str:
     """A config file of `notleader run`, which `notleader explore --replay` takes as well."""
     said = [f"{failure.kind}: {failure.verdicts[0].sentence}", f"command: {shlex.join(command)}"]
-    head = "".join(f"# {line}\n" for text in said for line in _printable(text).splitlines())
+    head = "".join(f"# {line}\n" for text in said for line in _line(text).splitlines())
     return head + yaml.safe_dump({"faults": failure.rules}, sort_keys=False, allow_unicode=True)
 
 
@@ -45,7 +43,7 @@ def pytest_test(number: int, failure: Failure, command: list[str]) -> str:
     """A test that fails as long as the command breaks; its rule file lies beside it."""
     argv = ",\n        ".join(repr(word) for word in ["--", *command])
     name = re.sub(r"\W+", "_", f"{failure.kind} by {described(failure.rules[0])}".lower()).strip("_")[:70]
-    return f'''"""{_printable(failure.title).replace(chr(92), "/").replace('"', "'")}"""
+    return f'''"""{_line(failure.title).replace(chr(92), "/").replace('"', "'")}"""
 
 import subprocess
 import sys
@@ -86,6 +84,7 @@ def document(explored: Explored, command: list[str], limits: Limits) -> dict[str
             "outcome_lines_name_ids": explored.learned.tells_ids,
         },
         "slow": explored.slow,
+        "map": explored.map.as_dict(),
         "failures": [
             {
                 "file": rule_file_name(number),
@@ -98,33 +97,12 @@ def document(explored: Explored, command: list[str], limits: Limits) -> dict[str
     }
 
 
-def unjudged(explored: Explored) -> list[str]:
-    """What can't be judged for this command, and what it would take."""
-    learned = explored.learned
-    told = []
-    if not learned.unique:
-        told.append(
-            "doubled messages: the log of a run without faults has no ids that are unique (the header notleader-id, or "
-            "a short value), or the command does not take its topic from {topic}"
-        )
-    if not learned.tells_ids:
-        if learned.always:
-            told.append(
-                "messages lost though acknowledged: no outcome lines name what the log holds; what the log lacks that "
-                "it has without faults is told as `missing`"
-            )
-        else:
-            told.append("lost messages: no outcome lines name what the log holds, and it differs from run to run")
-    return told
-
-
 def markdown(explored: Explored, command: list[str], limits: Limits) -> str:
     """The report for people."""
-    found = len(explored.failures)
     lines = [
-        f"# {found} failure{'' if found == 1 else 's'} found",
+        f"# {found(explored)}",
         "",
-        f"    {_printable(shlex.join(command))}",
+        f"    {_line(shlex.join(command))}",
         "",
         f"{explored.progress()}, in {explored.seconds:.0f} s; seed {limits.seed}; {explored.missed} tries whose rule "
         f"was never hit; {explored.left} candidates left." + (" Interrupted." if explored.interrupted else ""),
@@ -132,7 +110,7 @@ def markdown(explored: Explored, command: list[str], limits: Limits) -> str:
     ]
     for number, failure in enumerate(explored.failures, 1):
         lines += [
-            f"## {number}. {_printable(failure.title)}",
+            f"## {number}. {_line(failure.title)}",
             "",
             f"{KINDS[failure.kind].capitalize()}. With this rule it broke {failure.broke} of {failure.repeated} times; "
             + ("without it the command ends well." if failure.survives_without else "**it broke without it too.**"),
@@ -145,7 +123,7 @@ def markdown(explored: Explored, command: list[str], limits: Limits) -> str:
             f"{failure.seen_again} times more in other places. `notleader explore --replay {rule_file_name(number)} -- "
             "COMMAND …` tries it again.",
             "",
-            *(f"- {_printable(f'{each.kind}: {each.sentence}')}" for each in failure.verdicts),
+            *(f"- {_line(f'{each.kind}: {each.sentence}')}" for each in failure.verdicts),
             "",
             "```",
             *failure.timeline,
@@ -174,11 +152,10 @@ def junit(explored: Explored) -> str:
         case = ElementTree.SubElement(
             suite, "testcase", name=" and ".join(map(described, failure.rules)), classname="notleader.explore"
         )
-        what = ElementTree.SubElement(case, "failure", type=failure.kind, message=_printable(failure.title))
+        what = ElementTree.SubElement(case, "failure", type=failure.kind, message=_line(failure.title))
         what.text = "\n".join(failure.timeline)
     return ElementTree.tostring(suite, encoding="unicode")
 
 
-def _printable(text: str) -> str:
-    """Text of the command's own, without what a terminal, Markdown or XML would take for more than text."""
-    return "".join(each if each.isprintable() else " " for each in text)
+def _line(text: str) -> str:
+    return printable(text).replace("\n", " ")

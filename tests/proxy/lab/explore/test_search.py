@@ -10,9 +10,9 @@ from notleader.proxy.lab.explore.candidates import candidates
 from notleader.proxy.lab.explore.findings import Corpus
 from notleader.proxy.lab.explore.ordering import Frontier, key
 from notleader.proxy.lab.explore.points import Point
-from notleader.proxy.lab.explore.search import Limits, Search
+from notleader.proxy.lab.explore.search import Limits, Search, timeline
 from notleader.proxy.lab.explore.tries import Bench, Tried
-from tests.proxy.lab.explore.script import ended
+from tests.proxy.lab.explore.script import ended, row
 
 
 class InterruptedBench(Bench):
@@ -31,3 +31,19 @@ def test_a_failure_whose_shrinking_is_interrupted_is_struck_again_by_the_next_se
     assert key(first) not in corpus.tried
     search._take(first, Tried(ended(), [1], [], tmp_path / "try-2"), order)
     assert corpus.tried == {key(first): ""}
+
+
+def test_alike_exchanges_in_a_row_are_one_line_of_the_timeline() -> None:
+    struck = {"fault_names": ["gone"], "fault_kinds": ["leader_election"], "error_code": 5}
+    rows = [
+        row("Metadata", 0),
+        row("Produce", 1),
+        *(row("Metadata", 10 + at, **struck) for at in range(50)),
+        row("Produce", 99),
+    ]
+    assert timeline(rows) == [
+        "0.000 s  Metadata answered",
+        "0.001 s  Produce answered",
+        "0.010 s  Metadata answered, error 5 [leader_election] (x50)",
+        "0.099 s  Produce answered",
+    ]

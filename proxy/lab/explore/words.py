@@ -1,0 +1,41 @@
+"""What the reports of a search say in the same words, whatever their format."""
+
+from __future__ import annotations
+
+from notleader.proxy.lab.explore.search import Explored
+
+
+def rule_file_name(number: int) -> str:
+    """The file that reproduces the failure of that number."""
+    return f"failure-{number}.yaml"
+
+
+def found(explored: Explored) -> str:
+    """The headline."""
+    count = len(explored.failures)
+    return f"{count or 'No'} failure{'' if count == 1 else 's'} found"
+
+
+def unjudged(explored: Explored) -> list[str]:
+    """What can't be judged for this command, and what it would take."""
+    learned = explored.learned
+    told = []
+    if not learned.unique:
+        told.append(
+            "doubled messages: the log of a run without faults has no ids that are unique (the header notleader-id, or "
+            "a short value), or the command does not take its topic from {topic}"
+        )
+    if not learned.tells_ids:
+        if learned.always:
+            told.append(
+                "messages lost though acknowledged: no outcome lines name what the log holds; what the log lacks that "
+                "it has without faults is told as `missing`"
+            )
+        else:
+            told.append("lost messages: no outcome lines name what the log holds, and it differs from run to run")
+    return told
+
+
+def printable(text: str) -> str:
+    """Text of the command's own, without what a terminal, Markdown or XML would take for more than text."""
+    return "".join(each if each.isprintable() or each == "\n" else " " for each in text)
