@@ -56,7 +56,11 @@ def _row(incident: Incident) -> str:
 
 
 def _tried(incident: Incident) -> str:
-    return f"| `{incident.name}` | {_told(incident)} | {' '.join(incident.seen.split())} |\n"
+    return f"| `{incident.name}` | {_told(incident)} | {_first_sentence(incident.seen)} |\n"
+
+
+def _first_sentence(text: str) -> str:
+    return " ".join(text.split()).partition(". ")[0].rstrip(".") + "."
 
 
 def _told(incident: Incident) -> str:
