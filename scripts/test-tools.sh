@@ -20,6 +20,7 @@ kcat kcat
 ip iproute2
 iptables iptables
 nft nftables
+gpg gnupg
 PROGRAMS
 [ -n "$packages" ] || exit 0
 

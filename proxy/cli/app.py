@@ -14,6 +14,7 @@ from notleader.faults.timeline import parse_timeline
 from notleader.proxy import __version__
 from notleader.proxy.brokerlog.cli import log_app
 from notleader.proxy.cli.capture import capture_app
+from notleader.proxy.cli.completion import teach_bash
 from notleader.proxy.cli.fault import fault_app
 from notleader.proxy.cli.files import init, schema
 from notleader.proxy.cli.run import run
@@ -37,6 +38,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 errors = Console(stderr=True)
+teach_bash()
 
 app.command()(run)
 app.command()(toxiproxy)

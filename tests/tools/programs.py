@@ -23,6 +23,7 @@ PACKAGES = {
     "ip": "iproute2",
     "iptables": "iptables",
     "nft": "nftables",
+    "gpg": "gnupg",
 }
 
 
