@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from notleader.faults.actions import Shape
 from notleader.faults.decision import Hit, joined
 from notleader.faults.effects import Did, Effect
+from notleader.proxy.net.shaping import Alone
 from notleader.proxy.pump import Exchange
 from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.wire.schemas import Direction
@@ -22,34 +23,51 @@ Entry = Exchange | ConnectionEvent
 
 
 class _Piece(NamedTuple):
-    """Bytes that came in at `in_us`, up to byte `end` of the stream; `out_us` is 0 while some of them are here."""
+    """Bytes that came in at `in_us`, up to byte `end` of the stream; `out_us` is 0 while some of them are here.
+
+    `by` are the rules that may hold them, each with when they would have left if it had been alone; 0 where it is.
+    """
 
     end: int
     in_us: int
     requests: int
-    by: tuple[Hit, ...]
+    by: tuple[tuple[Hit, int], ...]
     out_us: int = 0
 
 
 class Crossing:
-    """One direction: when what came in left again. `holding` are the rules that may hold what comes in now."""
+    """One direction: when what came in left again, and by when each of the rules that hold it would have let it go."""
 
     def __init__(self) -> None:
-        self.holding: tuple[Hit, ...] = ()
         self.came_bytes = self.went_bytes = 0
+        self._shapes: tuple[tuple[Shape, Hit], ...] = ()
+        self._alone: dict[Hit, Alone | None] = {}
         self._here: deque[_Piece] = deque()
         self._gone: deque[_Piece] = deque(maxlen=_MOST_KEPT)
+
+    def shaped(self, shapes: tuple[tuple[Shape, Hit], ...]) -> None:
+        """These shapes are the direction's from now on."""
+        if shapes != self._shapes:
+            self._shapes = shapes
+            holding = [(shape, hit) for shape, hit in shapes if shape.bytes_per_s or shape.slice_delay_us]
+            several = len({hit for _, hit in holding}) > 1
+            self._alone = {hit: Alone(shape) if several else None for shape, hit in holding}
 
     def came(self, size: int, now_us: int, requests: int = 0) -> None:
         """So many bytes are behind all others now; `requests` had begun by then."""
         self.came_bytes += size
-        self._here.append(_Piece(self.came_bytes, now_us, requests, self.holding))
+        by = tuple((hit, 0 if alone is None else alone.out_us(size, now_us)) for hit, alone in self._alone.items())
+        self._here.append(_Piece(self.came_bytes, now_us, requests, by))
 
     def went(self, size: int, now_us: int) -> None:
         """So many bytes have left."""
         self.went_bytes += size
         while self._here and self._here[0].end <= self.went_bytes:
             self._gone.append(self._here.popleft()._replace(out_us=now_us))
+
+    def piece_up_to(self, end: int) -> _Piece | None:
+        """The one in which byte `end` of the stream came; None where that is too long ago."""
+        return next((piece for piece in (*self._gone, *self._here) if piece.end >= end), None)
 
     def piece_of(self, number: int, from_us: int, before_us: int) -> _Piece | None:
         """The one with the end of the request of that number, forwarded at `from_us`, left before `before_us`."""
@@ -75,8 +93,7 @@ class ShapedRecord:
 
     def shaped(self, direction: Direction, shapes: Iterable[tuple[Shape, Hit]]) -> None:
         """These shapes are the direction's from now on."""
-        holding = [hit for shape, hit in shapes if shape.bytes_per_s or shape.slice_delay_us]
-        self.crossings[direction].holding = tuple(dict.fromkeys(holding))
+        self.crossings[direction].shaped(tuple(shapes))
 
     def cut(self, by: Iterable[Hit]) -> None:
         """The connection ends by these rules: what had no answer yet gets none."""
@@ -102,15 +119,16 @@ class ShapedRecord:
             elif is_here and not (self._cut_by or for_good):
                 return
             else:
-                self._answered(entry, now_us, arrived=not is_here)
+                self._answered(entry, end, now_us, arrived=not is_here)
             self._waiting.popleft()
             self._record(entry)
 
-    def _answered(self, exchange: Exchange, now_us: int, *, arrived: bool) -> None:
+    def _answered(self, exchange: Exchange, end: int, now_us: int, *, arrived: bool) -> None:
         hits = self._held_request(exchange, now_us)
         in_us = exchange.response_at_us
-        if now_us > in_us:
-            hits += [_with(hit, "held_answer", now_us - in_us) for hit in self.crossings["response"].holding]
+        piece = self.crossings["response"].piece_up_to(end)
+        if piece is not None:
+            hits += _held(piece, "held_answer", in_us, now_us)
         exchange.response_at_us = now_us if arrived else 0
         if not arrived:
             exchange.outcome = "closed" if self._cut_by else "no_response"
@@ -131,9 +149,14 @@ class ShapedRecord:
         if piece is None:
             return []
         exchange.forwarded_at_us = piece.out_us and max(piece.out_us, in_us)
-        held_us = (piece.out_us or now_us) - in_us
-        held = held_us if (piece.out_us or now_us) > piece.in_us else 0
-        return [_with(hit, "held_request", held) for hit in piece.by if held > 0]
+        out_us = piece.out_us or now_us
+        return _held(piece, "held_request", in_us, out_us) if out_us > piece.in_us else []
+
+
+def _held(piece: _Piece, did: Did, in_us: int, out_us: int) -> list[Hit]:
+    """The rules that held what came in at `in_us` until `out_us`, each for as long as it would have done alone."""
+    held = [(hit, min(out_us, alone_us or out_us) - in_us) for hit, alone_us in piece.by]
+    return [_with(hit, did, held_us) for hit, held_us in held if held_us > 0]
 
 
 def _touch(exchange: Exchange, hits: list[Hit]) -> None:

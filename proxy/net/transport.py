@@ -12,6 +12,7 @@ from typing import Protocol, cast
 from notleader.faults.actions import Reset, Shape, Silence
 from notleader.faults.base import Connection
 from notleader.faults.decision import Hit
+from notleader.faults.effects import Effect
 from notleader.faults.standing import LinkState
 from notleader.proxy.net.clock import Clock
 from notleader.proxy.net.shaped import ShapedRecord
@@ -84,6 +85,9 @@ class Link(asyncio.Protocol):
         self._shapers = _UNSHAPED
         self._shaped_record: ShapedRecord | None = None
         self._limits: dict[Direction, tuple[Hit, ...]] = {}
+        self._close_late: dict[Direction, tuple[tuple[int, Hit], ...]] = {}
+        self._kept_since_us = 0
+        self._client_ended = False
         self._pacing: dict[Direction, asyncio.TimerHandle] = {}
         self._crowded = _NEITHER
         self._half_closes = True
@@ -142,12 +146,14 @@ class Link(asyncio.Protocol):
             self.client.pause_reading()
 
     def eof_received(self) -> bool:
+        self._client_ended = True
         self.session.client_eof(self.now_us())
         return self._half_closes
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self.client is not None:
             self.hub.transports.discard(self.client)
+        self._tell_who_kept_it()
         self.client = None
         self._aim()
         if isinstance(exc, ConnectionResetError) and self.broker is not None and not self._over:
@@ -261,13 +267,27 @@ class Link(asyncio.Protocol):
         self._over = True
         if self._waits("response"):
             return  # the last shaped byte closes
-        delay_us = max((shape.close_delay_us for each in self._shapers.values() for shape in each.shapes), default=0)
+        delay_us = max((delay_us for late in self._close_late.values() for delay_us, _ in late), default=0)
         if delay_us:
+            if self.client is not None and not self._client_ended:
+                self._kept_since_us = self.now_us()
             self._call_at(self.now_us() + delay_us, self._close_now)
         else:
             self._close_now()
 
+    def _tell_who_kept_it(self) -> None:
+        """The client knows now of the end that rules have kept from it: until then its connection was silent."""
+        since_us, self._kept_since_us = self._kept_since_us, 0
+        if not since_us:
+            return
+        kept_us = self.now_us() - since_us
+        late = [entry for entries in self._close_late.values() for entry in entries]
+        hits = tuple(hit._replace(effects=(Effect("silenced", held_us=min(us, kept_us)),)) for us, hit in late)
+        names = ", ".join(hit.rule_name for hit in hits)
+        self.record(ConnectionEvent("fault", self.connection, since_us, f"{names}: its end came late", hits))
+
     def _close_now(self) -> None:
+        self._tell_who_kept_it()
         for transport in (self.client, self.broker):
             if transport is not None:
                 transport.close()
@@ -355,6 +375,8 @@ class Link(asyncio.Protocol):
         if self._shaped_record is not None:
             self._shaped_record.shaped(direction, shaped_by)
             self._limits[direction] = tuple(hit for shape, hit in shaped_by if shape.limit_bytes is not None)
+            late = ((shape.close_delay_us, hit) for shape, hit in shaped_by if shape.close_delay_us)
+            self._close_late[direction] = tuple(late)
 
     def record_all(self, exchanges: list[Exchange]) -> None:
         for exchange in exchanges:

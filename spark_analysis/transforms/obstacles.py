@@ -189,7 +189,8 @@ def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
         "left_semi",
     ).withColumn("again_us", F.min("response_at_us").over(again.rowsBetween(1, Window.unboundedFollowing)))
     rows = rows.filter((F.size("touches") > 0) & ~_of_listener()).withColumn("t", F.explode("touches"))
-    rows = rows.filter(F.col("t.did").isin(*CUTS))
+    # What was silent for a known time is in the way that long; `_standing` has it.
+    rows = rows.filter(F.col("t.did").isin(*CUTS) & ~((F.col("t.did") == "silenced") & F.col("t.held_us").isNotNull()))
     rule = Window.partitionBy("scope", F.col("t.rule"))
     rows = rows.withColumn("rule_last_us", F.max("request_at_us").over(rule)).withColumns(
         {
@@ -204,7 +205,8 @@ def _standing(lines: DataFrame, connects: DataFrame) -> DataFrame:
     """Listeners and connections that a rule refuses or silences: for as long as it stands there, until it is lifted.
 
     The capture says when a listener is open again, and when a connection goes on. A connection also does by its
-    answers or its end, and a listener by a connection that it takes; that is awaited after it was opened.
+    answers or its end, and a listener by a connection that it takes; that is awaited after it was opened. One whose
+    end a rule kept from its client was silent for as long as the capture says.
     """
     named = F.regexp_extract(F.coalesce("detail", F.lit("")), LISTENER_IS, 1)
     open_again = F.regexp_extract(F.coalesce("detail", F.lit("")), LISTENER_IS, 2) == "open"
@@ -228,7 +230,7 @@ def _standing(lines: DataFrame, connects: DataFrame) -> DataFrame:
         {"lifted_us": F.min("lifted_us").over(later), "taken_us": F.min("taken_us").over(later)}
     )
     rows = rows.filter((F.col("event") == "fault") & (F.size("touches") > 0)).withColumn("t", F.explode("touches"))
-    stands = F.coalesce("lifted_us", "run_end_us")
+    stands = F.coalesce(F.col("request_at_us") + F.col("t.held_us"), "lifted_us", "run_end_us")
     until = F.when(_of_listener(), F.least(F.coalesce("taken_us", "run_end_us"), stands + PAUSE_US)).otherwise(stands)
     rows = rows.filter(F.col("t.did").isin(*STANDS)).withColumns(
         {"from_us": F.col("request_at_us"), "until_us": until, "stands_us": stands}

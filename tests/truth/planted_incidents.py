@@ -94,16 +94,20 @@ def _java() -> list[Scenario]:
                 )
             )  # fmt: skip
         mute = rule("mute", "drop_request", "Metadata", match={"client_id": "p"}, trigger={"times": "forever"})
+        # Longer than a Java needs to start and to connect: what a call waits for then is no doing of the rule.
         blocked = Producer(
-            name="p", lib="java", version=version, messages=3, wait_ms=1000, options={"max.block.ms": 1100}
+            name="p", lib="java", version=version, messages=3, wait_ms=1000, options={"max.block.ms": 6000}
         )
         made.append(
             Scenario(
                 name=f"send-waits-for-metadata-java-{version.replace('.', '-')}",
                 faults=(mute,),
                 phases=(Phase(clients=(blocked,)), reader()),
-                effects=tuple(
-                    Effect(check, "p", ("mute",)) for check in ("blocked_call", "failed", "looks_like_java_send_blocks")
+                effects=(
+                    # One call may be held by the start alone, on a busy machine.
+                    Effect("blocked_call", "p", ("mute",), at_least=2),
+                    Effect("failed", "p", ("mute",)),
+                    Effect("looks_like_java_send_blocks", "p", ("mute",)),
                 ),
             )
         )

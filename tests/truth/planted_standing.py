@@ -11,9 +11,19 @@ _FIRST = {"topic": "orders", "partition_index": 0}
 
 
 def during(
-    name: str, fault: Rule, *effects: Effect, lift_ms: int = 0, fast: bool = False, alone: bool = False, **producer: Any
+    name: str,
+    fault: Rule,
+    *effects: Effect,
+    beside: tuple[Rule, ...] = (),
+    lift_ms: int = 0,
+    fast: bool = False,
+    alone: bool = False,
+    **producer: Any,
 ) -> Scenario:
-    """A producer at work; the rule comes when it had its first success, and with `lift_ms` it goes again."""
+    """A producer at work; the rule comes when it had its first success, and with `lift_ms` it goes again.
+
+    Rules `beside` it are there from the beginning to the end.
+    """
     topics = {"orders": producer.get("partitions", 1)}
     bounds = producer.pop("bounds", {})
     given = {"messages": 60, "interval_ms": 50, "delivery_ms": 8000, **producer}
@@ -23,7 +33,16 @@ def during(
         Phase(remove=(fault["name"],) if lift_ms else (), until_done=True),
         reader(),
     )
-    return Scenario(name=name, phases=phases, effects=effects, topics=topics, fast=fast, alone=alone, options=bounds)
+    return Scenario(
+        name=name,
+        faults=beside,
+        phases=phases,
+        effects=effects,
+        topics=topics,
+        fast=fast,
+        alone=alone,
+        options=bounds,
+    )
 
 
 def _leaders() -> list[Scenario]:
@@ -182,6 +201,31 @@ def _lines() -> list[Scenario]:
             lift_ms=4000,
         )
     )
+    wide = standing("wide", "bandwidth", rate_bytes_per_s=100_000)
+    narrow = standing("narrow", "bandwidth", rate_bytes_per_s=150)
+    made += [
+        during(
+            f"slow-line-beside-a-wide-one-{lib}",
+            narrow,
+            Effect("late", "p", ("narrow",)),
+            beside=(wide, standing("pieces", "slice", average_bytes=50, delay_us=20)),
+            lib=lib,
+            timeout_ms=20_000,
+            messages=12,
+            lift_ms=3500,
+        )
+        for lib in ("aiokafka", "confluent-kafka")
+    ]
+    made += [
+        Scenario(
+            # The client waits for the answer on a connection that is closed already.
+            name=f"closed-and-told-late-{lib}",
+            faults=(rule("cut", "close"), standing("later", "slow_close", delay_ms=2500)),
+            phases=(Phase(clients=(Producer(name="p", lib=lib, messages=12, timeout_ms=6000),)), reader()),
+            effects=(Effect("late", "p", ("cut", "later")), Effect("retried", "p", ("cut",))),
+        )
+        for lib in IN_WORKERS
+    ]
     for lib in ("confluent-kafka", "kafka-python"):
         made += [
             during(

@@ -8,7 +8,7 @@ from tests.truth.catalogue import EVERY
 from tests.truth.healthy import HEALTHY
 from tests.truth.planted import PLANTED
 
-NO_HARM = frozenset(("cap_versions", "reorder", "session_expiry", "slow_close"))
+NO_HARM = frozenset(("cap_versions", "reorder", "session_expiry"))
 """Kinds that no client here is hurt by: their scenarios ask that they are accused of nothing."""
 
 

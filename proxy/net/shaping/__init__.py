@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from notleader.faults.actions import Shape
-from notleader.proxy.net.shaping.kinds import LimitData, Rate, Slicer, Toxic
+from notleader.proxy.net.shaping.kinds import Draw, LimitData, Piece, Rate, Slicer, Toxic
 from notleader.proxy.net.shaping.pipe import Pipe
 
 
@@ -58,7 +58,32 @@ class Shaper:
         return self._pipe.next_due_us()
 
 
-def _toxics(shape: Shape, draw: _Drawn, now_us: int) -> Iterator[Toxic]:
+class _Middle:
+    """In place of random numbers: what they are on average."""
+
+    def random(self) -> float:
+        return 0.5
+
+
+class Alone:
+    """One shape as if it were the only one: when bytes would have left it."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+        self._toxics: list[Toxic] | None = None
+
+    def out_us(self, size: int, in_us: int) -> int:
+        """When the last of so many bytes that came in at `in_us` would have left."""
+        if self._toxics is None:
+            every = _toxics(self._shape, _Middle(), in_us)
+            self._toxics = [toxic for toxic in every if not isinstance(toxic, LimitData)]
+        pieces = [Piece(in_us, bytes(size))]
+        for toxic in self._toxics:
+            pieces = [product for piece in pieces for product in toxic.feed(piece)]
+        return max((piece.at_us for piece in pieces), default=in_us)
+
+
+def _toxics(shape: Shape, draw: Draw, now_us: int) -> Iterator[Toxic]:
     if shape.limit_bytes is not None:
         yield LimitData({"bytes": shape.limit_bytes}, draw, now_us)
     if shape.slice_bytes:

@@ -366,8 +366,9 @@ async def test_limit(kafka: KafkaCluster, proxy_for: ProxyFor, direction: str) -
         assert proxy.plan.get("limit").hits >= 1
 
 
-async def test_slow_close(kafka: KafkaCluster, proxy_for: ProxyFor) -> None:
-    async with proxy_for(kafka.bootstrap) as proxy:
+async def test_slow_close(kafka: KafkaCluster, proxy_for: ProxyFor, tmp_path: Path) -> None:
+    kafka.create_topic("kept-open", partitions=1)
+    async with proxy_for(kafka.bootstrap, capture=str(tmp_path)) as proxy:
         await add(proxy, name="slow", kind="slow_close", delay_ms=700)
         await add(proxy, name="close", kind="close", match={"api_key": "*"})
         started = time.monotonic()
@@ -377,6 +378,18 @@ async def test_slow_close(kafka: KafkaCluster, proxy_for: ProxyFor) -> None:
             assert await read.read() == b""
         assert time.monotonic() - started > 0.7
         write.close()
+        # One that its client closes itself is kept from nobody.
+        await remove(proxy, "close")
+        await seconds_to_send(proxy, "kept-open")
+    silences = [
+        (row["connection_id"], effect["rule"], effect["held_us"])
+        for row in rows(tmp_path)
+        for effect in row["effects"] or ()
+        if effect["did"] == "silenced"
+    ]
+    ((connection_id, rule, held_us),) = silences
+    assert (connection_id, rule) == (1, "slow")
+    assert held_us >= 700_000
 
 
 async def test_what_can_not_be_applied_is_said(

@@ -92,6 +92,34 @@ def test_what_leaves_at_once_was_held_by_nobody() -> None:
     assert [effects(entry) for entry in line.told] == [[]]
 
 
+def test_of_two_rules_each_held_it_for_as_long_as_it_would_have_done_alone() -> None:
+    # 100 bytes: 1 s at a hundred a second, 100 ms at a thousand, whichever stands first in the chain.
+    wide = Hit("wide", "bandwidth", "before_broker")
+    line = Line()
+    ways: tuple[Direction, ...] = ("request", "response")
+    for way in ways:
+        both = [(Shape(way, bytes_per_s=1000), wide), (Shape(way, bytes_per_s=100), NARROW)]
+        line.record.shaped(way, both if way == "request" else both[::-1])
+    line.came("request", 100, 1_000, requests=1)
+    line.went("request", 100, 1_011_000)
+    line.came("response", 100, 2_000_000)
+    line.record.add(exchange(1, 1_000, answered_us=2_000_000), 2_000_000)
+    line.went("response", 100, 3_010_000)
+    (told,) = line.told
+    assert effects(told) == [
+        ("wide", Effect("held_request", held_us=100_000)),
+        ("wide", Effect("held_answer", held_us=100_000)),
+        ("narrow", Effect("held_request", held_us=1_000_000)),
+        ("narrow", Effect("held_answer", held_us=1_000_000)),
+    ]
+    # Once a rule has gone, what it still held leaves with the rest.
+    line.came("request", 100, 4_000_000, requests=2)
+    line.went("request", 100, 4_050_000)
+    line.record.shaped("request", [])
+    line.record.add(exchange(2, 4_000_000), 5_000_000)
+    assert [(name, effect.held_us) for name, effect in effects(line.told[1])] == [("wide", 50_000), ("narrow", 50_000)]
+
+
 def test_a_limit_cuts_what_was_not_answered_and_the_connection() -> None:
     line = Line(response=(Shape("response", limit_bytes=10), FEW))
     answered, torn, unanswered = exchange(1, 1, answered_us=2), exchange(2, 3, answered_us=4), exchange(3, 5)

@@ -470,6 +470,20 @@ def silenced_with_a_batch_on_it(s: Story) -> None:
     link_event(s, 1, "fault", 1, **did(OFF))
 
 
+@story
+def cut_and_told_late(s: Story) -> None:
+    # Two that were told late: by much of the wait, and by a trifle of it.
+    for number, (rule, late_ms) in enumerate((("later", 2400), ("soon", 20))):
+        at, connection_id = 10_000 * number, 7 + number
+        cut: dict[str, Any] = {"outcome": "closed", "took_ms": None, **did(("break", "close", "cut"))}
+        s.produce(at + 1, message_ids=[f"m{number}"], connection_id=connection_id, **cut)
+        link_event(s, at + 2, "disconnect", connection_id)
+        kept = did((rule, "slow_close", "silenced"))
+        kept["effects"][0]["held_us"] = late_ms * MS
+        link_event(s, at + 2, "fault", connection_id, **kept)
+        ok(s, at, f"m{number}", number, sent=at + 2500)
+
+
 def failing_after_a_silence(s: Story) -> None:
     ok(s, 0, "m0", 0)
     listener(s, 10, "silent: off", OFF)
@@ -538,6 +552,7 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "a_host_that_came_back_long_before": {"late": {None}},
     "a_host_that_took_somebody_since": {"late": {None}},
     "silenced_with_a_batch_on_it": {"late": {"off"}},
+    "cut_and_told_late": {"late": {"break, later", "break"}, "retried": {"break"}},
     "failing_while_it_is_silent": {"stuck": set()},
     "failing_after_it_was_silent": {"stuck": {"off"}},
     "failing_while_whoever_comes_meets_silence": {"stuck": set()},
