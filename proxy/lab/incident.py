@@ -94,7 +94,7 @@ class Run(_Model):
     version: str = Field("", description="Of every client program that has pinned versions.")
     faults: list[dict[str, Any]] | None = Field(None, description="In place of the incident's, in this run.")
     steps: list[dict[str, Any]] | None = Field(None, description="In place of the incident's, in this run.")
-    arguments: dict[str, str | int | bool] = Field(default_factory=dict, description="On top of every program's own.")
+    arguments: dict[str, str | int | bool] = Field(default_factory=dict, description="On top of the programs' own.")
     must: list[str] = Field(default_factory=list, description="Checks that have to find something.")
     never: list[str] = Field(default_factory=list, description="Checks that must not.")
     requests: dict[str, Times] = Field(
@@ -204,7 +204,8 @@ class Incident(_Model):
                 update={
                     "name": f"{program.name}-{suffix}",
                     "version": program.version or run.version,
-                    "arguments": program.arguments | run.arguments,
+                    # One that has a version of its own only serves the others.
+                    "arguments": program.arguments if program.version else program.arguments | run.arguments,
                 }
             )
             for program in self.clients

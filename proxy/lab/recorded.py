@@ -6,8 +6,10 @@ Whoever runs an incident (the command, a test, the matrix, the demo) does it by 
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,10 @@ from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.incident import Incident, Run
 from notleader.proxy.lab.kafka import KafkaCluster
 from notleader.proxy.lab.run import Client, Commands, build, record_on, started
-from notleader.proxy.lab.stages import Stages
+from notleader.proxy.lab.stages import Stages, Together
+
+LANES = max(2, os.cpu_count() or 1)
+"""How many runs of an incident go on side by side: their clients wait more than they work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,7 @@ def apart(incident: Incident, word: str) -> Incident:
 def record_incident(
     kafka: KafkaCluster, incident: Incident, folder: Path, stages: Stages, *, alone: bool
 ) -> list[Recorded]:
-    """Run every run of an incident, each with topics, groups and clients of its own; see `record_run`.
+    """Run every run of an incident, each with topics, groups and clients of its own, side by side; see `record_run`.
 
     `alone`: nobody else uses these brokers and the analysis, so an only run keeps the names that its file has. Raises
     LabError when no run can be had here; one that can't, or breaks off, stops no other.
@@ -96,11 +101,28 @@ def record_incident(
     commands = build(incident, stages)
     if alone and len(incident.runs) == 1:
         return [record_run(kafka, incident, incident.runs[0], folder, stages, commands)]
-    recorded = []
-    for run in incident.runs:
-        own = run_of_its_own(incident, run, run.word if alone else f"{incident.name}.{run.word}")
-        recorded.append(record_run(kafka, own, own.runs[0], folder / run.word, stages))
-    return recorded
+    own = [run_of_its_own(incident, run, run.word if alone else f"{incident.name}.{run.word}") for run in incident.runs]
+    with stages.stage(f"{incident.name}, {len(own)} runs") as say, ThreadPoolExecutor(LANES) as lanes:
+        together = Together(say, [run.label for run in incident.runs])
+
+        def one(each: Incident) -> Recorded:
+            (run,) = each.runs
+            recorded = record_run(kafka, each, run, folder / run.word, together.part(run.label))
+            together.told(run.label, f"not done: {recorded.failed}" if recorded.failed else _said(recorded))
+            return recorded
+
+        try:
+            return list(lanes.map(one, own))
+        except BaseException:
+            together.give_up()
+            raise
+
+
+def _said(recorded: Recorded) -> str:
+    counts = sum((client.said for client in recorded.clients), Counter())
+    wrong = counts["fail"] + counts["info"]
+    hung = ", ended at the limit" if any(client.hung for client in recorded.clients) else ""
+    return f"{counts['ok']} ok{f', {wrong} failed' if wrong else ''}{hung}"
 
 
 def run_of_its_own(incident: Incident, run: Run, word: str) -> Incident:

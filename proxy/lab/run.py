@@ -171,7 +171,7 @@ def _run_once(incident: Incident, run: Run, proxy: _Proxy, commands: Commands, f
                 assert isinstance(argv, list)
                 clients.append(_start(program, argv, proxy.listen, folder))
             if steps := incident.steps if run.steps is None else run.steps:
-                _wait_for_first_success(clients)
+                _wait_for_first_success(clients, say)
                 proxy.post("/v1/timelines", {"steps": steps})
             _let_work(clients, incident.limit_s, say)
     except ClientEndedError as error:
@@ -244,9 +244,10 @@ def _start(program: Program, argv: list[str], bootstrap: str, folder: Path) -> C
     return Client(program, child, outcomes)
 
 
-def _wait_for_first_success(clients: list[Client]) -> None:
+def _wait_for_first_success(clients: list[Client], say: Any) -> None:
     deadline = time.monotonic() + _FIRST_SUCCESS_S
     while waiting := [client for client in clients if not client.said["ok"]]:
+        say(f"no success yet of {', '.join(client.program.name for client in waiting)}")
         for client in waiting:
             client.listen()
             if not client.child.running() and not client.said["ok"]:

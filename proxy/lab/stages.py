@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from rich.console import Console
 
@@ -37,6 +38,46 @@ class Stages:
 
             yield say
         self.console.print(f"[green]✓[/] {line()} [dim]({time.monotonic() - started:.1f} s)[/]", soft_wrap=True)
+
+
+class Part(Stages):
+    """The stages of one of several that go on side by side: a word in their common stage, no lines of its own."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__(quiet=True)
+        self._say = say
+
+    @contextlib.contextmanager
+    def stage(self, title: str) -> Iterator[Callable[[str], None]]:
+        """Say the title, and then what the body says."""
+        self._say(title)
+        yield self._say
+
+
+class Together:
+    """One line for several that go on side by side: who has ended, and the last word of each that has not."""
+
+    def __init__(self, say: Callable[[str], None], names: Iterable[str]) -> None:
+        self._say = say
+        self._words = dict.fromkeys(names, "waits")
+        self._lock = threading.Lock()
+        self._over = False
+
+    def give_up(self) -> None:
+        """Whoever says something from now on is interrupted: the next word of each comes within a second or so."""
+        self._over = True
+
+    def part(self, name: str) -> Part:
+        """The stages of one of them."""
+        return Part(lambda text: self.told(name, text))
+
+    def told(self, name: str, text: str) -> None:
+        """Its last word so far; from any thread."""
+        if self._over:
+            raise KeyboardInterrupt
+        with self._lock:
+            self._words[name] = text
+            self._say("; ".join(f"{each}: {word}" for each, word in self._words.items()))
 
 
 def fail(message: str) -> None:

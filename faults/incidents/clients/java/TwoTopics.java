@@ -1,0 +1,104 @@
+import java.nio.charset.StandardCharsets;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Properties;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.PartitionInfo;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+/**
+ * Kafka's own Java producer at work for two topics, whose leaders are two brokers: a burst for the one, and a steady
+ * stream for the other. Every record has the same length.
+ *
+ * <p>Arguments (name=value): bootstrap, client_id; topic and messages (the burst), other and other_messages with
+ * other_interval_ms (the stream), value_bytes, wait_ms (how long to wait for the last callbacks), and every producer
+ * setting by its own name. The burst goes to a partition that broker 1 leads, the stream to one that another leads.
+ */
+public final class TwoTopics {
+    private static final Map<String, String> settings = new LinkedHashMap<>();
+
+    public static void main(String[] arguments) throws Exception {
+        for (String argument : arguments) {
+            int equals = argument.indexOf('=');
+            settings.put(argument.substring(0, equals), argument.substring(equals + 1));
+        }
+        Properties properties = new Properties();
+        properties.put("bootstrap.servers", settings.get("bootstrap"));
+        properties.put("client.id", settings.get("client_id"));
+        properties.put("acks", "all");
+        settings.forEach((name, value) -> {
+            if (name.contains(".")) {
+                properties.put(name, value);
+            }
+        });
+        KafkaProducer<byte[], byte[]> producer =
+            new KafkaProducer<>(properties, new ByteArraySerializer(), new ByteArraySerializer());
+        int burst = led(producer, settings.get("topic"), true);
+        int stream = led(producer, settings.get("other"), false);
+        CountDownLatch open = new CountDownLatch(number("messages") + number("other_messages") + 2);
+        send(producer, settings.get("topic"), burst, "first", 0, open);
+        send(producer, settings.get("other"), stream, "first", 0, open);
+        Thread.sleep(500);
+        for (int each = 0; each < number("messages"); each++) {
+            send(producer, settings.get("topic"), burst, "burst", each, open);
+        }
+        for (int each = 0; each < number("other_messages"); each++) {
+            send(producer, settings.get("other"), stream, "other", each, open);
+            Thread.sleep(number("other_interval_ms"));
+        }
+        open.await(number("wait_ms"), TimeUnit.MILLISECONDS);
+        System.out.flush();
+        Runtime.getRuntime().halt(0);
+    }
+
+    /** A partition of the topic that broker 1 leads, or one that it doesn't. */
+    private static int led(KafkaProducer<byte[], byte[]> producer, String topic, boolean byTheFirst) {
+        for (PartitionInfo each : producer.partitionsFor(topic)) {
+            if (each.leader() != null && (each.leader().id() == 1) == byTheFirst) {
+                return each.partition();
+            }
+        }
+        throw new IllegalStateException("no partition of " + topic + " is led " + (byTheFirst ? "" : "not ") + "by broker 1");
+    }
+
+    private static void send(
+        KafkaProducer<byte[], byte[]> producer, String topic, int partition, String kind, int each, CountDownLatch open
+    ) {
+        String id = settings.get("client_id") + "-" + kind + String.format("-%05d", each);
+        ProducerRecord<byte[], byte[]> record = new ProducerRecord<>(topic, partition, null, new byte[number("value_bytes")]);
+        record.headers().add("notleader-id", id.getBytes(StandardCharsets.UTF_8));
+        long called = nowUs();
+        say(id, topic, partition, called, "pending", "");
+        producer.send(record, (metadata, error) -> {
+            if (error == null) {
+                say(id, topic, partition, called, "ok", ",\"offset\":" + metadata.offset());
+            } else {
+                say(id, topic, partition, called, "info", ",\"error\":\"" + error.getClass().getSimpleName() + "\"");
+            }
+            open.countDown();
+        });
+    }
+
+    private static int number(String name) {
+        return Integer.parseInt(settings.get(name));
+    }
+
+    private static long nowUs() {
+        return System.currentTimeMillis() * 1000;
+    }
+
+    private static void say(String id, String topic, int partition, long called, String outcome, String more) {
+        String ended = outcome.equals("pending") ? "" : ",\"completed_at_us\":" + nowUs();
+        String line = "{\"client\":\"" + settings.get("client_id") + "\",\"client_version\":\"" + settings.get("client_version")
+            + "\",\"client_id\":\"" + settings.get("client_id") + "\",\"operation\":\"send\",\"message_id\":\"" + id
+            + "\",\"topic\":\"" + topic + "\",\"partition\":" + partition + ",\"called_at_us\":" + called + ended + more
+            + ",\"thread\":\"main\",\"outcome\":\"" + outcome + "\"}";
+        synchronized (System.out) {
+            System.out.println(line);
+        }
+    }
+}
