@@ -186,7 +186,9 @@ class Contents:
             self._add_entries(unpacked)
             for error in errors_among(unpacked.numbers, self._errors_of):
                 self.errors[error] = self.errors.get(error, 0) + 1
-            numbers, parts = bytes(unpacked.numbers), bytes(unpacked.parts)
+            numbers, parts = unpacked.numbers, unpacked.parts
+            if len(numbers) + len(parts) < memoryview(numbers.obj).nbytes // 2:  # the whole frame stays for them
+                numbers, parts = memoryview(bytes(numbers)), memoryview(bytes(parts))
             packed = Packed(numbers, parts, unpacked.told, unpacked.tables, self._entries, self._pointed_to)
         rows = [row for entry in unpacked.entries if (row := self._row(entry)) is not None]
         batches, misfits = batches_of(rows)

@@ -78,7 +78,7 @@ cdef class Numbers:
     cdef readonly Py_ssize_t entries
     """Of a column of partitions: one for each of them, and one for each row that has none."""
     cdef bytes _packed_rows
-    cdef bytearray _packed_parts
+    cdef object _packed_parts
     cdef Bytes _row
     cdef Bytes _part
     cdef int32_t* _counts  # of each row's partitions
@@ -113,9 +113,12 @@ cdef class Numbers:
         if at * PART != len(own):
             raise ValueError("the rows have another number of partitions than there are")
         self.parts = at + more
-        self._packed_parts = PyByteArray_FromStringAndSize(NULL, self.parts * PART)
-        self._part = <Bytes>PyByteArray_AS_STRING(self._packed_parts)
-        self._gather(own, told)
+        if more:
+            self._packed_parts = PyByteArray_FromStringAndSize(NULL, self.parts * PART)
+            self._part = <Bytes>PyByteArray_AS_STRING(self._packed_parts)
+            self._gather(own, told)
+        else:
+            self._packed_parts, self._part = own, <Bytes>PyBytes_AS_STRING(own)
         self._places = <int32_t*>malloc((2 * self.rows + self.parts + 1) * sizeof(int32_t))
         self._levels = <uint32_t*>malloc((max(self.entries, self.rows) + 8) * sizeof(uint32_t))
         self._values = <int64_t*>malloc((max(self.parts, self.rows) + 1) * sizeof(int64_t))

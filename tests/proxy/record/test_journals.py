@@ -6,9 +6,8 @@ import errno
 import logging
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -137,15 +136,17 @@ def test_a_write_that_fails_leaves_no_half_frame(bench: Bench, monkeypatch: pyte
     bench.write([1])
     real = os.write
 
-    def torn(file: int, data: Any) -> int:
-        if len(data) > 100:
-            return real(file, bytes(data[:50]))
+    def torn(file: int, pieces: Sequence[bytes]) -> int:
+        return real(file, b"".join(pieces)[:50])
+
+    def full(file: int, data: bytes) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(os, "write", torn)
-    bench.write([2])
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "writev", torn)
+        patched.setattr(os, "write", full)
+        bench.write([2])
     assert "No space left on device" in str(bench.journals.error)
-    monkeypatch.setattr(os, "write", real)
     bench.now_s = 2.0
     bench.write([3])
     bench.journals.close()
