@@ -14,6 +14,9 @@ KINDS: Final = {
     "lost": "a message that the command was told is acknowledged isn't in the broker's log",
     "missing": "the command ended well, and the log lacks a message that it holds when there are no faults",
     "duplicate": "a message is in the log more than once, and without faults it isn't",
+    "skipped": "the command ended well, and did not get a message from its topic that it gets when there are no faults",
+    "backwards": "a group's committed offset went back, which without faults it doesn't",
+    "read-twice": "the command got a message from its topic more than once, and without faults it doesn't",
     "check": "the command of --check ended with another code than 0",
 }
 """Every verdict, and what it means."""
@@ -24,10 +27,15 @@ Id = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """What the command's outcome lines say of messages; ids without a topic where the lines have none."""
+    """What the command's outcome lines say: of messages by their ids, of records by partition and offset.
+
+    `got` counts the records that consumers got, `went_back` has the commits behind one that the group had made.
+    """
 
     acknowledged: frozenset[str] = frozenset()
     failed: frozenset[str] = frozenset()
+    got: Counter[str] = field(default_factory=Counter)
+    went_back: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,11 @@ class Learned:
     always: frozenset[Id] = frozenset()
     unique: bool = False
     tells_ids: bool = False
+    gets: frozenset[str] = frozenset()
+    """The records that consumers get in each run."""
+    gets_once: bool = False
+    goes_on: bool = False
+    """Whether no commit goes back."""
 
     @classmethod
     def of(cls, runs: Collection[Ended]) -> Learned:
@@ -66,6 +79,9 @@ class Learned:
             frozenset(logs[0]) if same else frozenset(),
             unique=all(log and max(log.values()) == 1 for log in logs),
             tells_ids=told,
+            gets=frozenset.intersection(*(frozenset(run.said.got) for run in runs)),
+            gets_once=all(max(run.said.got.values(), default=1) == 1 for run in runs),
+            goes_on=not any(run.said.went_back for run in runs),
         )
 
 
@@ -101,8 +117,20 @@ def _judged(ended: Ended, learned: Learned, fatal: bool) -> Iterable[Verdict]:
         doubled = sorted(name for (_, name), count in ended.log.items() if count > 1)
         if learned.unique and doubled:
             yield Verdict("duplicate", f"{_messages(doubled)} in the log more than once")
+    yield from _consumed(ended, learned, fatal)
     if ended.check is not None and ended.check[0]:
         yield Verdict("check", f"--check ended with code {ended.check[0]}: {ended.check[1]}".rstrip(": "))
+
+
+def _consumed(ended: Ended, learned: Learned, fatal: bool) -> Iterable[Verdict]:
+    """What is wrong by the lines of consumers."""
+    got = ended.said.got
+    if ended.code == 0 and not fatal and (skipped := sorted(learned.gets - got.keys())):
+        yield Verdict("skipped", f"ended well, and {_messages(skipped)} not got from the topic")
+    if learned.goes_on and ended.said.went_back:
+        yield Verdict("backwards", ended.said.went_back[0])
+    if learned.gets_once and learned.gets and (twice := sorted(name for name, count in got.items() if count > 1)):
+        yield Verdict("read-twice", f"{_messages(twice)} got from the topic more than once")
 
 
 def _messages(ids: list[str]) -> str:
@@ -112,9 +140,15 @@ def _messages(ids: list[str]) -> str:
     return f"{len(ids)} messages ({shown}{', …' if len(ids) > 3 else ''}) are"
 
 
-def said(lines: Iterable[str]) -> Reported:
-    """What outcome lines say, ours and those of Kafka's verifiable producer; everything else is passed over."""
+def said(lines: Iterable[str], topic: str = "") -> Reported:
+    """What outcome lines say, ours and those of Kafka's verifiable programs; everything else is passed over.
+
+    `topic` is the try's own, whose name is taken out of what is compared between tries.
+    """
     last: dict[str, str] = {}
+    got: Counter[str] = Counter()
+    commits: dict[tuple[str, str, int], int] = {}
+    went_back: list[str] = []
     for line in lines:
         text = line.strip()
         if not text.startswith("{"):
@@ -127,8 +161,42 @@ def said(lines: Iterable[str]) -> Reported:
             # An acknowledgement stays one, whatever is said of the same message later.
             if last.get(name) != "ok":
                 last[name] = outcome
+        got.update(each.replace(topic, "{topic}") if topic else each for each in _got(document))
+        for where, offset in _committed(document):
+            if offset < commits.get(where, offset):
+                group, name, partition = where
+                went_back.append(
+                    f"group {group or '?'} committed {offset} of {name}-{partition} after {commits[where]}"
+                )
+            commits[where] = max(offset, commits.get(where, offset))
     ok = frozenset(name for name, outcome in last.items() if outcome == "ok")
-    return Reported(ok, frozenset(last) - ok)
+    return Reported(ok, frozenset(last) - ok, got, tuple(went_back))
+
+
+def _got(document: dict[str, Any]) -> Iterable[str]:
+    """The records that a line says a consumer got: by their ids, where they have any."""
+    if document.get("name") == "record_data" or (
+        document.get("operation") == "poll" and document.get("outcome") == "ok"
+    ):
+        name = document.get("message_id")
+        if name is None and None not in (document.get("partition"), document.get("offset")):
+            name = f"{document.get('topic', '')}-{document['partition']}@{document['offset']}"
+        if name is not None:
+            yield str(name)
+
+
+def _committed(document: dict[str, Any]) -> Iterable[tuple[tuple[str, str, int], int]]:
+    """Group, topic and partition of each commit that went well, and where the group goes on."""
+    made: list[dict[str, Any]] = []
+    if document.get("name") == "offsets_committed" and document.get("success"):
+        offsets = document.get("offsets")
+        made = [each for each in offsets if isinstance(each, dict)] if isinstance(offsets, list) else []
+    elif document.get("operation") == "commit" and document.get("outcome") == "ok":
+        made = [document]
+    for each in made:
+        if isinstance(each.get("partition"), int) and isinstance(each.get("offset"), int):
+            group = document.get("group_id") or document.get("client") or ""
+            yield (str(group), str(each.get("topic", "")), each["partition"]), each["offset"]
 
 
 def _outcome(document: dict[str, Any]) -> Iterable[tuple[str, str]]:

@@ -111,7 +111,7 @@ class Bench:
         checked = self._checked({**words, "bootstrap": self.kafka}, folder)
         if self.has_topics:
             delete_topics(self.kafka, {topic, *_produced(rows, topic)})
-        return Tried(Ended(code, seconds, said(lines), log, written, checked, last_words), hits, rows, folder)
+        return Tried(Ended(code, seconds, said(lines, topic), log, written, checked, last_words), hits, rows, folder)
 
     def tidy(self, tried: Tried) -> None:
         """Delete the files of a try in which nothing was found."""

@@ -92,3 +92,17 @@ def test_bisect_finds_the_release_of_a_service_that_mended_it(kafka: KafkaCluste
     assert document["changes"] == [{"last": "resends", "first": "correct", "result": "good"}]
     results = {each["release"]: each["result"] for each in document["trials"]}
     assert results == {"no-such-bug": "skipped", "resends": "bad", "correct": "good"}
+
+
+@pytest.mark.parametrize(("bug", "kinds"), [("hasty", ["skipped"]), ("correct", [])])
+def test_an_order_that_is_never_packed_is_told_by_the_consumers_own_lines(
+    kafka: KafkaCluster, tmp_path: Path, bug: str, kinds: list[str]
+) -> None:
+    rule = {"kind": "error", "error_code": "UNKNOWN_MEMBER_ID", "match": {"api_key": "OffsetCommit"}}
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"faults": [rule | {"trigger": {"times": 1}}]}))
+    command = [sys.executable, str(SERVICE.with_name("packing_service.py")), "{bootstrap}", "{topic}", "{group}", bug]
+    given = ["explore", "--kafka", kafka.bootstrap, "--out", str(tmp_path), "--json", "--allow", "read-twice"]
+    found = CliRunner().invoke(app, [*given, "--replay", str(tmp_path / "rules.yaml"), "--", *command])
+    document = report(found, 1 if kinds else 0)
+    assert [each["kind"] for each in document["verdicts"]] == kinds
+    assert document["hits"] == [1]

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
-from notleader.proxy.lab.explore.judging import Learned, judge, said
+from notleader.proxy.lab.explore.judging import Ended, Learned, judge, said
 from tests.proxy.lab.explore.script import ended
 
 TELLS = Learned.of([ended("a", "b", ok="a b"), ended("b", "a", ok="a b")])
@@ -76,3 +77,68 @@ def test_outcome_lines_of_both_forms_and_nothing_else() -> None:
     )
     assert found.acknowledged == {"1", "3"}
     assert found.failed == {"2"}
+
+
+def poll(offset: int, topic: str = "try-7", **more: object) -> str:
+    line = {"operation": "poll", "topic": topic, "partition": 0, "offset": offset, "outcome": "ok", **more}
+    return json.dumps(line)
+
+
+def commit(offset: int, outcome: str = "ok", group: str = "g") -> str:
+    line = {"operation": "commit", "group_id": group, "topic": "t", "partition": 0, "offset": offset}
+    return json.dumps(line | {"outcome": outcome})
+
+
+def read(*lines: str, code: int | None = 0) -> Ended:
+    return replace(ended(code=code), said=said(lines, "try-7"))
+
+
+READS = Learned.of([read(poll(0), poll(1)), read(poll(0), poll(1))])
+
+
+def test_a_record_that_is_got_without_faults_and_not_with_them_is_skipped() -> None:
+    assert kinds(read(poll(0), poll(1)), READS) == []
+    (verdict,) = judge(read(poll(1)), READS)
+    assert verdict.kind == "skipped"
+    assert "{topic}-0@0" in verdict.sentence
+    assert kinds(read(poll(1), code=1), READS) == ["exit"], "who gives up gets no more"
+
+
+def test_a_record_is_known_by_its_id_where_it_has_one() -> None:
+    learned = Learned.of([read(poll(0, message_id="a")), read(poll(5, message_id="a"))])
+    assert learned.gets == {"a"}
+    assert kinds(read(poll(9, message_id="a")), learned) == []
+
+
+def test_a_record_that_is_got_again_is_told_unless_it_is_without_faults_too() -> None:
+    assert kinds(read(poll(0), poll(1), poll(0)), READS) == ["read-twice"]
+    assert kinds(read(poll(0), poll(1), poll(0)), READS, allow={"read-twice"}) == []
+    twice = Learned.of([read(poll(0), poll(0)), read(poll(0))])
+    assert kinds(read(poll(0), poll(0)), twice) == []
+
+
+def test_a_commit_behind_an_earlier_one_of_its_group_goes_back() -> None:
+    plain = Learned.of([read(commit(3), commit(5))] * 2)
+    (verdict,) = judge(read(commit(3), commit(5), commit(4)), plain)
+    assert verdict.kind == "backwards"
+    assert verdict.sentence == "group g committed 4 of t-0 after 5"
+    assert kinds(read(commit(5), commit(4, "fail")), plain) == [], "what failed is nowhere"
+    assert kinds(read(commit(5), commit(4, group="h")), plain) == []
+    assert kinds(read(commit(5), commit(4)), Learned.of([read(commit(5), commit(4))] * 2)) == []
+
+
+def test_verifiable_consumers_lines_are_read() -> None:
+    got = '{"name": "record_data", "topic": "t", "partition": 1, "offset": 7}'
+    made = '{"name": "offsets_committed", "success": true, "offsets": [{"topic": "t", "partition": 1, "offset": %d}]}'
+    reported = said([got, made % 8, made % 3])
+    assert reported.got == {"t-1@7": 1}
+    assert reported.went_back == ("group ? committed 3 of t-1 after 8",)
+
+
+def test_lines_that_are_no_outcomes_are_passed_over() -> None:
+    odd = [
+        '{"operation": "commit", "outcome": "ok", "offset": "x"}',
+        '{"name": "offsets_committed", "success": true, "offsets": 3}',
+        "{",
+    ]
+    assert said(odd) == said([])
