@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import itertools
 import logging
 import uuid
 from collections.abc import Callable, Generator, Iterable
@@ -16,10 +15,9 @@ from notleader.faults.plan import Hit, Plan, Rule
 from notleader.faults.schema import Problem, parse_fault_document
 from notleader.faults.standing import LinkState
 from notleader.faults.timeline import Timeline
-from notleader.proxy.config.extras import missing
 from notleader.proxy.config.relay_login import relay_password
 from notleader.proxy.config.settings import ConfigError, Settings, load
-from notleader.proxy.net.capture import capture_writer
+from notleader.proxy.net.capture import ProxyCapture
 from notleader.proxy.net.clock import Clock
 from notleader.proxy.net.dialing import Dialer
 from notleader.proxy.net.directory import WILDCARDS, BrokerEndpoint, Directory, Listener, Opened
@@ -27,13 +25,10 @@ from notleader.proxy.net.passage import Passage
 from notleader.proxy.net.timeline import play
 from notleader.proxy.net.tls import Tls
 from notleader.proxy.net.transport import Link
-from notleader.proxy.pump import Exchange
 from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.limits import CaptureError
 from notleader.proxy.record.live import Accepts
 from notleader.proxy.record.rows import Level
-from notleader.proxy.record.sink import ExchangeSink
-from notleader.proxy.record.where import Where
 from notleader.proxy.record.writer import CaptureWriter
 from notleader.proxy.session.handling import Handling
 from notleader.proxy.session.login import Login
@@ -43,7 +38,6 @@ from notleader.proxy.session.session import Session
 from notleader.proxy.wire.addresses import Advertise
 from notleader.proxy.wire.endpoint import Endpoint
 from notleader.proxy.wire.errors import OwnMistake, WireError
-from notleader.proxy.wire.names import api_name
 
 log = logging.getLogger("notleader")
 
@@ -57,27 +51,25 @@ class Proxy:
     (a port is taken) and CaptureError (the folder can't be written) from ``start``.
     """
 
-    _writer: Callable[..., CaptureWriter] = CaptureWriter
-    _with_recorder = True  # a worker's journals are followed by its control plane's
-
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, run_id: str | None = None) -> None:
+        """``run_id`` where it is another process's run."""
         self.settings = settings
         # A letter first: Spark reads a folder run=15e361470418 as a number of that many digits, and never comes back.
-        self.run_id = f"r{uuid.uuid4().hex[:11]}"
+        self.run_id = run_id or f"r{uuid.uuid4().hex[:11]}"
         self.clock = Clock()
         self.counters = Counters()
-        self.sink = ExchangeSink(self.counters.traffic, self._notice)
-        self.record = self.sink.record
         self.plan = self._make_plan()
         self.plan.on_refusal = self._refused
         self.timeline: Timeline | None = settings.parsed_timeline()
-        self.capture: CaptureWriter | None = None
+        self._table = Handling(None)
+        self._capture = self._make_capture()
+        self.sink = self._capture.sink
+        self.record = self.sink.record
         self.ready = False
         self.tls = Tls(settings)
         self._dialer = Dialer(settings, self.tls)
         self._relay_password = relay_password(settings)
         self.plan.can_log_in = self._relay_password is not None
-        self._table = Handling(None)
         self.directory = Directory(
             settings.listen,
             settings.broker_ports,
@@ -88,10 +80,7 @@ class Proxy:
         self._links: dict[int, Link] = {}
         self.transports: set[asyncio.BaseTransport] = set()
         self._accepted = 0
-        self._segment_numbers = itertools.count(1)
-        self._capture_reads = False  # bodies, and so counts the errors in them
         self._tasks: set[asyncio.Task[None]] = set()
-        self._struck: set[str] = set()
         self._newer: set[Newer] = set()
         self._standing_timer: asyncio.TimerHandle | None = None
         self._random = Random(f"{settings.seed}:transport")
@@ -101,6 +90,9 @@ class Proxy:
             problem = "a Proxy is one process: several are control.workers.control.ControlPlane, or `notleader run`"
             raise ConfigError([Problem("workers", problem)])
         return Plan(seed=self.settings.seed, faults=self.settings.parsed_faults())
+
+    def _make_capture(self) -> ProxyCapture:
+        return ProxyCapture(self.settings, self.run_id, self.plan.cluster, self.counters, self._table)
 
     def _opener(self) -> Opened:
         """What opens the listeners."""
@@ -369,34 +361,11 @@ class Proxy:
             exc_info=error.__cause__ if isinstance(error, OwnMistake) else None,
         )
 
-    def _notice(self, entry: Exchange | ConnectionEvent) -> None:
-        """What a fault touched, and what is the first after the capture was handed over."""
-        for hit in entry.hits:
-            self.counters.hit(hit.rule_name, hit.kind, hit.phase)
-            if hit.rule_name not in self._struck:
-                self._struck.add(hit.rule_name)
-                log.info("fault %s (%s) struck for the first time: %s", hit.rule_name, hit.kind, describe(entry))
-        if type(entry) is Exchange and entry.error_code and entry.response_at_us and not self._capture_reads:
-            self.counters.error(entry.api_key, entry.error_code)
-        if self.capture is not None and not self.sink.is_awake:
-            # Waking the thread costs as much as a request, and while it works it holds the interpreter.
-            self.sink.is_awake = True
-            asyncio.get_running_loop().call_later(self.capture.pause_s, self._hand_over)
-
     def _refused(self, rule: Rule, reason: str) -> None:
         """A rule can't be applied to what it means: say so, rather than do nothing."""
         detail = f"fault {rule.name} ({rule.fault.kind}) can't be applied: {reason}"
         log.warning("%s", detail)
         self.record(ConnectionEvent("fault", None, self.now_us(), detail))
-
-    def _hand_over(self) -> None:
-        self.sink.is_awake = False
-        if self.capture is not None:
-            self.capture.hand_over()
-
-    def _count_errors(self, errors: dict[tuple[int, int], int]) -> None:
-        for error, times in errors.items():
-            self.counters.errors[error] += times
 
     # ---- controls -------------------------------------------------------------------------------
 
@@ -426,21 +395,16 @@ class Proxy:
         for link in list(self._links.values()):
             link.poke()
 
+    @property
+    def capture(self) -> CaptureWriter | None:
+        """What records, or shows rows to whoever looks; None while nobody asks for either."""
+        return self._capture.writer
+
     @contextlib.contextmanager
     def subscribe(self, accepts: Accepts | None = None) -> Generator[asyncio.Queue[dict[str, Any]]]:
         """A bounded queue that gets every capture row that ``accepts`` holds for while the context is open."""
-        if self.capture is None:
-            self._take(self._made_writer(None, self.settings.capture_level), self.settings.capture_level)
-        capture = self.capture
-        assert capture is not None
-        try:
-            with capture.subscribe(accepts) as live:
-                self._aim()
-                yield live
-        finally:
-            self._aim()
-        if capture is self.capture and capture.directory is None and not capture.is_watched:
-            self._take(None, None)
+        with self._capture.subscribe(accepts) as live:
+            yield live
 
     @property
     def capture_roots(self) -> list[str]:
@@ -453,50 +417,11 @@ class Proxy:
         target = directory or self.settings.capture
         if target is None:
             raise ValueError("no capture folder is configured: name one")
-        if (line := missing("recording", "capture")) is not None:
-            raise CaptureError(line)
-        chosen = self.settings.capture_level if level is None else Level(level)
-        if self.capture is not None:
-            await self.stop_capture()
-        capture = self._made_writer(Where.of(target), chosen)
-        await capture.start()
-        self._take(capture, chosen)
-
-    def _made_writer(self, where: Where | None, level: Level) -> CaptureWriter:
-        return capture_writer(
-            self._writer,
-            self.settings,
-            self.run_id,
-            self.plan.cluster,
-            where,
-            level,
-            numbers=self._segment_numbers,
-            count_error=self.counters.error,
-            count_errors=self._count_errors,
-            with_recorder=self._with_recorder,
-        )
-
-    def _take(self, capture: CaptureWriter | None, level: Level | None) -> None:
-        self.capture = capture
-        self._aim()
-        self._capture_reads = level is not None and level.reads_bodies
-        if level is None:
-            self._table.record_at(None)
-        else:
-            self._table.record_at(level, self.settings.capture_queue_bytes)
-
-    def _aim(self) -> None:
-        """Have exchanges go to the capture, the shortest way there is."""
-        capture = self.capture
-        self.sink.capture = None if capture is None else capture.record
-        self.sink.blocks = None if capture is None else capture.blocks
+        await self._capture.start(target, self.settings.capture_level if level is None else Level(level))
 
     async def stop_capture(self) -> None:
         """Flush and end the recording; nothing where there is none."""
-        capture = self.capture
-        self._take(None, None)
-        if capture is not None:
-            await capture.stop()
+        await self._capture.stop()
 
     def reload(self, settings: Settings) -> list[str]:
         """Take over the rules and the timeline of new settings, and certificates that changed on disk.
@@ -566,15 +491,6 @@ class Proxy:
     async def _run_timeline(self) -> None:
         if self.timeline is not None:
             await play(self.timeline, self.plan, self.now_us, self.plan_changed, lambda: self.timeline)
-
-
-def describe(entry: Exchange | ConnectionEvent) -> str:
-    """An exchange or event in a few words, for the log."""
-    if isinstance(entry, ConnectionEvent):
-        return f"{entry.event} {entry.detail}"
-    api = api_name(entry.api_key) or str(entry.api_key)
-    where = f"connection {entry.connection.connection_id}, {entry.connection.listener}"
-    return f"{api} v{entry.api_version} of {entry.client_id or 'an unnamed client'} ({where}), {entry.outcome}"
 
 
 __all__ = ["CaptureError", "Proxy"]

@@ -22,6 +22,7 @@ from notleader.proxy.control.workers.listening import SharedListener
 from notleader.proxy.control.workers.memory import PLAN, Changes
 from notleader.proxy.control.workers.messages import Start, WorkerReport
 from notleader.proxy.control.workers.recorders import Recorders
+from notleader.proxy.net.capture import ProxyCapture
 from notleader.proxy.net.directory import Listener, Opened
 from notleader.proxy.net.server import Proxy
 from notleader.proxy.record.live import Accepts
@@ -175,10 +176,13 @@ class ControlPlane(Proxy):
         self.lost: str | None = None
         self.stopped = asyncio.Event()
         super().__init__(settings)
-        self._writer = partial(Recorders, self)
 
     def _make_plan(self) -> Plan:
         return CountedPlan(self.changes.counts, self.settings)
+
+    def _make_capture(self) -> ProxyCapture:
+        make = partial(Recorders, self)
+        return ProxyCapture(self.settings, self.run_id, self.plan.cluster, self.counters, self._table, make=make)
 
     def _opener(self) -> Opened:
         return partial(SharedListener, workers=self.settings.workers)

@@ -26,6 +26,7 @@ from notleader.proxy.control.workers.memory import DIRECTORY, Changes
 from notleader.proxy.control.workers.messages import Start, WorkerReport
 from notleader.proxy.control.workers.plan import RemotePlan
 from notleader.proxy.net.announced import AnnouncedServer
+from notleader.proxy.net.capture import ProxyCapture
 from notleader.proxy.net.clock import Clock
 from notleader.proxy.net.lag import sample_loop_lag
 from notleader.proxy.net.server import Proxy
@@ -54,16 +55,13 @@ class _LogOfAll(logging.handlers.QueueHandler):
 class Worker(Proxy):
     """The connections of one process. It asks, takes orders, and tells what it did."""
 
-    _with_recorder = False
-
     def __init__(self, start: Start, ask: Questions, changes: Changes, orders: socket.socket) -> None:
         self._ask = ask
         self._changes = changes
         settings = start.settings.model_copy(
             update={"workers": 1, "proxy_id": f"{start.settings.proxy_id}-w{start.number}", "faults": [], "steps": []}
         )
-        super().__init__(settings)
-        self.run_id = start.run_id
+        super().__init__(settings, start.run_id)
         self.clock = Clock(start.clock_offset_ns)
         self.ended = asyncio.Event()
         self._log_level = start.log_level
@@ -77,6 +75,11 @@ class Worker(Proxy):
 
     def _make_plan(self) -> Plan:
         return RemotePlan(self._ask, self._changes.counts, self.settings.seed)
+
+    def _make_capture(self) -> ProxyCapture:
+        # Its journals are followed by the recorder of its control plane.
+        of = self.settings, self.run_id, self.plan.cluster, self.counters, self._table
+        return ProxyCapture(*of, with_recorder=False)
 
     @property
     def _remote(self) -> RemotePlan:
