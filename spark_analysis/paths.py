@@ -10,6 +10,9 @@ SMALL_BYTES = 64 * 1024 * 1024
 """Input up to which an analysis is short: most of it is Spark's start and planning."""
 
 
+_MAGIC = b"PAR1"
+
+
 class InputError(Exception):
     """Input that cannot be analysed; the message is one line that says what to change."""
 
@@ -46,6 +49,7 @@ def check_paths(
             raise InputError(f"log folder {path} does not exist: notleader log read writes one")
         if next(root.rglob("*.parquet"), None) is None:
             raise InputError(f"log folder {path} holds no .parquet file")
+        _check_whole(root)
     for path in filter(is_local, captures):
         root = local_path(path)
         if not root.exists():
@@ -56,6 +60,21 @@ def check_paths(
             raise InputError(f"{path} is not a folder: a live analysis follows the folder that the proxy writes to")
         if not growing and root.is_dir() and next(root.rglob("*.parquet"), None) is None:
             raise InputError(f"capture folder {path} holds no .parquet file (was the capture closed?)")
+        if not growing:
+            _check_whole(root)
     for path in filter(is_local, () if growing else outcomes):
         if not any(character in path for character in "*?[") and not local_path(path).exists():
             raise InputError(f"outcomes file {path} does not exist")
+
+
+def _check_whole(root: Path) -> None:
+    """InputError for the first Parquet file that lacks its beginning or its end, as after a copy that broke off."""
+    for file in [root] if root.is_file() else sorted(root.rglob("*.parquet")):
+        # What Spark doesn't read either.
+        if any(part.startswith((".", "_")) for part in file.relative_to(root).parts) or not file.is_file():
+            continue
+        with file.open("rb") as opened:
+            begins = opened.read(len(_MAGIC))
+            opened.seek(-min(len(_MAGIC), file.stat().st_size), os.SEEK_END)
+            if begins != _MAGIC or opened.read() != _MAGIC:
+                raise InputError(f"{file} is torn: it is no whole Parquet file; copy it again, or take it away")

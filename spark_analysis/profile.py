@@ -31,6 +31,9 @@ class CaptureProfile:
     not_leader: int
     out_of_range: int
     throttled: int
+    anew: int
+    """How many more appends at offset 0 there are than partitions that have one: a topic was made anew, perhaps."""
+
     first_at_us: int | None
     last_at_us: int | None
     runs: tuple[tuple[str, int, int], ...]
@@ -73,6 +76,11 @@ def profile_capture(exchanges: DataFrame) -> CaptureProfile:
     )
     with_keys = F.size(F.filter(batches, lambda p: F.size(p["key_hashes"]) > 0))
     fetch = exchange & (F.col("api_name") == "Fetch")
+    begun = F.transform(
+        F.filter(batches, begins), lambda p: F.xxhash64(F.coalesce(p["topic"], p["topic_id"]), p["partition_index"])
+    )
+    begun = F.when(produce & (F.size(begun) > 0), begun)
+    begun_places = F.size(F.array_distinct(F.flatten(F.collect_set(begun))))
     by_run = exchanges.groupBy("run_id").agg(
         F.count("*").alias("rows"),
         F.count_if(exchange).alias("exchanges"),
@@ -90,6 +98,7 @@ def profile_capture(exchanges: DataFrame) -> CaptureProfile:
         F.count_if(_answered(batches, 6)).alias("not_leader"),
         F.count_if(_answered(batches, 1)).alias("out_of_range"),
         F.count_if(F.col("throttle_time_ms") > 0).alias("throttled"),
+        (_total(F.size(begun)) - begun_places).alias("anew"),
         F.min("request_at_us").alias("first_at_us"),
         F.max(F.greatest("request_at_us", "response_at_us")).alias("last_at_us"),
         F.expr(f"approx_top_k(client_id, {_MOST_CLIENTS}) filter (where client_id is not null)").alias("clients"),
@@ -124,7 +133,13 @@ _COUNTS = (
     "not_leader",
     "out_of_range",
     "throttled",
+    "anew",
 )
+
+
+def begins(batch: Column) -> Column:
+    """The broker appended this PARTITION struct of a Produce at offset 0: its log was empty."""
+    return (F.coalesce(batch["error_code"], F.lit(0)) == 0) & (batch["base_offset"] == 0)
 
 
 def _answered(batches: Column, code: int) -> Column:

@@ -282,6 +282,8 @@ HISTORY = _struct(
     # is in the log where the client was told that this one is.
     ("in_log", _STRING),
     ("log_here", _STRING),
+    # Which life of its partition it fell into, from 1: a topic that was made anew begins another.
+    ("life", _INT),
 )
 
 # One thing one check noticed; findings are these, summed up.

@@ -7,8 +7,9 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send, settled_by_log
 from notleader.spark_analysis.checks.phrases import because, count, place
-from notleader.spark_analysis.checks.wire_cases import from_exchanges, of_api
+from notleader.spark_analysis.checks.wire_cases import from_exchanges
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.transforms.lives import in_one_life, with_lives
 
 _PAIRS = (("one", "other"), ("other", "one"), ("one_client", "other_client"), ("other_client", "one_client"))
 
@@ -49,12 +50,11 @@ class InconsistentOffsets(Check):
                     *place_, "message_id", F.lit(None).cast("long").alias("at_us"), F.lit("the log").alias("client")
                 )
             )
-        named = _with_lives(
-            named.filter(
-                F.col("offset").isNotNull() & F.col("message_id").isNotNull() & F.col("partition").isNotNull()
-            ),
-            tables,
+        named = named.filter(
+            F.col("offset").isNotNull() & F.col("message_id").isNotNull() & F.col("partition").isNotNull()
         )
+        anew = tables.capture.anew
+        named = with_lives(named, tables.exchanges, F.col("at_us")) if anew else in_one_life(named)
         rows = (
             named.groupBy(*place_, "life")
             .agg(
@@ -89,20 +89,17 @@ class InconsistentOffsets(Check):
         )
         if tables.log is None:
             return between_readers
-        return between_readers.unionByName(self._told_wrong(_with_lives(sends.withColumn("at_us", _told_at()), tables)))
+        return between_readers.unionByName(self._told_wrong(sends))
 
     def _told_wrong(self, sends: DataFrame) -> DataFrame:
-        """Acknowledged at an offset where the log has something else, or nothing while the message is elsewhere.
-
-        Of a partition that was made anew after that the log says nothing any more.
-        """
+        """Acknowledged at an offset where the log has something else, or nothing while the message is elsewhere."""
         is_here = F.exists(
             "landed", lambda p: (p["partition"] == F.col("partition")) & (p["offset"] == F.col("offset"))
         )
         other = F.col("log_here").isNotNull() & (F.col("log_here") != F.col("message_id"))
         wrong = ((F.col("in_log") == "there") & ~is_here) | ((F.col("in_log") == "absent") & other)
         what = F.when(other, F.concat(F.lit("message "), F.col("log_here"))).otherwise(F.lit("no message"))
-        asked = F.col("is_last_life") & F.col("offset").isNotNull() & F.col("message_id").isNotNull()
+        asked = F.col("offset").isNotNull() & F.col("message_id").isNotNull()
         rows = sends.filter(asked & wrong).withColumn(
             "told_by", F.filter("touched_by", lambda c: c["did"].isin("altered_answer", "answered"))
         )
@@ -120,36 +117,3 @@ class InconsistentOffsets(Check):
 
 def _told_at() -> Column:
     return F.coalesce("completed_at_us", "called_at_us")
-
-
-def _with_lives(named: DataFrame, tables: Tables) -> DataFrame:
-    """`named` with `life`, how often the partition had begun anew by `at_us`; the log is read in `is_last_life`."""
-    placed = of_api(tables.exchanges, "Produce").filter(F.col("outcome") == "answered")
-    parts = placed.select("scope", "response_at_us", F.explode("partitions").alias("p")).filter(
-        (F.coalesce("p.error_code", F.lit(0)) == 0) & (F.col("p.base_offset") == 0)
-    )
-    begun = (
-        parts.groupBy(
-            F.col("scope").alias("l_scope"),
-            F.col("p.topic").alias("l_topic"),
-            F.col("p.partition_index").alias("l_partition"),
-        )
-        # The first life needs no beginning. A copy of a segment tells each beginning twice.
-        .agg(F.array_sort(F.array_distinct(F.collect_list("response_at_us"))).alias("begun"))
-        .filter(F.size("begun") > 1)
-    )
-    rows = named.join(
-        F.broadcast(begun),
-        F.col("scope").eqNullSafe(F.col("l_scope"))
-        & (F.col("topic") == F.col("l_topic"))
-        & (F.col("partition") == F.col("l_partition")),
-        "left",
-    )
-    # The first to be told of the new beginning may be told a little later than the wire was.
-    since = F.size(F.filter("begun", lambda at: at <= F.coalesce(F.col("at_us") + 1_000, F.lit(1 << 62))))
-    lives = F.greatest(F.coalesce(F.size("begun"), F.lit(0)), F.lit(1))
-    return (
-        rows.withColumn("life", F.greatest(F.coalesce(since, F.lit(0)), F.lit(1)))
-        .withColumn("is_last_life", F.col("life") == lives)
-        .drop("l_scope", "l_topic", "l_partition", "begun")
-    )

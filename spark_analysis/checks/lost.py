@@ -41,8 +41,9 @@ class Lost(Check):
             "acknowledged"
         ),
         unknown=(
-            "the log could not be read there, was read before the send, begins behind its offset by now, or "
-            "holds the send in a transaction that had not ended; without the log: no consumer read that far, it "
+            "the log could not be read there, was read before the send, begins behind its offset by now, is that of a "
+            "topic made anew since (the broker appended at offset 0 again), or holds the send in a transaction that "
+            "had not ended; without the log: no consumer read that far, it "
             "has no offset, it was sent in a transaction, or nobody read at all"
         ),
         evidence="acknowledgements with their offsets, the log, and what consumers got",
@@ -62,17 +63,19 @@ class Lost(Check):
             F.col("scope").alias("r_scope"),
             F.col("topic").alias("r_topic"),
             F.col("partition").alias("r_partition"),
+            F.col("life").alias("r_life"),
             "client",
         ).agg(F.min("first_offset").alias("low"), F.max("last_offset").alias("high"))
         # One consumer's own span: two consumers that each read an end say nothing about the middle.
-        spans = read.groupBy("r_scope", "r_topic", "r_partition").agg(
+        spans = read.groupBy("r_scope", "r_topic", "r_partition", "r_life").agg(
             F.collect_list(F.struct("low", "high")).alias("spans")
         )
         judged = unseen.join(
             F.broadcast(spans),
             F.col("scope").eqNullSafe(F.col("r_scope"))
             & (F.col("topic") == F.col("r_topic"))
-            & (F.col("partition") == F.col("r_partition")),
+            & (F.col("partition") == F.col("r_partition"))
+            & (F.col("life") == F.col("r_life")),
             "left",
         ).withColumn(
             "passed", F.coalesce(F.expr("exists(spans, s -> s.low <= offset and offset < s.high)"), F.lit(False))

@@ -29,6 +29,7 @@ from notleader.spark_analysis.transforms.clocks import Clock, clocks, in_proxy_t
 from notleader.spark_analysis.transforms.commits import commit_entries
 from notleader.spark_analysis.transforms.history import build_history, run_of
 from notleader.spark_analysis.transforms.landed import deliveries, fetched
+from notleader.spark_analysis.transforms.lives import history_of_lives, in_one_life, with_lives
 from notleader.spark_analysis.transforms.log import Log, LogProfile, as_log, unjudged
 from notleader.spark_analysis.transforms.presence import with_gone
 
@@ -212,6 +213,11 @@ def build_tables(
     fetch = fetched(exchanges, F.col("scope")) if capture.fetches_with_ids else None
     commits = commit_entries(scoped, exchanges, options.skew_ms * 1000) if said.commits else None
     history = build_history(scoped, attempts, delivered, fetch, capture, said, options, log, commits)
+    if capture.anew:
+        history = history_of_lives(history, exchanges)
+        delivered = with_lives(delivered, exchanges, F.col("at_us"))
+    else:
+        delivered = in_one_life(delivered)
     return Tables(exchanges, scoped, delivered, attempts, history, capture, said, log)
 
 

@@ -312,6 +312,7 @@ def _shape(rows: DataFrame, every_batch_has_ids: bool) -> DataFrame:
             "trouble": F.coalesce(F.get(troubles, F.lit(0)), F.when(unsent, F.lit("unsent"))),
             "landed_count": F.size("landed"),
             "attempts": F.slice("attempts", 1, 100),
+            "life": F.lit(1),
         }
     )
     return conform(shaped, HISTORY, "history")

@@ -15,7 +15,8 @@ IN_LOG = ("there", "aborted", "open", "superseded", "deleted", "absent", "unread
 there: in the log, and a `read_committed` consumer gets it. aborted, open: only in a transaction that was aborted, or
 had not ended. superseded: compacted away behind a later record of its key. deleted: it may have been there, before the
 log's present start or in a topic that is compacted. absent: the log was read and does not have it. unread: the log
-can't tell, for it could not be read there, was read before the send, or holds records without ids."""
+can't tell, for it could not be read there, was read before the send, is of a later life, or
+holds records without ids."""
 
 VISIBLE = "log"
 _HIDDEN = {"aborted": "log:aborted", "open": "log:open"}

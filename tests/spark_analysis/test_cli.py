@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from notleader.spark_analysis.cli import main
+from notleader.spark_analysis.paths import check_paths
 
 from .synthetic import Story, incident
 
@@ -106,12 +107,28 @@ def test_the_whole_command_on_its_own_where_the_proxy_is_not_installed(tmp_path:
         assert (out / name).exists(), name
 
 
-@pytest.mark.spark
-def test_a_torn_segment_is_one_line(tmp_path: Path) -> None:
+def test_a_torn_segment_is_one_line_before_spark_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capture, outcomes = incident(20).write(tmp_path)
     (whole,) = capture.rglob("*.parquet")
     torn = whole.with_name("proxy-1-000002.parquet")
-    torn.write_bytes(whole.read_bytes()[:5000])
+    for content in (whole.read_bytes()[:5000], whole.read_bytes()[-5000:], b"PA", b""):
+        torn.write_bytes(content)
+        arguments = ["analyze", "--capture", str(capture), "--outcomes", str(outcomes), "--out", str(tmp_path / "out")]
+        assert main(arguments) == 2
+        said = capsys.readouterr()
+        assert said.err == (
+            f"notleader analyze: {torn} is torn: it is no whole Parquet file; copy it again, or take it away\n"
+        )
+        assert said.out == ""
+    # What Spark passes over is no reason to refuse.
+    torn.rename(torn.with_name("_proxy-1-000002.parquet"))
+    check_paths([str(capture)], [str(outcomes)])
+
+
+@pytest.mark.spark
+def test_a_users_configuration_of_spark_that_fails_is_one_line(tmp_path: Path) -> None:
+    capture, outcomes = incident(20).write(tmp_path)
+    (tmp_path / "spark-defaults.conf").write_text("spark.eventLog.enabled true\nspark.eventLog.dir file:/not/there\n")
     command = ["analyze", "--capture", capture, "--outcomes", outcomes, "--out", tmp_path / "out"]
     run = subprocess.run(
         [sys.executable, "-m", "notleader.spark_analysis", *map(str, command)],
@@ -119,7 +136,6 @@ def test_a_torn_segment_is_one_line(tmp_path: Path) -> None:
     )  # fmt: skip
     assert run.returncode == 2, run.stderr
     (line,) = run.stderr.splitlines()
-    assert torn.name in line
-    assert "is not a Parquet file" in line
+    assert "/not/there" in line
     assert str(tmp_path) in line.rpartition("SPARK_CONF_DIR=")[2]
     assert run.stdout == ""

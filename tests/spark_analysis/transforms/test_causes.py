@@ -347,6 +347,16 @@ def made_anew(s: Story) -> None:
 
 
 @story
+def made_anew_and_read_since(s: Story) -> None:
+    # Nobody read the first life; the second one's reader went past its offsets.
+    for life, start in enumerate((0, 1000)):
+        for number in range(4):
+            ok(s, start + number * 10, f"life{life}-{number}", number)
+            if life:
+                s.poll(start + 100 + number, f"life{life}-{number}", number, client=s.client)
+
+
+@story
 def differently_read(s: Story) -> None:
     for number in range(3):
         ok(s, number * 10, f"m{number}", number)
@@ -542,6 +552,7 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "sent_to_the_end": {"skipped": {None}},
     "jumped": {"skipped": {None}},
     "made_anew": {"inconsistent_offsets": set()},
+    "made_anew_and_read_since": {"lost": {None}, "reordered": set(), "inconsistent_offsets": set()},
     "differently_read": {"inconsistent_offsets": {None}},
     "sent_past_records_by_a_lie": {"skipped": {"lie"}},
     "told_an_end_that_is_not_there": {"offset_reset": {"beyond"}},
@@ -616,6 +627,11 @@ def sentence_of(findings: list[Finding], check: str, client: str) -> str:
 )
 def test_the_sentence_says_what_the_rule_did(findings: list[Finding], check: str, name: str, words: str) -> None:
     assert words in sentence_of(findings, check, name)
+
+
+def test_of_a_life_that_nobody_read_nothing_is_known(findings: list[Finding]) -> None:
+    (lost,) = (f for f in findings if f.check == "lost" and f.group and f.group.client == "made_anew_and_read_since")
+    assert (lost.verdict, lost.count) == ("unknown", 4)
 
 
 def test_a_failure_follows_from_a_refusal_of_its_topic_for_some_seconds(findings: list[Finding]) -> None:

@@ -214,6 +214,28 @@ def made_anew(s: Story) -> None:
 
 
 @story
+def made_anew_unread(s: Story) -> None:
+    """Nobody read what was there before the topic was deleted; its producer goes on, and one of its copies is lost."""
+    for offset in range(3):
+        acked(s, 10 * offset, f"early-{offset}", offset)
+    for offset in range(2):
+        acked(s, 1000 + 10 * offset, f"late-{offset}", offset)
+    acked(s, 1030, "late-2", 2, client=f"{s.client}-second")
+    s.holds("late-0", "late-1")
+
+
+@story
+def the_first_batch_sent_again(s: Story) -> None:
+    """The broker knows it and names the offset that it has: nothing is made anew, and what is lost is lost."""
+    batch: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "message_ids": ["m0"]}
+    s.produce(0, **batch, base_offset=0, outcome="dropped", took_ms=None, fault=("eat", "drop_response"))
+    acked(s, 20, "m1", 1)
+    s.produce(50, **batch, base_offset=0)
+    s.send(0, "m0", offset=0, took_ms=60)
+    s.holds("m0")
+
+
+@story
 def written_after_the_reading(s: Story) -> None:
     acked(s, 0, "m0", 0)
     acked(s, 5000, "m1", 1)
@@ -253,8 +275,11 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "lost_in_a_compacted_topic",
             "without_ids",
             "one_id_in_two_topics",
+            "made_anew_unread-second",
+            "the_first_batch_sent_again",
         },
         "unknown": {
+            "made_anew_unread",
             "in_an_open_transaction",
             "deleted_by_retention",
             "superseded_by_a_tombstone_that_is_gone",
