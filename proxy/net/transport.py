@@ -6,17 +6,16 @@ reports (end of file, reset, a full buffer) is mirrored to the other side.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol, cast
 
-from notleader.faults.actions import Reset, Shape, Silence
+from notleader.faults.actions import Reset, Silence
 from notleader.faults.base import Connection
 from notleader.faults.decision import Hit
 from notleader.faults.effects import Effect
 from notleader.faults.standing import LinkState
 from notleader.proxy.net.clock import Clock
-from notleader.proxy.net.shaped import ShapedRecord
-from notleader.proxy.net.shaping import Shaper
+from notleader.proxy.net.link_shaping import LinkShaping
 from notleader.proxy.net.side_connection import SideConnection
 from notleader.proxy.net.sockets import address_of, reset, silence, tune
 from notleader.proxy.net.tls import subject
@@ -32,10 +31,7 @@ from notleader.proxy.wire.schemas import Direction
 
 log = logging.getLogger("notleader")
 
-_CROWDED_BYTES = 64 << 10
 _DIRECTIONS: tuple[Direction, ...] = ("request", "response")
-_NEITHER: frozenset[Direction] = frozenset()
-_UNSHAPED: dict[Direction, Shaper] = {}  # of all connections: replaced, never changed
 
 
 class Hub(Protocol):
@@ -80,20 +76,15 @@ class Link(asyncio.Protocol):
         self._wake_at_us = 0
         self._paused_by = {"client": 0, "broker": 0}
         self._early: list[bytes] = []
-        self._over = False
+        self.is_over = False
         self.silence: Silence | None = None
-        self._shapers = _UNSHAPED
-        self._shaped_record: ShapedRecord | None = None
-        self._limits: dict[Direction, tuple[Hit, ...]] = {}
-        self._close_late: dict[Direction, tuple[tuple[int, Hit], ...]] = {}
+        self._shaping: LinkShaping | None = None
         self._kept_since_us = 0
         self._client_ended = False
-        self._pacing: dict[Direction, asyncio.TimerHandle] = {}
-        self._crowded = _NEITHER
         self._half_closes = True
         self._sides: dict[int, SideConnection] = {}
         self.local_host = ""
-        self._aim()
+        self.aim()
 
     def describe(self) -> dict[str, object]:
         """The connection as JSON values."""
@@ -115,7 +106,7 @@ class Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.client = client = cast(asyncio.Transport, transport)
-        self._aim()
+        self.aim()
         # A PROXY protocol header has said it already, and better.
         self.connection.client_addr = self.connection.client_addr or address_of(client.get_extra_info("peername"))
         # TLS can't be closed in one direction only.
@@ -134,7 +125,7 @@ class Link(asyncio.Protocol):
             self.session.gone(self.now_us(), "closed on connect by a fault")
             return
         self.stand(self.hub.standing(self.connection))
-        if self._over:
+        if self.is_over:
             return
         client.pause_reading()
         self._dialing = asyncio.get_running_loop().create_task(self._dial())
@@ -155,8 +146,8 @@ class Link(asyncio.Protocol):
             self.hub.transports.discard(self.client)
         self._tell_who_kept_it()
         self.client = None
-        self._aim()
-        if isinstance(exc, ConnectionResetError) and self.broker is not None and not self._over:
+        self.aim()
+        if isinstance(exc, ConnectionResetError) and self.broker is not None and not self.is_over:
             reset(self.broker)
         self.session.gone(self.now_us(), "the client closed the connection" if exc is None else in_words(exc))
         self._tear_down()
@@ -179,7 +170,7 @@ class Link(asyncio.Protocol):
             log.warning("%s (connection %d)", reason, self.connection.connection_id)
             self.session.gone(self.now_us(), reason)
             return
-        if self.client is None or self._over:
+        if self.client is None or self.is_over:
             if self.broker is not None:
                 self.broker.abort()
             return
@@ -191,25 +182,36 @@ class Link(asyncio.Protocol):
 
     # ---- commands -------------------------------------------------------------------------------
 
-    def _aim(self) -> None:
+    def aim(self) -> None:
         """Have what passes go straight to a transport, unless it is shaped: to be called when any of these changes."""
-        carrier = self.session.carrier
-        carrier.records = self.hub.sink if self._shaped_record is None else self
+        carrier, shaping = self.session.carrier, self._shaping
+        is_shaped = shaping is not None and shaping.is_on
+        carrier.records = self.hub.sink if shaping is None else shaping
         carrier.too_early = self._too_early if self.broker is None else None
-        carrier.client = Outlet(self.to_client) if self._shapers or self.client is None else self.client
-        carrier.broker = Outlet(self.to_broker) if self._shapers or self.broker is None else self.broker
+        carrier.client = Outlet(self.to_client) if is_shaped or self.client is None else self.client
+        carrier.broker = Outlet(self.to_broker) if is_shaped or self.broker is None else self.broker
 
     def to_broker(self, data: bytes | memoryview) -> None:
-        if self._shapers:
-            self._shape("request", data)
-        elif self.broker is not None:
-            self.broker.write(data)
+        if self._shaping is not None:
+            self._shaping.put("request", data)
+        else:
+            self.write("request", data)
 
     def to_client(self, data: bytes | memoryview) -> None:
-        if self._shapers:
-            self._shape("response", data)
-        elif self.client is not None:
-            self.client.write(data)
+        if self._shaping is not None:
+            self._shaping.put("response", data)
+        else:
+            self.write("response", data)
+
+    def write(self, direction: Direction, data: bytes | memoryview) -> None:
+        """Send these bytes now, if there is anybody."""
+        transport = self.broker if direction == "request" else self.client
+        if transport is not None:
+            transport.write(data)
+
+    def record_all(self, exchanges: list[Exchange]) -> None:
+        for exchange in exchanges:
+            self.record(exchange)
 
     def to_node(self, node_id: int, data: bytes) -> None:
         side = self._sides.get(node_id)
@@ -248,7 +250,7 @@ class Link(asyncio.Protocol):
                 return
             self._wake.cancel()
         self._wake_at_us = at_us
-        self._wake = self._call_at(at_us, self._woken)
+        self._wake = self.call_at(at_us, self._woken)
 
     def brokers_seen(self, node_ids: set[int]) -> None:
         self.hub.brokers_seen(node_ids)
@@ -264,16 +266,22 @@ class Link(asyncio.Protocol):
             self.broker.write_eof()
 
     def close(self, reason: str) -> None:
-        self._over = True
+        self.is_over = True
         if self._waits("response"):
             return  # the last shaped byte closes
-        delay_us = max((delay_us for late in self._close_late.values() for delay_us, _ in late), default=0)
+        delay_us = max((delay_us for delay_us, _ in self._close_late()), default=0)
         if delay_us:
             if self.client is not None and not self._client_ended:
                 self._kept_since_us = self.now_us()
-            self._call_at(self.now_us() + delay_us, self._close_now)
+            self.call_at(self.now_us() + delay_us, self._close_now)
         else:
             self._close_now()
+
+    def _waits(self, direction: Direction) -> bool:
+        return self._shaping is not None and self._shaping.waits(direction)
+
+    def _close_late(self) -> list[tuple[int, Hit]]:
+        return [] if self._shaping is None else self._shaping.close_late
 
     def _tell_who_kept_it(self) -> None:
         """The client knows now of the end that rules have kept from it: until then its connection was silent."""
@@ -281,7 +289,7 @@ class Link(asyncio.Protocol):
         if not since_us:
             return
         kept_us = self.now_us() - since_us
-        late = [entry for entries in self._close_late.values() for entry in entries]
+        late = self._close_late()
         hits = tuple(hit._replace(effects=(Effect("silenced", held_us=min(us, kept_us)),)) for us, hit in late)
         names = ", ".join(hit.rule_name for hit in hits)
         self.record(ConnectionEvent("fault", self.connection, since_us, f"{names}: its end came late", hits))
@@ -294,7 +302,7 @@ class Link(asyncio.Protocol):
         self._tear_down()
 
     def reset(self, reason: str) -> None:
-        self._over = True
+        self.is_over = True
         for transport in (self.client, self.broker):
             if transport is not None:
                 reset(transport)
@@ -317,7 +325,12 @@ class Link(asyncio.Protocol):
             self._end_silence(self.silence)
         for direction in _DIRECTIONS:
             every = zip(state.shapes, state.shaped_by, strict=True)
-            self._reshape(direction, [(shape, hit) for shape, hit in every if shape.direction == direction])
+            shaped_by = [(shape, hit) for shape, hit in every if shape.direction == direction]
+            if self._shaping is None and shaped_by:
+                self._shaping = LinkShaping(self, self.hub.uniform)
+                self.record = self._shaping.record
+            if self._shaping is not None:
+                self._shaping.shape(direction, shaped_by)
 
     def _fall_silent(self, silence_: Silence) -> None:
         """Neither read nor write from now on, without FIN or RST.
@@ -337,7 +350,7 @@ class Link(asyncio.Protocol):
         """Go on where the silence began, now or later, or reset as a host that has rebooted would."""
         if silence_.release == "delayed":
             self.silence = Silence(silence_.drop_packets, "immediate")
-            self._call_at(self.now_us() + silence_.release_delay_us, self._speak_again)
+            self.call_at(self.now_us() + silence_.release_delay_us, self._speak_again)
         elif silence_.release == "discard":
             self._speak_again(discard=True)
         else:
@@ -357,92 +370,6 @@ class Link(asyncio.Protocol):
         self.hold_reading("broker", -1)
         self.session.wake(self.now_us())
 
-    def _reshape(self, direction: Direction, shaped_by: Sequence[tuple[Shape, Hit]]) -> None:
-        shapes = tuple(shape for shape, _ in shaped_by)
-        shaper = self._shapers.get(direction)
-        if shaper is not None and shaper.shapes != shapes:
-            self._shapers = {other: kept for other, kept in self._shapers.items() if other != direction}
-            self._aim()
-            self._set_crowded(direction, False)
-            self._sent(direction, shaper.drain())
-            shaper = None
-        if shaper is None and shapes:
-            if self._shaped_record is None:
-                self._shaped_record = ShapedRecord(self.record)
-                self.record = self._record_shaped
-            self._shapers = {**self._shapers, direction: Shaper(shapes, self.hub.uniform, self.now_us())}
-            self._aim()
-        if self._shaped_record is not None:
-            self._shaped_record.shaped(direction, shaped_by)
-            self._limits[direction] = tuple(hit for shape, hit in shaped_by if shape.limit_bytes is not None)
-            late = ((shape.close_delay_us, hit) for shape, hit in shaped_by if shape.close_delay_us)
-            self._close_late[direction] = tuple(late)
-
-    def record_all(self, exchanges: list[Exchange]) -> None:
-        for exchange in exchanges:
-            self.record(exchange)
-
-    def _record_shaped(self, entry: Exchange | ConnectionEvent) -> None:
-        assert self._shaped_record is not None
-        self._shaped_record.add(entry, self.now_us())
-
-    def _shape(self, direction: Direction, data: bytes | memoryview) -> None:
-        shaper = self._shapers.get(direction)
-        if shaper is None:
-            self._write(direction, data)
-            return
-        assert self._shaped_record is not None
-        now_us = self.now_us()
-        self._shaped_record.crossings[direction].came(len(data), now_us, self.session.exchanges)
-        pieces = shaper.put(data, now_us)
-        self._shaped(direction, shaper, pieces)
-
-    def _sent(self, direction: Direction, pieces: list[bytes]) -> None:
-        """These left a shaper."""
-        assert self._shaped_record is not None
-        for piece in pieces:
-            self._write(direction, piece)
-        now_us = self.now_us()
-        self._shaped_record.crossings[direction].went(sum(map(len, pieces)), now_us)
-        self._shaped_record.tell(now_us)
-
-    def _shaped(self, direction: Direction, shaper: Shaper, pieces: list[bytes]) -> None:
-        self._sent(direction, pieces)
-        if shaper.is_over:
-            assert self._shaped_record is not None
-            self._shapers = _UNSHAPED
-            self._aim()
-            self._shaped_record.cut(self._limits[direction])
-            self.session.gone(self.now_us(), "closed at the limit of a shape")
-            return
-        self._set_crowded(direction, shaper.waiting_bytes > _CROWDED_BYTES)
-        at_us = shaper.next_us()
-        if at_us is not None and direction not in self._pacing:
-            self._pacing[direction] = self._call_at(at_us, self._pace, direction)
-        elif at_us is None and self._over and direction == "response":
-            self.close("the last shaped byte was sent")
-
-    def _pace(self, direction: Direction) -> None:
-        del self._pacing[direction]
-        shaper = self._shapers.get(direction)
-        if shaper is not None:
-            self._shaped(direction, shaper, shaper.take(self.now_us()))
-
-    def _waits(self, direction: Direction) -> bool:
-        shaper = self._shapers.get(direction)
-        return shaper is not None and bool(shaper.waiting_bytes)
-
-    def _set_crowded(self, direction: Direction, crowded: bool) -> None:
-        """Stop reading the side whose bytes pile up in a shaper."""
-        if crowded != (direction in self._crowded):
-            self._crowded ^= {direction}
-            self.hold_reading("client" if direction == "request" else "broker", 1 if crowded else -1)
-
-    def _write(self, direction: Direction, data: bytes | memoryview) -> None:
-        transport = self.broker if direction == "request" else self.client
-        if transport is not None:
-            transport.write(data)
-
     # ---- the rest -------------------------------------------------------------------------------
 
     def poke(self) -> None:
@@ -450,7 +377,8 @@ class Link(asyncio.Protocol):
         if self.silence is None:
             self.session.wake(self.now_us())
 
-    def _call_at(self, at_us: int, do: Callable[..., None], *arguments: object) -> asyncio.TimerHandle:
+    def call_at(self, at_us: int, do: Callable[..., None], *arguments: object) -> asyncio.TimerHandle:
+        """Call this at that time (µs), or a little later."""
         # uvloop's timers have a grain of one millisecond and may fire early: round up.
         delay_ms = max(at_us - self.now_us(), 0) // 1000 + 1
         return asyncio.get_running_loop().call_later(delay_ms / 1000, do, *arguments)
@@ -479,12 +407,9 @@ class Link(asyncio.Protocol):
         if self._wake is not None:
             self._wake.cancel()
             self._wake = None
-        for handle in self._pacing.values():
-            handle.cancel()
-        self._pacing.clear()
-        if self._shaped_record is not None:
-            self._shaped_record.tell(self.now_us(), for_good=True)
-        if self.client is None or self._over:
+        if self._shaping is not None:
+            self._shaping.end()
+        if self.client is None or self.is_over:
             if self._dialing is not None and not self._dialing.done() and self.broker is None:
                 self._dialing.cancel()
             if self.broker is not None:
@@ -504,7 +429,7 @@ class BrokerSide(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._link.broker = cast(asyncio.Transport, transport)
-        self._link._aim()
+        self._link.aim()
         tune(self._link.broker)
         self._link.hub.transports.add(self._link.broker)
 
@@ -518,7 +443,7 @@ class BrokerSide(asyncio.Protocol):
         if link.broker is not None:
             link.hub.transports.discard(link.broker)
         link.broker = None
-        link._aim()
+        link.aim()
         if isinstance(exc, ConnectionResetError):
             link.session.gone(link.now_us(), "the broker reset the connection", reset=True)
         else:
