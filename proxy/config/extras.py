@@ -5,11 +5,12 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Final, Literal
 
-Extra = Literal["capture", "analysis", "lab", "otel"]
+Extra = Literal["capture", "analysis", "lab", "explore", "otel"]
 _BRINGS: Final[dict[Extra, tuple[str, str]]] = {
     "capture": ("Arrow", "pyarrow"),
     "analysis": ("Spark", "pyspark"),
     "lab": ("jgo", "jgo"),
+    "explore": ("DuckDB", "duckdb"),
     "otel": ("OpenTelemetry", "opentelemetry"),
 }
 

@@ -43,7 +43,7 @@ def test_the_wheel_says_what_it_is(release: Release) -> None:
     assert metadata["Version"] == VERSION
     assert metadata["License-Expression"] == "Apache-2.0"
     assert {f"{folder}/licenses/LICENSE", f"{folder}/licenses/NOTICE"} <= names
-    extras = {"capture", "analysis", "lab", "otel", "all", "spark", "kafka"}
+    extras = {"capture", "analysis", "lab", "explore", "otel", "all", "spark", "kafka"}
     assert set(metadata.get_all("Provides-Extra", [])) == extras
 
 

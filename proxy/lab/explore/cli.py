@@ -39,6 +39,9 @@ def explore(
     check: Annotated[
         str, typer.Option(metavar="CMD", help="Run after each try, {bootstrap} being Kafka itself: exit 0 is well.")
     ] = "",
+    check_sql: Annotated[
+        str, typer.Option("--check-sql", metavar="SQL", help="Asked after each try by DuckDB: each row is a failure.")
+    ] = "",
     partitions: Annotated[int, typer.Option(metavar="N", min=1, max=100, help="Of each try's topic.")] = 1,
     limit: Annotated[
         float | None,
@@ -87,11 +90,16 @@ def explore(
         from notleader.proxy.lab.explore import telling
         from notleader.proxy.lab.explore.findings import Corpus
         from notleader.proxy.lab.explore.search import Limits, Search
+        from notleader.proxy.lab.explore.sql import valid
         from notleader.proxy.lab.explore.tries import Bench, executable
 
         if not any("{bootstrap}" in word for word in command):
             raise LabError("the command has to take {bootstrap} somewhere, as its bootstrap server")
         executable(command)
+        if check_sql:
+            if (line := missing("--check-sql", "explore")) is not None:
+                raise LabError(line)
+            valid(check_sql)
         stages = Stages(quiet=as_json)
         own = any("{topic}" in word for word in command)
         limits = Limits(minutes, tries, lanes if own else 1, seed, allowed, limit, patience)
@@ -104,7 +112,9 @@ def explore(
             corpus.tried.clear()
         name = f"explore-{uuid.uuid4().hex[:8]}"
         with kafka_of(kafka, stages) as bootstrap, stages.stage("explore") as say:
-            bench = Bench(bootstrap, command, (out / "tries" / name).resolve(), name, partitions, check, keep)
+            bench = Bench(
+                bootstrap, command, (out / "tries" / name).resolve(), name, partitions, check, check_sql, keep
+            )
 
             def tell(text: str) -> None:
                 stages.console.print(text, markup=False, soft_wrap=True)

@@ -17,7 +17,7 @@ KINDS: Final = {
     "skipped": "the command ended well, and did not get a message from its topic that it gets when there are no faults",
     "backwards": "a group's committed offset went back, which without faults it doesn't",
     "read-twice": "the command got a message from its topic more than once, and without faults it doesn't",
-    "check": "the command of --check ended with another code than 0",
+    "check": "the command of --check ended with another code than 0, or --check-sql answered a row",
 }
 """Every verdict, and what it means."""
 
@@ -42,7 +42,8 @@ class Reported:
 class Ended:
     """How a try ended. `code` is None when it was ended at the limit, `log` when the log is not that try's.
 
-    `log` is what a reader of committed records sees, `written` all ids, those of aborted transactions too.
+    `log` is what a reader of committed records sees, `written` all ids, those of aborted transactions too. `check` says
+    what the user's own check had against it.
     """
 
     code: int | None
@@ -50,7 +51,7 @@ class Ended:
     said: Reported = field(default_factory=Reported)
     log: Counter[Id] | None = None
     written: frozenset[str] = frozenset()
-    check: tuple[int, str] | None = None
+    check: str = ""
     last_words: str = ""
 
 
@@ -118,8 +119,8 @@ def _judged(ended: Ended, learned: Learned, fatal: bool) -> Iterable[Verdict]:
         if learned.unique and doubled:
             yield Verdict("duplicate", f"{_messages(doubled)} in the log more than once")
     yield from _consumed(ended, learned, fatal)
-    if ended.check is not None and ended.check[0]:
-        yield Verdict("check", f"--check ended with code {ended.check[0]}: {ended.check[1]}".rstrip(": "))
+    if ended.check:
+        yield Verdict("check", ended.check)
 
 
 def _consumed(ended: Ended, learned: Learned, fatal: bool) -> Iterable[Verdict]:

@@ -92,7 +92,7 @@ class Search:
             self._say(f"run {number + 1} of {_LEARNING_RUNS} without faults")
             tried = self.bench.run([], _LEARNING_LIMIT_S)
             ended = tried.ended
-            if ended.code != 0 or (ended.check is not None and ended.check[0]):
+            if ended.code != 0 or ended.check:
                 raise LabError(f"{_without_faults(ended)} (its output: {tried.folder})")
             if not tried.rows:
                 raise LabError(
@@ -315,5 +315,4 @@ def _without_faults(ended: Ended) -> str:
         return f"the command did not end by itself within {ended.seconds:.0f} s, without any fault"
     if ended.code:
         return f"the command ended with code {ended.code} without any fault: {ended.last_words or 'it said nothing'}"
-    assert ended.check is not None
-    return f"--check ended with code {ended.check[0]} without any fault: {ended.check[1]}"
+    return f"without any fault: {ended.check}"

@@ -33,6 +33,7 @@ _CREATE_TOPICS, _DELETE_TOPICS, _METADATA = 5, 3, 8
 _CREATION_MS = 15_000
 _TICK_S = 0.02
 _CHECK_S = 60.0
+_LOG = "log"
 
 
 class StoppedError(Exception):
@@ -62,6 +63,7 @@ class Bench:
     name: str
     partitions: int = 1
     check: str = ""
+    check_sql: str = ""
     keep: bool = False
     stop: threading.Event = field(default_factory=threading.Event)
     _count: int = 0
@@ -109,6 +111,9 @@ class Bench:
         ]
         log, written = self._log(topic, rows, folder) if self.has_topics else (None, frozenset())
         checked = self._checked({**words, "bootstrap": self.kafka}, folder)
+        if self.check_sql and not checked:
+            checked = self._asked(filled(self.check_sql, words), folder, lines, rows)
+        shutil.rmtree(folder / _LOG, ignore_errors=True)
         if self.has_topics:
             delete_topics(self.kafka, {topic, *_produced(rows, topic)})
         return Tried(Ended(code, seconds, said(lines, topic), log, written, checked, last_words), hits, rows, folder)
@@ -135,7 +140,7 @@ class Bench:
 
     def _log(self, topic: str, rows: list[dict[str, Any]], folder: Path) -> tuple[Counter[Id], frozenset[str]]:
         """How often each id can be read from the try's topics, and all ids, those of aborted transactions too."""
-        out = folder / "log"
+        out = folder / _LOG
         try:
             read_log(self.kafka, sorted({topic, *_produced(rows, topic)}), out, value_is_id=True, missing_ok=True)
         except LogError as error:
@@ -148,12 +153,18 @@ class Bench:
                 written.add(row["message_id"])
                 if row["transaction"] in (None, "committed"):
                     found[row["topic"].replace(topic, "{topic}"), row["message_id"]] += 1
-        shutil.rmtree(out, ignore_errors=True)
         return found, frozenset(written)
 
-    def _checked(self, words: dict[str, str], folder: Path) -> tuple[int, str] | None:
+    def _asked(self, query: str, folder: Path, lines: list[str], rows: list[dict[str, Any]]) -> str:
+        from notleader.proxy.lab.explore.sql import answer  # DuckDB is there for those who ask
+
+        count, shown = answer(query, folder / _LOG, lines, rows)
+        (folder / "check.txt").write_text(shown)
+        return f"--check-sql answered {count} row{'' if count == 1 else 's'}: {shown}" if count else ""
+
+    def _checked(self, words: dict[str, str], folder: Path) -> str:
         if not self.check:
-            return None
+            return ""
         argv = [filled(word, words) for word in shlex.split(self.check)]
         try:
             ran = subprocess.run(
@@ -163,7 +174,8 @@ class Bench:
             raise LabError(f"--check can't be run: {error}") from error
         output = (ran.stdout + ran.stderr).strip()
         (folder / "check.txt").write_text(output)
-        return ran.returncode, output.splitlines()[-1][:200] if output else ""
+        last = output.splitlines()[-1][:200] if output else ""
+        return f"--check ended with code {ran.returncode}: {last}".rstrip(": ") if ran.returncode else ""
 
 
 def _last_words(lines: list[str]) -> str:

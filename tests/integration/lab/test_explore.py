@@ -80,6 +80,13 @@ def test_a_command_that_does_not_end_well_by_itself_is_no_finding(kafka: KafkaCl
     assert "without any fault: no such shop" in result.output
 
 
+def test_an_invariant_in_sql_is_asked_of_each_try(kafka: KafkaCluster, tmp_path: Path) -> None:
+    query = "select message_id from log where topic = '{topic}' and event = 'record' group by all having count(*) > 1"
+    options = ["--check-sql", query, "--allow", "duplicate", "--tries", "3"]
+    found = report(explore(kafka, tmp_path, "resends", *options), 1)
+    assert "--check-sql answered 1 row: message_id=order-" in found["failures"][0]["title"]
+
+
 def test_bisect_finds_the_release_of_a_service_that_mended_it(kafka: KafkaCluster, tmp_path: Path) -> None:
     """The service's bug stands for its release: `{version}` may be anything that the command understands."""
     rules = {"faults": [{"kind": "drop_response", "match": {"api_key": "Produce"}, "trigger": {"times": 1}}]}

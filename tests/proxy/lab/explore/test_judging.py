@@ -60,7 +60,7 @@ def test_an_acknowledged_record_of_an_aborted_transaction_is_not_lost() -> None:
 
 
 def test_the_check_of_the_user_counts() -> None:
-    assert kinds(replace(ended("a", "b", ok="a b"), check=(1, "3 orders left")), TELLS) == ["check"]
+    assert kinds(replace(ended("a", "b", ok="a b"), check="3 orders left"), TELLS) == ["check"]
 
 
 def test_outcome_lines_of_both_forms_and_nothing_else() -> None:
