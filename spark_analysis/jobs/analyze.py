@@ -248,7 +248,7 @@ def draw(tables: Tables) -> Drawn:
         bin_us=width,
         operations_bin_us=coarse,
         traffic=_rows(timeline.traffic(tables.exchanges, first, width, tables.capture.clients)),
-        faults=_rows(timeline.fault_hits(tables.exchanges, first, width)) if tables.capture.faulted else [],
+        faults=_rows(timeline.fault_hits(tables.exchanges, first, last, width)) if tables.capture.faulted else [],
         outcomes=_rows(timeline.outcomes_over_time(tables.history, first, coarse)),
         clients=_rows(timeline.clients(tables.history, tables.delivered)),
         spread=_rows(timeline.latency_spread(tables.history)),

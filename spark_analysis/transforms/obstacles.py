@@ -17,8 +17,8 @@ SWALLOWS = ("swallowed_request", "swallowed_answer", "muted", "silenced")
 CUTS = ("cut", "refused", "garbled", "silenced")
 STANDS = ("refused", "silenced")
 # How the proxy says what has become of a listener, and that a silenced connection goes on.
-LISTENER_IS = r"^listener (\S+) is (\w+)"
-GOES_ON = "goes on"
+_LISTENER_IS = r"^listener (\S+) is (\w+)"
+_GOES_ON = "goes on"
 # A client pauses after an error; what it does much later has other reasons.
 PAUSE_US = 10_000_000
 # Obstacles of one rule that follow each other this closely are one.
@@ -33,6 +33,17 @@ def connection(within: str = "") -> Column:
 def _of_listener() -> Column:
     """The row is about a listener, and no connection of it."""
     return F.col("connection_id").isNull()
+
+
+def listener_named() -> Column:
+    """The listener that a row of event `fault` is about, as its detail says; empty where it is about none."""
+    return F.regexp_extract(F.coalesce("detail", F.lit("")), _LISTENER_IS, 1)
+
+
+def is_lifted() -> Column:
+    """The row says that its listener is open again, or that its connection goes on."""
+    open_again = F.regexp_extract(F.coalesce("detail", F.lit("")), _LISTENER_IS, 2) == "open"
+    return (F.col("event") == "fault") & (open_again | (F.coalesce("detail", F.lit("")) == _GOES_ON))
 
 
 def clients_of(history: DataFrame, operations: DataFrame) -> DataFrame:
@@ -208,16 +219,11 @@ def _standing(lines: DataFrame, connects: DataFrame) -> DataFrame:
     answers or its end, and a listener by a connection that it takes; that is awaited after it was opened. One whose
     end a rule kept from its client was silent for as long as the capture says.
     """
-    named = F.regexp_extract(F.coalesce("detail", F.lit("")), LISTENER_IS, 1)
-    open_again = F.regexp_extract(F.coalesce("detail", F.lit("")), LISTENER_IS, 2) == "open"
-    goes_on = (F.col("event") == "disconnect") | (F.col("detail") == GOES_ON)
-    on_connection = F.coalesce("response_at_us", F.when(goes_on, F.col("request_at_us")))
+    over = (F.col("event") == "disconnect") | is_lifted()
     rows = lines.withColumns(
         {
-            "place": F.coalesce(F.col("connection_id").cast("string"), named),
-            "lifted_us": F.when(F.col("connection_id").isNotNull(), on_connection).otherwise(
-                F.when(open_again, F.col("request_at_us"))
-            ),
+            "place": F.coalesce(F.col("connection_id").cast("string"), listener_named()),
+            "lifted_us": F.coalesce("response_at_us", F.when(over, F.col("request_at_us"))),
             "taken_us": F.lit(None).cast("long"),
         }
     )

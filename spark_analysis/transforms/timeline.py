@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from notleader.spark_analysis.transforms.obstacles import STANDS, is_lifted, listener_named
+
 MOST_BINS = 240
 MOST_SERIES = 8
 OTHERS = "all others"
@@ -53,21 +55,29 @@ def traffic(exchanges: DataFrame, first_us: int, width_us: int, clients: Sequenc
     )
 
 
-def fault_hits(exchanges: DataFrame, first_us: int, width_us: int) -> DataFrame:
+def fault_hits(exchanges: DataFrame, first_us: int, last_us: int, width_us: int) -> DataFrame:
     """rule, kind, api_name, bin_us → hits, first_us and until_us (the end of the last of them).
 
-    What was never answered lasts until a later answer on its connection, or the connection's end.
+    What was never answered lasts until a later answer on its connection, or the connection's end. What refuses or
+    silences a listener or a connection lasts until that is lifted, or to the end (`last_us`).
     """
-    one = Window.partitionBy("run_id", "proxy_id", "connection_id").orderBy("request_at_us", "exchange_seq")
+    place = F.coalesce(F.col("connection_id").cast("string"), listener_named())
+    one = Window.partitionBy("run_id", "proxy_id", "place").orderBy("request_at_us", "exchange_seq")
     later = one.rowsBetween(1, Window.unboundedFollowing)
-    ended = F.coalesce("response_at_us", F.when(F.col("event") == "disconnect", F.col("request_at_us")))
+    over = (F.col("event") == "disconnect") | is_lifted()
+    ended = F.coalesce("response_at_us", F.when(over, F.col("request_at_us")))
     struck = exchanges.filter(F.size("fault_names") > 0).select("run_id", "proxy_id", "connection_id").distinct()
     names = {name: f"s_{name}" for name in struck.columns}
     same = [F.col(name).eqNullSafe(F.col(other)) for name, other in names.items()]
     lines = exchanges.join(F.broadcast(struck.withColumnsRenamed(names)), same, "left_semi")
-    never = F.when(F.col("event") == "exchange", F.min(ended).over(later))
+    stands = F.exists("effects", lambda e: e["did"].isin(*STANDS)) & (F.col("event") == "fault")
+    known = F.col("request_at_us") + F.array_max(F.transform("effects", lambda e: e["held_us"]))
+    never = F.when(F.col("event") == "exchange", F.min(ended).over(later)).when(
+        stands, F.coalesce(known, F.min(ended).over(later), F.lit(last_us))
+    )
     hit = (
-        lines.withColumn("never_us", never)
+        lines.withColumn("place", place)
+        .withColumn("never_us", never)
         .filter(F.size("fault_names") > 0)
         .select(
             F.explode(F.arrays_zip("fault_names", "fault_kinds")).alias("f"),

@@ -38,7 +38,7 @@ def test_no_python_runs_in_any_plan(build: Callable[[Story, Options], Tables]) -
         "history": tables.history,
         "findings": grouped(cases(tables, Options(), all_checks())),
         "traffic": timeline.traffic(tables.exchanges, 0, 1000),
-        "faults": timeline.fault_hits(tables.exchanges, 0, 1000),
+        "faults": timeline.fault_hits(tables.exchanges, 0, tables.end_us, 1000),
         "outcomes": timeline.outcomes_over_time(tables.history, 0, 1000),
         "clients": timeline.clients(tables.history, tables.delivered),
         "spread": timeline.latency_spread(tables.history),
