@@ -60,7 +60,9 @@ def rows(run: Run) -> list[Row]:
     found = ds.dataset(run.capture, format="parquet").to_table().to_pylist()
     for row in found:
         row["client_id"] = run.own(row["client_id"])
-    unique = {(row["proxy_id"], row["connection_id"], row["exchange_seq"], row["event"]): row for row in found}
+    # What happens beside the exchanges has no number: a listener falls silent, and later is open again.
+    facts = ("proxy_id", "connection_id", "exchange_seq", "event", "request_at_us", "detail")
+    unique = {tuple(row[name] for name in facts): row for row in found}
     return sorted(unique.values(), key=lambda row: row["request_at_us"] or 0)
 
 
