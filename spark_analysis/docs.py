@@ -18,10 +18,7 @@ def page(now: str) -> str:
     prose, mark, _ = now.partition(_MARK)
     if not mark:
         raise ValueError(f"docs/verdicts.md has lost its line {_MARK.strip()!r}")
-    overview = "| check | is called | asks |\n|---|---|---|\n" + "".join(
-        f"| [`{check.name}`](#{check.name}) | {check.title} | {_question(check)} |\n" for check in all_checks()
-    )
-    return prose + mark + "\n" + overview + "".join(map(_section, all_checks()))
+    return prose + mark + "".join(map(_section, all_checks()))
 
 
 def meaning(check: Check) -> list[tuple[str, str]]:
@@ -38,8 +35,8 @@ def _question(check: Check) -> str:
 
 def _section(check: Check) -> str:
     jepsen = f" (Jepsen's {check.jepsen})" if check.jepsen else ""
-    lines = [f"{number}. *{word}*: {text}" for number, (word, text) in enumerate(meaning(check), start=1)]
-    return f"\n### {check.name}\n\n{_question(check)}{jepsen}\n\n" + "\n".join(lines) + "\n"
+    lines = [f"- *{word}*: {text}" for word, text in meaning(check)]
+    return f"\n### {check.name}\n\n**{check.title}.** {_question(check)}{jepsen}\n\n" + "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from tests.truth.judge import Judged
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _PAGE = Path(__file__).parents[2] / "docs" / "held-to-the-truth.md"
 _MATRIX = ("<!-- truth suite -->", "<!-- end of truth suite -->")
+_NOTED = 190
 _MUTANTS = ("<!-- truth mutants -->", "<!-- end of truth mutants -->")
 
 
@@ -79,6 +81,7 @@ def matrix(played: Sequence[Played], judged: Judged) -> str:
         for mark in judged.wrong:
             whose = f" of {mark.client}" if mark.client else ""
             said = f"blame {mark.blame}" if mark.blame not in ("", "right") else mark.result
-            text.append(f"- `{mark.scenario}`: `{mark.check}`{whose}: {said}. {mark.note}".rstrip())
+            told = f"- `{mark.scenario}`: `{mark.check}`{whose}: {said}. {mark.note}"
+            text.append(shorten(told, _NOTED, placeholder=" …"))  # the judging prints all of it
         text += [f"- {problem} (the scenario proves nothing)" for problem in judged.void]
     return "\n".join(text) + "\n"
