@@ -80,6 +80,7 @@ def _compiled(root: Path) -> list[Path]:
         command = build_ext(Distribution({"name": "notleader", "ext_modules": modules}))
         command.inplace = True
         command.build_temp = "../objects"
+        command.parallel = os.cpu_count()
         command.ensure_finalized()
         command.run()
         return [Path(command.get_ext_fullpath(name)).resolve().relative_to(root.resolve()) for name in _COMPILED]
