@@ -1,30 +1,42 @@
-"""`python -m notleader.spark_analysis.each FILE`: many analyses in one Spark session, as its start costs most.
+"""`python -m notleader.spark_analysis.each FILE [--early]`: many analyses in one Spark session, whose start costs most.
 
 Each line of FILE is one job, a JSON object of `capture`, `outcomes` and `logs` (lists of paths), `out`, and whether a
 `report` is wanted; each line on stdout is that job's document, as of `analyze --json`, or `{"out": …, "failed": …}`.
 Runs have clusters of their own, and every outcome line names its run. A Spark that an earlier `notleader analyze` left
-does them; where there is none, one is started here, and ends with the last job.
+does them; where there is none, one is started here, and ends with the last job. With `--early` it is started at once,
+at a lower priority, and FILE may appear later (renamed, so that it is whole).
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
+from notleader.spark_analysis import resident
 from notleader.spark_analysis.cli import by_resident, given_for
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.paths import InputError, check_paths, size_bytes
 
+_TICK_S = 0.05
+_EARLY_NICE = 5
 _OPTIONS = Options(by_run=True, runs_are_told=True, groups_per_check=2000)
 
 
-def main(jobs: list[str], told: IO[str]) -> int:
-    """Do every job of `jobs`; one that can't be done is told and stops no other."""
+def main(jobs: Iterable[str], told: IO[str], *, early: bool = False) -> int:
+    """Do every job of `jobs`; one that can't be done is told and stops no other.
+
+    `early`: start a Spark before the first is asked for, unless one stays that may do them.
+    """
     spark: Any = None
     with ExitStack() as at_end:
+        if early and not resident.is_there():
+            spark = _own_spark(at_end)
         for line in filter(str.strip, jobs):
             job = json.loads(line)
             try:
@@ -86,5 +98,15 @@ def _analysed(spark: Any, job: dict[str, Any], size: int) -> dict[str, Any]:
         let_go(spark)
 
 
+def _lines(file: Path) -> Iterator[str]:
+    """The lines of a file that may not be there yet."""
+    while not file.exists():
+        time.sleep(_TICK_S)
+    yield from file.read_text().splitlines()
+
+
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]).read_text().splitlines(), sys.stdout))
+    early = "--early" in sys.argv[2:]
+    if early:
+        os.nice(_EARLY_NICE)  # others are at work until the jobs come
+    sys.exit(main(_lines(Path(sys.argv[1])), sys.stdout, early=early))

@@ -67,6 +67,11 @@ def key() -> str:
     return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
 
 
+def is_there() -> bool:
+    """Whether one that `ask` would ask seems to be running."""
+    return (folder() / f"{key()}.sock").exists()
+
+
 def ask(asked: dict[str, Any], progress: Progress, *, leave: bool) -> tuple[str, str, int]:
     """Have an analysis done by the resident Spark; its stdout, stderr and exit code.
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from notleader.proxy.config.extras import missing
 from notleader.proxy.lab.errors import LabError
@@ -75,33 +75,60 @@ def analyse(inputs: Inputs, folder: Path, *, as_json: bool) -> tuple[str, bool]:
     return words.read_text(), code == 1
 
 
-def analyse_each(recorded: Sequence[Recorded], folder: Path, stages: Stages, *, report: bool) -> list[dict[str, Any]]:
-    """The findings of all these runs, by one Spark session; raises AnalysisError when it can't be done.
+class Analyst:
+    """A Spark that starts while the runs go on, and then says of all of them what it found; for the length of a `with`.
 
-    With `report` they are few enough for one analysis, whose report is below `folder`/analysis.
+    Everything it writes is below `folder`. Raises AnalysisError where there is no Spark.
     """
-    need_spark()
-    folder.mkdir(parents=True, exist_ok=True)
-    seen = [one for one in recorded if one.was_seen]
-    if not seen:
-        return []
-    wanted, words, log = folder / "jobs.jsonl", folder / "analyses.jsonl", folder / "spark.log"
-    size = len(seen) if report else _PER_JOB
-    chunks = [seen[start : start + size] for start in range(0, len(seen), size)]
-    with wanted.open("w") as lines:
-        for number, chunk in enumerate(chunks):
-            out = folder / "analysis" if report else folder / "analysis" / str(number)
-            lines.write(json.dumps({**Inputs.of(chunk).texts(), "out": str(out), "report": report}) + "\n")
-    words.unlink(missing_ok=True)
-    argv = [sys.executable, "-m", "notleader.spark_analysis.each", str(wanted)]
-    with stages.stage(f"Spark, {len(seen)} recording{'s' if len(seen) > 1 else ''}"):
-        code = _ended(Child(argv, log=log, stdout=words, env=find_java().environment()))
-    documents = [json.loads(line) for line in words.read_text().splitlines()] if words.exists() else []
-    if code != 0 or len(documents) != len(chunks):
-        raise AnalysisError(f"Spark ended with code {code}: {_last_line(log)} (log: {log})")
-    if reasons := [document["failed"] for document in documents if "failed" in document]:
-        raise AnalysisError(f"{reasons[0]} (log: {log})")
-    return [finding for document in documents for finding in document["findings"]]
+
+    def __init__(self, folder: Path) -> None:
+        need_spark()
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._wanted, self._words, self._log = folder / "jobs.jsonl", folder / "analyses.jsonl", folder / "spark.log"
+        for stale in (self._wanted, self._words):
+            stale.unlink(missing_ok=True)
+        argv = [sys.executable, "-m", "notleader.spark_analysis.each", str(self._wanted), "--early"]
+        self._child = Child(argv, log=self._log, stdout=self._words, env=find_java().environment())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._child.running():
+            self._child.kill()
+
+    def analyse(self, recorded: Sequence[Recorded], stages: Stages, *, report: bool) -> list[dict[str, Any]]:
+        """The findings of all these runs; works once, and raises AnalysisError when it can't be done.
+
+        With `report` they are few enough for one analysis, whose report is below `folder`/analysis.
+        """
+        seen = [one for one in recorded if one.was_seen]
+        if not seen:
+            return []
+        size = len(seen) if report else _PER_JOB
+        chunks = [seen[start : start + size] for start in range(0, len(seen), size)]
+        fresh = self._wanted.with_suffix(".part")
+        with fresh.open("w") as lines:
+            for number, chunk in enumerate(chunks):
+                out = self._folder / "analysis" if report else self._folder / "analysis" / str(number)
+                lines.write(json.dumps({**Inputs.of(chunk).texts(), "out": str(out), "report": report}) + "\n")
+        fresh.rename(self._wanted)
+        with stages.stage(f"Spark, {len(seen)} recording{'s' if len(seen) > 1 else ''}"):
+            code = _ended(self._child)
+        words = self._words.read_text() if self._words.exists() else ""
+        documents = [json.loads(line) for line in words.splitlines()]
+        if code != 0 or len(documents) != len(chunks):
+            raise AnalysisError(f"Spark ended with code {code}: {_last_line(self._log)} (log: {self._log})")
+        if reasons := [document["failed"] for document in documents if "failed" in document]:
+            raise AnalysisError(f"{reasons[0]} (log: {self._log})")
+        return [finding for document in documents for finding in document["findings"]]
+
+
+def analyse_each(recorded: Sequence[Recorded], folder: Path, stages: Stages, *, report: bool) -> list[dict[str, Any]]:
+    """The findings of all these runs, by one Spark session that starts now; see `Analyst.analyse`."""
+    with Analyst(folder) as analyst:
+        return analyst.analyse(recorded, stages, report=report)
 
 
 def _ended(child: Child) -> int:

@@ -100,6 +100,7 @@ class Run(_Model):
     requests: dict[str, Times] = Field(
         default_factory=dict, description="How often the first client sends a request of an API."
     )
+    misplaced: Times | None = Field(None, description="How many records lie where nobody sent them.")
     round: int = Field(0, ge=0, exclude=True, description="Which repetition this is, from 1; 0 when there are none.")
 
     @property

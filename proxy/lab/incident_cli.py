@@ -113,10 +113,15 @@ def incident_run(
         stages = Stages(quiet=as_json)
         need_spark("incident run")
         stages.console.print(f"[bold]{incident.title}[/]\n{incident.story.strip()}\n")
-        done = run_incident(incident, new_folder(out / incident.name), stages)
+        done = run_incident(incident, new_folder(out / incident.name), stages, None if as_json else _tell)
     if as_json:
         typer.echo(json.dumps(done.as_dict()))
     else:
-        # What clients said and were told is in it.
-        sys.stdout.write("\n".join(map(printable, done.told().split("\n"))) + "\n")
+        _tell(done.told(stories=False))
     raise typer.Exit(done.exit_code)
+
+
+def _tell(text: str) -> None:
+    # What clients said and were told is in it.
+    sys.stdout.write("\n".join(map(printable, text.split("\n"))) + "\n")
+    sys.stdout.flush()

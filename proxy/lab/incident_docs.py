@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import get_args
 
-from notleader.proxy.lab.incident import Incident, Run, Symptom, incident_names, load_incident
+from notleader.proxy.lab.incident import Incident, Run, Symptom, Times, incident_names, load_incident
 
 PAGE = Path("docs/incidents.md")
 
@@ -68,7 +68,16 @@ def _told(incident: Incident) -> str:
 
 
 def _found(run: Run) -> str:
-    return f"{run.version}: {', '.join(f'`{check}`' for check in run.must) or 'nothing'}"
+    found = [f"`{check}`" for check in run.must]
+    found += [f"{api} {_times(times)}" for api, times in run.requests.items()]
+    found += ["records where nobody sent them"] if run.misplaced and run.misplaced.at_least else []
+    return f"{run.version}: {', '.join(found) or 'nothing'}"
+
+
+def _times(times: Times) -> str:
+    if times.at_most is None:
+        return f"{times.at_least} times or more"
+    return f"{times.at_most} times at most" if times.at_most else "never"
 
 
 if __name__ == "__main__":

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from notleader.proxy.lab.analysis import analyse_each
+from notleader.proxy.lab.analysis import Analyst, analyse_each
 from notleader.proxy.lab.incident import Incident
 from notleader.proxy.lab.outcome import Outcome, read_outcomes
 from notleader.proxy.lab.recorded import Recorded, record_alone, record_incident
@@ -111,19 +111,20 @@ class Done:
             ],
         }
 
-    def told(self) -> str:
+    def told(self, *, stories: bool = True) -> str:
         """The story as a timeline and the verdict with its evidence, for a terminal.
 
-        Of several rounds the first is told, and those that were not as expected.
+        Of several rounds the first is told, and those that were not as expected. Without `stories` those that
+        `run_incident` tells at once are left out.
         """
         parts = []
         for told in self.runs:
             run = told.judged.run
             if run.round > 1 and told.as_expected:
                 continue
-            for client, lines in told.stories.items():
-                parts += ["", f"{run.label}: {client}", *_timeline(lines)]
-            if not told.stories:
+            if told.stories and (stories or run.round > 1):
+                parts += _stories(run.label, told.stories)
+            else:
                 parts += ["", run.label]
             parts.append("  ✓ as expected" if told.as_expected else f"  ✗ {'; '.join(told.judged.problems)}")
             parts += [f"    {sentence}" for sentence in told.judged.evidence]
@@ -135,10 +136,19 @@ class Done:
         return "\n".join([*parts, "", f"report: {self.report}"])
 
 
-def run_incident(incident: Incident, folder: Path, stages: Stages) -> Done:
-    """Run every run of the incident on a Kafka of its own, analyse them together, and judge each by its clients."""
-    recorded = record_alone(incident, folder, stages)
-    return Done(incident, folder, _held(recorded, analyse_each(recorded, folder, stages, report=True)))
+def run_incident(incident: Incident, folder: Path, stages: Stages, tell: Callable[[str], None] | None = None) -> Done:
+    """Run every run of the incident on a Kafka of its own, analyse them together, and judge each by its clients.
+
+    `tell` gets the stories as soon as there are any, while Spark still reads; of several rounds the first.
+    """
+    with Analyst(folder) as analyst:
+        recorded = record_alone(incident, folder, stages)
+        stories = {one.folder: _stories_of(one) for one in recorded}
+        if tell is not None:
+            first = [_stories(one.run.label, stories[one.folder]) for one in recorded if one.run.round <= 1]
+            tell("\n".join(line for lines in first for line in lines))
+        findings = analyst.analyse(recorded, stages, report=True)
+    return Done(incident, folder, [_hold(one, findings, stories[one.folder]) for one in recorded])
 
 
 def hold(incidents: Iterable[Incident], folder: Path, stages: Stages) -> list[Held]:
@@ -155,18 +165,29 @@ def hold(incidents: Iterable[Incident], folder: Path, stages: Stages) -> list[He
 
 
 def _held(recorded: list[Recorded], findings: list[dict[str, Any]]) -> list[Held]:
-    return [_hold(one, findings) for one in recorded]
+    return [_hold(one, findings, _stories_of(one)) for one in recorded]
 
 
-def _hold(one: Recorded, findings: list[dict[str, Any]]) -> Held:
-    stories = {
+def _hold(one: Recorded, findings: list[dict[str, Any]], stories: dict[str, list[Line]]) -> Held:
+    said = read_outcomes(client.outcomes for client in one.clients)
+    judged = (
+        not_done(one.run, one.failed)
+        if one.failed
+        else judge(one.incident, one.run, findings, one.requests(), one.misplaced())
+    )
+    return Held(one.incident.name, judged, one.hits, said, stories, one.folder)
+
+
+def _stories_of(one: Recorded) -> dict[str, list[Line]]:
+    return {
         client.program.name: story(one.capture, client.outcomes, client.program.name, client.ended_at_us)
         for client in one.clients
         if one.was_seen
     }
-    said = read_outcomes(client.outcomes for client in one.clients)
-    judged = not_done(one.run, one.failed) if one.failed else judge(one.incident, one.run, findings, one.requests())
-    return Held(one.incident.name, judged, one.hits, said, stories, one.folder)
+
+
+def _stories(label: str, stories: dict[str, list[Line]]) -> list[str]:
+    return [text for client, lines in stories.items() for text in ("", f"{label}: {client}", *_timeline(lines))]
 
 
 def _timeline(lines: list[Line]) -> list[str]:

@@ -68,6 +68,28 @@ class Recorded:
         rows = pyarrow.dataset.dataset(self.capture, format="parquet").to_table(columns=columns).to_pylist()
         return Counter(row["api_name"] for row in rows if row["event"] == "exchange" and row["client_id"] == own)
 
+    def misplaced(self) -> int:
+        """How many records the log has in a topic or partition other than the one that their send named."""
+        if not any(self.log.glob("*.parquet")):
+            return 0
+        import pyarrow.dataset
+
+        sent = {
+            (line["message_id"], line["topic"], line["partition"])
+            for file in self.outcomes
+            for line in map(json.loads, _whole(file.read_text().splitlines()))
+            if line["operation"] == "send" and line.get("message_id")
+        }
+        known = {message_id for message_id, *_ in sent}
+        columns = ["event", "message_id", "topic", "partition"]
+        rows = pyarrow.dataset.dataset(self.log, format="parquet").to_table(columns=columns).to_pylist()
+        return sum(
+            row["event"] == "record"
+            and row["message_id"] in known
+            and (row["message_id"], row["topic"], row["partition"]) not in sent
+            for row in rows
+        )
+
 
 def apart(incident: Incident, word: str) -> Incident:
     """The incident with `word` in the names of its topics, groups, transactions and clients.

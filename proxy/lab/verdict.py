@@ -30,11 +30,16 @@ def not_done(run: Run, reason: str) -> Judged:
 
 
 def judge(
-    incident: Incident, run: Run, findings: list[dict[str, Any]], requests: Mapping[str, int] | None = None
+    incident: Incident,
+    run: Run,
+    findings: list[dict[str, Any]],
+    requests: Mapping[str, int] | None = None,
+    misplaced: int = 0,
 ) -> Judged:
     """A run against the findings of its own clients; a check found something when it counted a case.
 
-    `requests` are those of the first client in the capture, counted by API.
+    `requests` are those of the first client in the capture, counted by API; `misplaced` is how many records the log has
+    where nobody sent them.
     """
     programs = incident.programs(run)
     groups = {str(program.arguments["group_id"]) for program in programs if "group_id" in program.arguments}
@@ -49,5 +54,8 @@ def judge(
     counts = {api: (requests or {}).get(api, 0) for api in run.requests}
     problems += filter(None, (run.requests[api].problem(api, count) for api, count in counts.items()))
     evidence = [f"{programs[0].name} sent {count} x {api}." for api, count in counts.items()]
+    if run.misplaced is not None:
+        problems += filter(None, [run.misplaced.problem("a record where nobody sent it", misplaced)])
+        evidence.append(f"{misplaced} records lie where nobody sent them.")
     evidence = [f["sentence"] for f in own if f["check"] in asked] + evidence
     return Judged(run, found, evidence, problems)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from notleader.faults.schema import parse_faults
 from notleader.faults.timeline import parse_timeline
 from notleader.proxy.lab.incident import CLIENTS, IncidentError, Run, incident_names, load_incident
 from notleader.proxy.lab.incident_run import Done, Held
-from notleader.proxy.lab.recorded import run_of_its_own
+from notleader.proxy.lab.recorded import Recorded, run_of_its_own
 from notleader.proxy.lab.verdict import Judged, judge, not_done
 
 
@@ -39,9 +42,10 @@ def test_a_cure_is_held_to_what_the_affected_one_shows(name: str) -> None:
     (affected,) = (run for run in incident.runs if run.name == "affected")
     assert cured.faults != [] or cured.steps, "without the faults anything is cured"
     kept_out = set(affected.must) & set(cured.never)
+    placed = cured.misplaced is not None and cured.misplaced.at_most == 0
     counted = {api for api, times in cured.requests.items() if times != affected.requests.get(api)}
     says_so = "failed" in cured.must and "failed" not in affected.must
-    assert kept_out or counted or says_so
+    assert kept_out or counted or says_so or placed
 
 
 def test_a_cure_that_no_run_shows_is_refused(tmp_path: Path) -> None:
@@ -108,6 +112,30 @@ def test_requests_are_counted_where_the_file_says_how_many() -> None:
     assert too_many.problems == ["JoinGroup was seen 6 times, and 2 or fewer were expected"]
     too_few = judge(incident, newest, failed, {"JoinGroup": 2})
     assert too_few.problems == ["JoinGroup was seen 2 times, and 3 or more were expected"]
+
+
+def test_a_record_that_lies_where_nobody_sent_it_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    (tmp_path / "outcomes").mkdir()
+    sends = [("a", "orders", 0), ("b", "invoices", 1), ("c", "orders", 0)]
+    lines = [
+        {"operation": "send", "message_id": name, "topic": topic, "partition": partition, "outcome": "ok"}
+        for name, topic, partition in sends
+    ]
+    (tmp_path / "outcomes" / "java.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    # `b` lies twice, once among the orders; `c` in another partition; of `d` nobody said anything.
+    log = [*sends[:2], ("b", "orders", 0), ("c", "orders", 1), ("d", "orders", 0)]
+    rows = [dict(zip(("message_id", "topic", "partition"), place, strict=True), event="record") for place in log]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "log" / "part.parquet")
+    incident = load_incident("wrong-topic")
+    affected, newest, _ = incident.runs
+    misplaced = Recorded(incident, affected, tmp_path, [], {}).misplaced()
+    assert misplaced == 2
+    failed = [finding("failed", "java-2.8.2-affected")]
+    assert judge(incident, affected, failed, {}, misplaced).as_expected
+    assert judge(incident, newest, [], {}, misplaced).problems == [
+        "a record where nobody sent it was seen 2 times, and 0 or fewer were expected"
+    ]
 
 
 def test_transactions_of_a_run_have_names_of_their_own() -> None:

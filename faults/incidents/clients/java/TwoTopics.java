@@ -11,12 +11,14 @@ import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Kafka's own Java producer at work for two topics, whose leaders are two brokers: a burst for the one, and a steady
+ * Kafka's own Java producers at work for two topics, whose leaders are two brokers: a burst for the one, and a steady
  * stream for the other. Every record has the same length.
  *
- * <p>Arguments (name=value): bootstrap, client_id; topic and messages (the burst), other and other_messages with
- * other_interval_ms (the stream), value_bytes, wait_ms (how long to wait for the last callbacks), and every producer
- * setting by its own name. The burst goes to a partition that broker 1 leads, the stream to one that another leads.
+ * <p>Arguments (name=value): bootstrap, client_id; producers (how many do the same), topic and messages (the burst),
+ * other and other_messages with other_interval_ms (the stream, which begins other_after_ms after the burst), value_bytes,
+ * wait_ms (how long to wait for the last callbacks), stay_ms (how long the producers live on after them), and every
+ * producer setting by its own name. The burst goes to a partition that broker 1 leads, the stream to one that another
+ * leads.
  */
 public final class TwoTopics {
     private static final Map<String, String> settings = new LinkedHashMap<>();
@@ -35,24 +37,41 @@ public final class TwoTopics {
                 properties.put(name, value);
             }
         });
+        Thread[] workers = new Thread[number("producers")];
+        for (int each = 0; each < workers.length; each++) {
+            workers[each] = new Thread(() -> work(properties), "producer-" + each);
+            workers[each].start();
+        }
+        for (Thread worker : workers) {
+            worker.join();
+        }
+        System.out.flush();
+        Runtime.getRuntime().halt(0);
+    }
+
+    private static void work(Properties properties) {
         KafkaProducer<byte[], byte[]> producer =
             new KafkaProducer<>(properties, new ByteArraySerializer(), new ByteArraySerializer());
         int burst = led(producer, settings.get("topic"), true);
         int stream = led(producer, settings.get("other"), false);
         CountDownLatch open = new CountDownLatch(number("messages") + number("other_messages") + 2);
-        send(producer, settings.get("topic"), burst, "first", 0, open);
-        send(producer, settings.get("other"), stream, "first", 0, open);
-        Thread.sleep(500);
-        for (int each = 0; each < number("messages"); each++) {
-            send(producer, settings.get("topic"), burst, "burst", each, open);
+        try {
+            send(producer, settings.get("topic"), burst, "first", 0, open);
+            send(producer, settings.get("other"), stream, "first", 0, open);
+            Thread.sleep(500);
+            for (int each = 0; each < number("messages"); each++) {
+                send(producer, settings.get("topic"), burst, "burst", each, open);
+            }
+            Thread.sleep(number("other_after_ms"));
+            for (int each = 0; each < number("other_messages"); each++) {
+                send(producer, settings.get("other"), stream, "other", each, open);
+                Thread.sleep(number("other_interval_ms"));
+            }
+            open.await(number("wait_ms"), TimeUnit.MILLISECONDS);
+            Thread.sleep(number("stay_ms"));
+        } catch (InterruptedException error) {
+            throw new IllegalStateException(error);
         }
-        for (int each = 0; each < number("other_messages"); each++) {
-            send(producer, settings.get("other"), stream, "other", each, open);
-            Thread.sleep(number("other_interval_ms"));
-        }
-        open.await(number("wait_ms"), TimeUnit.MILLISECONDS);
-        System.out.flush();
-        Runtime.getRuntime().halt(0);
     }
 
     /** A partition of the topic that broker 1 leads, or one that it doesn't. */
@@ -68,16 +87,17 @@ public final class TwoTopics {
     private static void send(
         KafkaProducer<byte[], byte[]> producer, String topic, int partition, String kind, int each, CountDownLatch open
     ) {
-        String id = settings.get("client_id") + "-" + kind + String.format("-%05d", each);
+        String thread = Thread.currentThread().getName();
+        String id = settings.get("client_id") + "-" + thread + "-" + kind + String.format("-%05d", each);
         ProducerRecord<byte[], byte[]> record = new ProducerRecord<>(topic, partition, null, new byte[number("value_bytes")]);
         record.headers().add("notleader-id", id.getBytes(StandardCharsets.UTF_8));
         long called = nowUs();
-        say(id, topic, partition, called, "pending", "");
+        say(thread, id, topic, partition, called, "pending", "");
         producer.send(record, (metadata, error) -> {
             if (error == null) {
-                say(id, topic, partition, called, "ok", ",\"offset\":" + metadata.offset());
+                say(thread, id, topic, partition, called, "ok", ",\"offset\":" + metadata.offset());
             } else {
-                say(id, topic, partition, called, "info", ",\"error\":\"" + error.getClass().getSimpleName() + "\"");
+                say(thread, id, topic, partition, called, "info", ",\"error\":\"" + error.getClass().getSimpleName() + "\"");
             }
             open.countDown();
         });
@@ -91,12 +111,12 @@ public final class TwoTopics {
         return System.currentTimeMillis() * 1000;
     }
 
-    private static void say(String id, String topic, int partition, long called, String outcome, String more) {
+    private static void say(String thread, String id, String topic, int partition, long called, String outcome, String more) {
         String ended = outcome.equals("pending") ? "" : ",\"completed_at_us\":" + nowUs();
         String line = "{\"client\":\"" + settings.get("client_id") + "\",\"client_version\":\"" + settings.get("client_version")
             + "\",\"client_id\":\"" + settings.get("client_id") + "\",\"operation\":\"send\",\"message_id\":\"" + id
             + "\",\"topic\":\"" + topic + "\",\"partition\":" + partition + ",\"called_at_us\":" + called + ended + more
-            + ",\"thread\":\"main\",\"outcome\":\"" + outcome + "\"}";
+            + ",\"thread\":\"" + thread + "\",\"outcome\":\"" + outcome + "\"}";
         synchronized (System.out) {
             System.out.println(line);
         }

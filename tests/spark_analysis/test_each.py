@@ -1,0 +1,53 @@
+"""A Spark that starts before there is work for it: when, and that the work may come later. Without Spark."""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from notleader.spark_analysis import each, resident
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """One entry for each Spark that was started."""
+    sparks: list[str] = []
+    monkeypatch.setattr(each, "_own_spark", lambda at_end: sparks.append("spark"))
+    return sparks
+
+
+def test_it_starts_before_the_first_job_is_asked_for(started: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resident, "is_there", lambda: False)
+
+    def jobs() -> Iterator[str]:
+        assert started == ["spark"]
+        yield from ()
+
+    assert each.main(jobs(), io.StringIO(), early=True) == 0
+
+
+@pytest.mark.parametrize(("early", "stays"), [(True, True), (False, False)])
+def test_it_does_not_where_one_stays_or_nobody_is_early(
+    started: list[str], monkeypatch: pytest.MonkeyPatch, *, early: bool, stays: bool
+) -> None:
+    monkeypatch.setattr(resident, "is_there", lambda: stays)
+    assert each.main(iter(()), io.StringIO(), early=early) == 0
+    assert started == []
+
+
+def test_the_jobs_may_come_later(tmp_path: Path) -> None:
+    file, fresh = tmp_path / "jobs.jsonl", tmp_path / "jobs.part"
+    got: list[str] = []
+    reader = threading.Thread(target=lambda: got.extend(each._lines(file)))
+    reader.start()
+    time.sleep(0.1)
+    assert got == []
+    fresh.write_text("one\ntwo\n")
+    fresh.rename(file)
+    reader.join(10)
+    assert got == ["one", "two"]
