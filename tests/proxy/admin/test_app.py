@@ -25,7 +25,7 @@ async def test_health_and_readiness(client: httpx.AsyncClient, proxy: FakeProxy)
 
 
 async def test_metrics(client: httpx.AsyncClient, proxy: FakeProxy) -> None:
-    proxy.counters.answered(ApiKey.Fetch, 900)
+    proxy.counters.traffic.answered(ApiKey.Fetch, 900)
     answer = await client.get("/metrics")
     assert 'notleader_requests_total{api_name="Fetch"} 1.0' in answer.text
     assert answer.headers["content-type"].startswith("text/plain; version=")
