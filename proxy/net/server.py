@@ -91,8 +91,8 @@ class Proxy:
             raise ConfigError([Problem("workers", problem)])
         return Plan(seed=self.settings.seed, faults=self.settings.parsed_faults())
 
-    def _make_capture(self) -> ProxyCapture:
-        return ProxyCapture(self.settings, self.run_id, self.plan.cluster, self.counters, self._table)
+    def _make_capture(self, **how: Any) -> ProxyCapture:
+        return ProxyCapture(self.settings, self.run_id, self.plan.cluster, self.counters, self._table, **how)
 
     def _opener(self) -> Opened:
         """What opens the listeners."""

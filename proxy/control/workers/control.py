@@ -180,9 +180,8 @@ class ControlPlane(Proxy):
     def _make_plan(self) -> Plan:
         return CountedPlan(self.changes.counts, self.settings)
 
-    def _make_capture(self) -> ProxyCapture:
-        make = partial(Recorders, self)
-        return ProxyCapture(self.settings, self.run_id, self.plan.cluster, self.counters, self._table, make=make)
+    def _make_capture(self, **how: Any) -> ProxyCapture:
+        return super()._make_capture(make=partial(Recorders, self), **how)
 
     def _opener(self) -> Opened:
         return partial(SharedListener, workers=self.settings.workers)

@@ -12,7 +12,7 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import uvloop
 
@@ -76,10 +76,9 @@ class Worker(Proxy):
     def _make_plan(self) -> Plan:
         return RemotePlan(self._ask, self._changes.counts, self.settings.seed)
 
-    def _make_capture(self) -> ProxyCapture:
+    def _make_capture(self, **how: Any) -> ProxyCapture:
         # Its journals are followed by the recorder of its control plane.
-        of = self.settings, self.run_id, self.plan.cluster, self.counters, self._table
-        return ProxyCapture(*of, with_recorder=False)
+        return super()._make_capture(with_recorder=False, **how)
 
     @property
     def _remote(self) -> RemotePlan:
