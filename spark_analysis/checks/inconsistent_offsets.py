@@ -39,22 +39,23 @@ class InconsistentOffsets(Check):
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         place_ = ("scope", "topic", "partition", "offset")
         sends = tables.history.filter(is_send() & (F.col("outcome") == "ok"))
-        acked = sends.filter(~settled_by_log()).select(*place_, "message_id", _told_at().alias("at_us"), "client")
+        acked = sends.filter(~settled_by_log()).select(
+            *place_, "life", "message_id", _told_at().alias("at_us"), "client"
+        )
         read = tables.delivered.filter(F.col("first_offset") == F.col("last_offset")).select(
-            "scope", "topic", "partition", F.col("first_offset").alias("offset"), "message_id", "at_us", "client"
+            *place_[:3], F.col("first_offset").alias("offset"), "life", "message_id", "at_us", "client"
         )
         named = acked.unionByName(read)
         if tables.log is not None:
-            named = named.unionByName(
-                tables.log.rows.filter(F.col("event") == "record").select(
-                    *place_, "message_id", F.lit(None).cast("long").alias("at_us"), F.lit("the log").alias("client")
-                )
+            records = tables.log.rows.filter(F.col("event") == "record").withColumns(
+                {"at_us": F.lit(None).cast("long"), "client": F.lit("the log")}
             )
+            anew = tables.capture.anew
+            records = with_lives(records, tables.exchanges, F.col("at_us")) if anew else in_one_life(records)
+            named = named.unionByName(records.select(*place_, "life", "message_id", "at_us", "client"))
         named = named.filter(
             F.col("offset").isNotNull() & F.col("message_id").isNotNull() & F.col("partition").isNotNull()
         )
-        anew = tables.capture.anew
-        named = with_lives(named, tables.exchanges, F.col("at_us")) if anew else in_one_life(named)
         rows = (
             named.groupBy(*place_, "life")
             .agg(
