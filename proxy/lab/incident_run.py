@@ -161,10 +161,11 @@ def hold(incidents: Iterable[Incident], folder: Path, stages: Stages) -> list[He
         with started(group[0].kafka, stages) as kafka:
             for incident in group:
                 recorded += record_incident(kafka, incident, folder / incident.name, stages, alone=False)
-    return _held(recorded, analyse_each(recorded, folder, stages, report=False))
+    return held(recorded, analyse_each(recorded, folder, stages, report=False))
 
 
-def _held(recorded: list[Recorded], findings: list[dict[str, Any]]) -> list[Held]:
+def held(recorded: list[Recorded], findings: list[dict[str, Any]]) -> list[Held]:
+    """Each run held to what its file says, by the findings of all."""
     return [_hold(one, findings, _stories_of(one)) for one in recorded]
 
 

@@ -18,6 +18,7 @@ from notleader.proxy.brokerlog.reading import LogError, read_log
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.incident import Incident, Run
 from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.outcome import read_outcomes
 from notleader.proxy.lab.run import Client, Commands, build, record_on, started
 from notleader.proxy.lab.stages import Stages, Together
 
@@ -61,28 +62,21 @@ class Recorded:
         """How many requests of each API the first client sent, by the capture."""
         if not self.was_seen or not self.clients:
             return Counter()
-        import pyarrow.dataset
-
         own = self.clients[0].program.name
-        columns = ["event", "client_id", "api_name"]
-        rows = pyarrow.dataset.dataset(self.capture, format="parquet").to_table(columns=columns).to_pylist()
+        rows = rows_of(self.capture, ["event", "client_id", "api_name"])
         return Counter(row["api_name"] for row in rows if row["event"] == "exchange" and row["client_id"] == own)
 
     def misplaced(self) -> int:
         """How many records the log has in a topic or partition other than the one that their send named."""
         if not any(self.log.glob("*.parquet")):
             return 0
-        import pyarrow.dataset
-
         sent = {
-            (line["message_id"], line["topic"], line["partition"])
-            for file in self.outcomes
-            for line in map(json.loads, _whole(file.read_text().splitlines()))
-            if line["operation"] == "send" and line.get("message_id")
+            (said.message_id, said.topic, said.partition)
+            for said in read_outcomes(self.outcomes)
+            if said.operation == "send" and said.message_id
         }
         known = {message_id for message_id, *_ in sent}
-        columns = ["event", "message_id", "topic", "partition"]
-        rows = pyarrow.dataset.dataset(self.log, format="parquet").to_table(columns=columns).to_pylist()
+        rows = rows_of(self.log, ["event", "message_id", "topic", "partition"])
         return sum(
             row["event"] == "record"
             and row["message_id"] in known
@@ -193,10 +187,14 @@ def run_ids(capture: Path) -> list[str]:
     """The proxy's runs in a capture folder, each once."""
     if not any(capture.rglob("*.parquet")):
         return []
+    return sorted({row["run_id"] for row in rows_of(capture, ["run_id"])} - {None})
+
+
+def rows_of(recording: Path, columns: list[str]) -> list[dict[str, Any]]:
+    """These columns of every row of a capture, or of a log that was read."""
     import pyarrow.dataset
 
-    table = pyarrow.dataset.dataset(capture, format="parquet").to_table(columns=["run_id"])
-    return sorted(set(table["run_id"].to_pylist()) - {None})
+    return pyarrow.dataset.dataset(recording, format="parquet").to_table(columns=columns).to_pylist()  # type: ignore[no-any-return]
 
 
 def stamp(outcomes: Path, run_id: str) -> None:

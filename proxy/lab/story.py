@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from notleader.proxy.lab.recorded import rows_of
 from notleader.proxy.wire.names import error_text
 
 _COLUMNS = ["event", "client_id", "api_name", "request_at_us", "response_at_us", "outcome", "error_code"]
@@ -36,9 +37,7 @@ def story(capture: Path, outcomes: Path, client_id: str, ended_at_us: int = 0) -
 
     `ended_at_us` is when it was ended because it still ran at the limit.
     """
-    import pyarrow.dataset
-
-    rows = pyarrow.dataset.dataset(capture, format="parquet").to_table(columns=_COLUMNS).to_pylist()
+    rows = rows_of(capture, _COLUMNS)
     told = [_exchange(row) for row in rows if row["client_id"] in (client_id, f"{client_id}-fresh")]
     told += _said(outcomes)
     if not told:

@@ -6,12 +6,11 @@ import json
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from notleader.proxy.config.extras import missing
-from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.errors import LabError, need
 from notleader.proxy.lab.exits import clear_errors
 from notleader.proxy.lab.stages import Stages
 
@@ -94,7 +93,7 @@ def bisect(
             from notleader.proxy.lab.incident import load_incident
             from notleader.proxy.lab.run import started
 
-            _need("analysis")
+            need("notleader bisect", "analysis")
             incident = load_incident(name)
             family = family_of(incident, client)
             told = [affected(incident).version, *(run.version for run in incident.runs)]
@@ -105,11 +104,6 @@ def bisect(
             halving = Halving(choice, [each for each in dict.fromkeys(told) if each in choice])
         trials = _halved(halving, trial, stages)
     _end(name, halving, trials, as_json)
-
-
-def _need(extra: Literal["capture", "analysis"]) -> None:
-    if (line := missing("notleader bisect", extra)) is not None:
-        raise LabError(line)
 
 
 def _chosen(versions: str, family: str | None, since: str, until: str, stages: Stages) -> list[str]:
@@ -152,7 +146,7 @@ def _of_command(
     from notleader.proxy.lab.explore.search import Limits
     from notleader.proxy.lab.explore.tries import Bench
 
-    _need("capture")
+    need("notleader bisect", "capture")
     if not any("{bootstrap}" in word for word in command):
         raise LabError("the command has to take {bootstrap} somewhere, as its bootstrap server")
     rules = rules_of(file)

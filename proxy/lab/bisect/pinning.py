@@ -6,12 +6,12 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from notleader.proxy.lab import clients, jars
+from notleader.proxy.lab.bisect.asking import asked
 from notleader.proxy.lab.bisect.releases import JAVA_ARTIFACTS, NODE_PACKAGES, PYTHON_PACKAGES, module_of
 from notleader.proxy.lab.clients import ClientError
 from notleader.proxy.lab.incident import CLIENTS
@@ -47,7 +47,7 @@ def _go(work: Path, program: str, version: str) -> None:
     major = f"{module} v{version}" + ("+incompatible" if _is_incompatible(module, version) else "")
     (work / "go.mod").write_text(f"module notleader.lab/{family}\n\ngo 1.21\n\nrequire {major}\n")
     clients.write_go_sources(CLIENTS / program, (work / "go.mod").read_text(), work)
-    _run(["go", "mod", "tidy"], work, f"{family} {version}")
+    asked(["go", "mod", "tidy"], work, f"{family} {version} can't be had")
     if f"{module} v{version}" not in (work / "go.mod").read_text():
         raise ClientError(f"{family} {version}: another package that the program needs asks for a newer one")
     for file in work.glob("*.go"):
@@ -63,7 +63,7 @@ def _python(work: Path, program: str, version: str) -> None:
     family = Path(program).parts[0]
     wanted = f"{PYTHON_PACKAGES[family]}=={version}"
     argv = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--ignore-installed"]
-    said = _run([*argv, "--dry-run", "--report", "-", wanted], work, wanted)
+    said = asked([*argv, "--dry-run", "--report", "-", wanted], work, f"{wanted} can't be had")
     found = [each["metadata"] for each in json.loads(said)["install"]]
     (work / "requirements.txt").write_text("".join(f"{each['name']}=={each['version']}\n" for each in found))
 
@@ -72,7 +72,8 @@ def _node(work: Path, program: str, version: str) -> None:
     name = NODE_PACKAGES[Path(program).parts[0]]
     package = {"name": "program", "version": "1.0.0", "private": True, "dependencies": {name: version}}
     (work / "package.json").write_text(json.dumps(package, indent=2) + "\n")
-    _run(["npm", "install", "--package-lock-only", "--silent", "--no-audit", "--no-fund"], work, f"{name} {version}")
+    argv = ["npm", "install", "--package-lock-only", "--silent"]
+    asked([*argv, "--no-audit", "--no-fund"], work, f"{name} {version} can't be had")
 
 
 def _java(work: Path, program: str, version: str) -> None:
@@ -84,12 +85,3 @@ def _java(work: Path, program: str, version: str) -> None:
 
 
 _WAYS = {".go": _go, ".py": _python, ".js": _node, ".java": _java}
-
-
-def _run(argv: list[str], folder: Path, what: str) -> str:
-    if shutil.which(argv[0]) is None:
-        raise ClientError(f"{what} can't be pinned: there is no '{argv[0]}' on PATH")
-    ran = subprocess.run(argv, cwd=folder, capture_output=True, text=True)
-    if ran.returncode:
-        raise ClientError(f"{what} can't be had: {' '.join((ran.stderr or ran.stdout).split())[-300:]}")
-    return ran.stdout

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -13,6 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from notleader.proxy.lab import clients
+from notleader.proxy.lab.bisect.asking import asked
 from notleader.proxy.lab.clients import ClientError
 from notleader.proxy.lab.jars import version_key
 
@@ -101,16 +100,8 @@ _ASKS: dict[tuple[str, ...], Callable[[str], list[str]]] = {
 
 
 def _said(argv: list[str]) -> str:
-    if shutil.which(argv[0]) is None:
-        raise ClientError(f"the releases can't be listed: there is no '{argv[0]}' on PATH (name them by --versions)")
     with tempfile.TemporaryDirectory(prefix="notleader-releases-") as work:
         try:
-            ran = subprocess.run(argv, cwd=work, capture_output=True, text=True, timeout=_ASKING_S)
-        except subprocess.TimeoutExpired as error:
-            raise ClientError(
-                f"'{' '.join(argv[:3])}' said nothing in {_ASKING_S:.0f} s (name releases by --versions)"
-            ) from error
-    if ran.returncode:
-        words = " ".join((ran.stderr or ran.stdout).split())[-300:]
-        raise ClientError(f"the releases can't be listed by '{argv[0]}': {words} (name them by --versions)")
-    return ran.stdout
+            return asked(argv, Path(work), "the releases can't be listed", _ASKING_S)
+        except ClientError as error:
+            raise ClientError(f"{error} (name them by --versions)") from error

@@ -19,10 +19,10 @@ from notleader.proxy.lab.explore.findings import Corpus
 from notleader.proxy.lab.explore.search import Limits, Search
 from notleader.proxy.lab.explore.tries import Bench
 from notleader.proxy.lab.incident import Incident, IncidentError, Run
+from notleader.proxy.lab.incident_run import held
 from notleader.proxy.lab.kafka import KafkaCluster
 from notleader.proxy.lab.recorded import record_incident
 from notleader.proxy.lab.stages import Stages
-from notleader.proxy.lab.verdict import judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +86,14 @@ class OfIncident:
             findings = analyse_each(recorded, folder, self.stages, report=False)
         except LabError as error:
             return Trial(release, Result.SKIPPED, 0, self.rounds, str(error))
-        judged = [judge(one.incident, one.run, findings) for one in recorded]
+        judged = [one.judged for one in held(recorded, findings)]
         bad = [each for each in judged if each.as_expected]
-        sentence = (
-            "; ".join(bad[0].evidence) if bad else f"no {' and no '.join(set(told.must) - judged[0].found.keys())}"
-        )
+        if bad:
+            sentence = "; ".join(bad[0].evidence)
+        elif gone := [check for check in told.must if check not in judged[0].found]:
+            sentence = f"no {' and no '.join(gone)}"
+        else:
+            sentence = "; ".join(judged[0].problems)
         return Trial(release, Result.BAD if bad else Result.GOOD, len(bad), self.rounds, sentence)
 
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from notleader.proxy.config.extras import missing
-from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.errors import LabError, need
 from notleader.proxy.lab.exits import clear_errors
 from notleader.proxy.lab.explore.judging import KINDS
 from notleader.proxy.lab.stages import Stages
@@ -82,8 +81,7 @@ def explore(
     notleader explore --replay out/explore/failure-1.yaml -- ./service {bootstrap}
     """
     with clear_errors():
-        if (line := missing("notleader explore", "capture")) is not None:
-            raise LabError(line)
+        need("notleader explore", "capture")
         allowed = _words(allow)
         if replay is not None:
             rules = rules_of(replay)
@@ -97,8 +95,7 @@ def explore(
             raise LabError("the command has to take {bootstrap} somewhere, as its bootstrap server")
         executable(command)
         if check_sql:
-            if (line := missing("--check-sql", "explore")) is not None:
-                raise LabError(line)
+            need("--check-sql", "explore")
             valid(check_sql)
         stages = Stages(quiet=as_json)
         own = any("{topic}" in word for word in command)

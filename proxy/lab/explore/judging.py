@@ -150,14 +150,7 @@ def said(lines: Iterable[str], topic: str = "") -> Reported:
     got: Counter[str] = Counter()
     commits: dict[tuple[str, str, int], int] = {}
     went_back: list[str] = []
-    for line in lines:
-        text = line.strip()
-        if not text.startswith("{"):
-            continue
-        try:
-            document = json.loads(text)
-        except ValueError:
-            continue
+    for document in documents(lines):
         for name, outcome in _outcome(document):
             # An acknowledgement stays one, whatever is said of the same message later.
             if last.get(name) != "ok":
@@ -198,6 +191,18 @@ def _committed(document: dict[str, Any]) -> Iterable[tuple[tuple[str, str, int],
         if isinstance(each.get("partition"), int) and isinstance(each.get("offset"), int):
             group = document.get("group_id") or document.get("client") or ""
             yield (str(group), str(each.get("topic", "")), each["partition"]), each["offset"]
+
+
+def documents(lines: Iterable[str]) -> Iterable[dict[str, Any]]:
+    """The lines that are JSON objects, whatever stands between them."""
+    for line in lines:
+        text = line.strip()
+        if text.startswith("{"):
+            try:
+                document = json.loads(text)
+            except ValueError:
+                continue
+            yield document
 
 
 def _outcome(document: dict[str, Any]) -> Iterable[tuple[str, str]]:

@@ -9,10 +9,9 @@ from html import escape
 import yaml
 
 from notleader.proxy.lab.explore.findings import Failure
-from notleader.proxy.lab.explore.judging import KINDS
 from notleader.proxy.lab.explore.map import Area, Came
 from notleader.proxy.lab.explore.search import Explored, Limits
-from notleader.proxy.lab.explore.words import found, printable, rule_file_name, unjudged
+from notleader.proxy.lab.explore.words import again, basis, found, origin, printable, rate, unjudged, without
 
 _SIGNS = {Came.BROKE: "✗", Came.SLOW: "◷", Came.SURVIVED: "✓", Came.MISSED: "○", Came.EARLIER: "·", Came.OPEN: ""}
 _CLASSES = {Came.BROKE: "broke", Came.SLOW: "slow", Came.SURVIVED: "survived"}
@@ -46,7 +45,7 @@ def html(explored: Explored, command: list[str], limits: Limits) -> str:
     parts = [
         f"<h1>{_text(title)}</h1>",
         f"<pre tabindex='0'>{_text(shlex.join(command))}</pre>",
-        f'<p class="soft">{_text(_basis(explored, limits))}</p>',
+        f'<p class="soft">{_text(basis(explored, limits))}</p>',
         *(part for number, failure in enumerate(explored.failures, 1) for part in _failure(number, failure)),
         *_map(explored),
     ]
@@ -63,28 +62,12 @@ def html(explored: Explored, command: list[str], limits: Limits) -> str:
     )
 
 
-def _basis(explored: Explored, limits: Limits) -> str:
-    more = " Interrupted." if explored.interrupted else ""
-    return (
-        f"{explored.progress()}, in {explored.seconds:.0f} s; seed {limits.seed}; {explored.missed} tries whose rule "
-        f"was never hit; {explored.left} candidates left.{more}"
-    )
-
-
 def _failure(number: int, failure: Failure) -> Iterator[str]:
     yield f"<h2>{number}. {_text(failure.title)}</h2>"
-    yield (
-        f"<p>{_text(KINDS[failure.kind].capitalize())}. "
-        f"With this rule it broke {failure.broke} of {failure.repeated} times; "
-        + ("without it the command ends well." if failure.survives_without else "<b>it broke without it too.</b>")
-        + "</p>"
-    )
+    otherwise = _text(without(failure))
+    yield f"<p>{_text(rate(failure))} {otherwise if failure.survives_without else f'<b>{otherwise}</b>'}</p>"
     yield f"<pre tabindex='0'>{_text(yaml.safe_dump({'faults': failure.rules}, sort_keys=False).rstrip())}</pre>"
-    yield (
-        f'<p class="soft">Found in try {failure.tries_to_find} at {_text(failure.point)}, shrunk in '
-        f"{failure.tries_to_shrink} tries, seen {failure.seen_again} times more in other places. "
-        f"<code>notleader explore --replay {rule_file_name(number)} -- COMMAND …</code> tries it again.</p>"
-    )
+    yield f'<p class="soft">{_text(origin(failure))} <code>{again(number)}</code> tries it again.</p>'
     if len(failure.verdicts) > 1:
         yield _list([f"{each.kind}: {each.sentence}" for each in failure.verdicts])
     if failure.timeline:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +11,7 @@ import pyarrow as pa
 
 from notleader.proxy.brokerlog.schema import LOG, rows_of
 from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.explore.judging import documents
 
 _TEXTS: Final = ("client", "operation", "message_id", "topic", "key_hash", "group_id", "thread", "outcome", "error")
 _NUMBERS: Final = ("partition", "offset", "called_at_us", "returned_at_us", "completed_at_us", "budget_ms")
@@ -70,12 +70,8 @@ def valid(query: str) -> None:
 
 
 def _outcomes(lines: Iterable[str]) -> Iterable[dict[str, Any]]:
-    for line in lines:
-        try:
-            document = json.loads(line) if line.lstrip().startswith("{") else None
-        except ValueError:
-            continue
-        if isinstance(document, dict) and "operation" in document:
+    for document in documents(lines):
+        if "operation" in document:
             texts = {name: str(document[name]) for name in _TEXTS if document.get(name) is not None}
             yield texts | {name: document[name] for name in _NUMBERS if type(document.get(name)) is int}
 

@@ -13,10 +13,19 @@ from xml.etree import ElementTree
 import yaml
 
 from notleader.proxy.lab.explore.findings import Failure, described
-from notleader.proxy.lab.explore.judging import KINDS
 from notleader.proxy.lab.explore.page import html
 from notleader.proxy.lab.explore.search import Explored, Limits
-from notleader.proxy.lab.explore.words import found, printable, rule_file_name, unjudged
+from notleader.proxy.lab.explore.words import (
+    again,
+    basis,
+    found,
+    origin,
+    printable,
+    rate,
+    rule_file_name,
+    unjudged,
+    without,
+)
 
 
 def write(explored: Explored, command: list[str], limits: Limits, out: Path) -> None:
@@ -104,24 +113,20 @@ def markdown(explored: Explored, command: list[str], limits: Limits) -> str:
         "",
         f"    {_line(shlex.join(command))}",
         "",
-        f"{explored.progress()}, in {explored.seconds:.0f} s; seed {limits.seed}; {explored.missed} tries whose rule "
-        f"was never hit; {explored.left} candidates left." + (" Interrupted." if explored.interrupted else ""),
+        basis(explored, limits),
         "",
     ]
     for number, failure in enumerate(explored.failures, 1):
         lines += [
             f"## {number}. {_line(failure.title)}",
             "",
-            f"{KINDS[failure.kind].capitalize()}. With this rule it broke {failure.broke} of {failure.repeated} times; "
-            + ("without it the command ends well." if failure.survives_without else "**it broke without it too.**"),
+            f"{rate(failure)} " + (without(failure) if failure.survives_without else f"**{without(failure)}**"),
             "",
             "```yaml",
             yaml.safe_dump({"faults": failure.rules}, sort_keys=False).rstrip(),
             "```",
             "",
-            f"Found in try {failure.tries_to_find} at {failure.point}, shrunk in {failure.tries_to_shrink} tries, seen "
-            f"{failure.seen_again} times more in other places. `notleader explore --replay {rule_file_name(number)} -- "
-            "COMMAND …` tries it again.",
+            f"{origin(failure)} `{again(number)}` tries it again.",
             "",
             *(f"- {_line(f'{each.kind}: {each.sentence}')}" for each in failure.verdicts),
             "",

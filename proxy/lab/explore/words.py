@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from notleader.proxy.lab.explore.search import Explored
+from notleader.proxy.lab.explore.findings import Failure
+from notleader.proxy.lab.explore.judging import KINDS
+from notleader.proxy.lab.explore.search import Explored, Limits
 
 
 def rule_file_name(number: int) -> str:
@@ -14,6 +16,38 @@ def found(explored: Explored) -> str:
     """The headline."""
     count = len(explored.failures)
     return f"{count or 'No'} failure{'' if count == 1 else 's'} found"
+
+
+def basis(explored: Explored, limits: Limits) -> str:
+    """What was done, below the headline."""
+    return (
+        f"{explored.progress()}, in {explored.seconds:.0f} s; seed {limits.seed}; {explored.missed} tries whose rule "
+        f"was never hit; {explored.left} candidates left." + (" Interrupted." if explored.interrupted else "")
+    )
+
+
+def rate(failure: Failure) -> str:
+    """What it is, and how often it broke; goes on with `without`."""
+    times = f"With this rule it broke {failure.broke} of {failure.repeated} times"
+    return f"{KINDS[failure.kind].capitalize()}. {times};"
+
+
+def without(failure: Failure) -> str:
+    """What the command does without the rule."""
+    return "without it the command ends well." if failure.survives_without else "it broke without it too."
+
+
+def origin(failure: Failure) -> str:
+    """How it was found."""
+    return (
+        f"Found in try {failure.tries_to_find} at {failure.point}, shrunk in {failure.tries_to_shrink} tries, seen "
+        f"{failure.seen_again} times more in other places."
+    )
+
+
+def again(number: int) -> str:
+    """The command that tries it again."""
+    return f"notleader explore --replay {rule_file_name(number)} -- COMMAND …"
 
 
 def unjudged(explored: Explored) -> list[str]:
