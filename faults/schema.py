@@ -210,7 +210,8 @@ _SAID_SHORTER = {
 def _message(model: type[BaseModel], detail: ErrorDetails) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "missing":
-        return "missing"
+        meaning = _meaning(model, detail["loc"])
+        return f"missing: {meaning}" if meaning else "missing"
     if kind == "extra_forbidden":
         return f"unknown key{did_you_mean(str(detail['loc'][-1]), _known_keys(model, detail['loc'][:-1]))}"
     if kind == "literal_error":
@@ -221,8 +222,21 @@ def _message(model: type[BaseModel], detail: ErrorDetails) -> str:
     return _SAID_SHORTER.get(kind, detail["msg"].removeprefix("Value error, "))
 
 
+def _meaning(model: type[BaseModel], location: tuple[str | int, ...]) -> str:
+    """What the field there is for, as its description says; empty when it has none."""
+    *place, name = location
+    fields = (found.model_fields.get(str(name)) for found in _places(model, tuple(place)))
+    said = next((field.description for field in fields if field and field.description), "")
+    return said.removesuffix(".")
+
+
 def _known_keys(model: type[BaseModel], location: tuple[str | int, ...]) -> set[str]:
     """The keys that the place of an unknown one would take."""
+    return {name for place in _places(model, location) for name in place.model_fields}
+
+
+def _places(model: type[BaseModel], location: tuple[str | int, ...]) -> list[Any]:
+    """The models that may stand at a location of pydantic's."""
     places: list[Any] = [model]
     for part in location:
         fields = [place.model_fields[part] for place in places if part in place.model_fields]
@@ -230,7 +244,7 @@ def _known_keys(model: type[BaseModel], location: tuple[str | int, ...]) -> set[
             places = [inner for found in fields for inner in _models(found.annotation)]
         else:
             places = [place for place in places if part in _literals(place)] or places
-    return {name for place in places for name in place.model_fields}
+    return places
 
 
 def _models(annotation: Any) -> Iterator[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Final
 
@@ -9,20 +10,22 @@ from fastapi import APIRouter, FastAPI
 from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 
+from notleader.proxy.wire.enums import ErrorCode
+
 STATIC: Final = Path(__file__).with_name("static")
 # Nothing from elsewhere, nothing inline but the styles that plots set, and no other page around it.
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
+# A page that is older than the proxy it controls would be a riddle: ask each time, answered by 304.
+_FRESH: Final = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
 
 
 class _Files(StaticFiles):
     def file_response(self, *args: object, **kwargs: object) -> Response:
         response = super().file_response(*args, **kwargs)  # type: ignore[arg-type]
-        # A page that is older than the proxy it controls would be a riddle: ask each time, answered by 304.
-        response.headers["Cache-Control"] = "no-cache"
-        response.headers["X-Content-Type-Options"] = "nosniff"
+        response.headers.update(_FRESH)
         return response
 
 
@@ -34,6 +37,12 @@ def mount(app: FastAPI) -> None:
     async def dashboard() -> Response:
         headers = {"Content-Security-Policy": _POLICY, "Cache-Control": "no-cache", "Referrer-Policy": "no-referrer"}
         return FileResponse(STATIC / "index.html", headers=headers)
+
+    @router.get("/static/errors.js")
+    async def errors() -> Response:
+        """Kafka's error names by number, so that the page shows the ones this build knows."""
+        names = json.dumps({code.value: code.name for code in ErrorCode})
+        return Response(f"export const ERRORS = {names};\n", media_type="text/javascript", headers=_FRESH)
 
     app.include_router(router)
     app.mount("/static", _Files(directory=STATIC), name="static")

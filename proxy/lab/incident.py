@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from notleader.proxy.config.yaml_text import parse_yaml
 from notleader.proxy.lab.errors import LabError
+from notleader.proxy.wire.names import did_you_mean
 
 INCIDENTS = Path(str(importlib.resources.files("notleader.faults"))) / "incidents"
 CLIENTS = INCIDENTS / "clients"
@@ -224,7 +225,8 @@ def load_incident(name_or_file: str) -> Incident:
     if path.suffix not in (".yaml", ".yml"):
         path = INCIDENTS / f"{name_or_file}.yaml"
         if not path.exists():
-            raise IncidentError(f"no incident {name_or_file!r} (there are: {', '.join(incident_names())})")
+            near = did_you_mean(name_or_file, incident_names())
+            raise IncidentError(f"there is no incident {name_or_file!r}{near or ': see notleader incident ls'}")
     try:
         incident = Incident.model_validate(parse_yaml(path.read_text()))
     except OSError as error:

@@ -58,7 +58,7 @@ def test_all_problems_of_all_faults_are_told_at_once() -> None:
         "faults[1].match.topc": "unknown key; did you mean 'topic'?",
         "faults[2].trigger.times": "Input should be greater than or equal to 1, or 0 is not 'forever'",
         "faults[2].trigger.evry": "unknown key; did you mean 'every'?",
-        "faults[3].delay_ms": "missing",
+        "faults[3].delay_ms": "missing: How long: a number, or a distribution to draw each delay from",
         "faults[3].name": "the name 'twice' is taken by faults[2]",
         "faults[4]": "a mapping expected, got str",
         "faults[5].kind": f"missing; one of {', '.join(sorted(Fault.kinds))}",
@@ -68,7 +68,7 @@ def test_all_problems_of_all_faults_are_told_at_once() -> None:
 def test_problems_inside_a_distribution_have_its_path() -> None:
     found = problems({"kind": "delay", "delay_ms": {"distribution": "uniform", "min_ms": 1, "mx_ms": 2}})
     assert found == {
-        "faults[0].delay_ms.max_ms": "missing",
+        "faults[0].delay_ms.max_ms": "missing: Longest delay",
         "faults[0].delay_ms.mx_ms": "unknown key; did you mean 'max_ms'?",
     }
 

@@ -1,7 +1,7 @@
 // One exchange, unfolded: when it was where, what the faults did to it, and both messages as trees.
 import { useEffect, useState } from "./vendor/preact-hooks.mjs";
 import { call } from "./api.js";
-import { html, Small } from "./html.js";
+import { errorName, html, Small } from "./html.js";
 
 const FRAMES = ["request_frame", "response_frame"];
 /** What has a place of its own here, or says nothing to people. */
@@ -36,16 +36,20 @@ function Times({ row }) {
         style=${`flex-grow: ${Math.max(us / whole, 0.02)}`}>${what}: ${milliseconds(us)}</span>`)}</div></figure>`;
 }
 
-const did = (effect) => [
-  effect.rule ?? effect.fault_name, effect.did?.replaceAll("_", " "),
-  effect.error_code == null ? "" : `with error ${effect.error_code}`,
-  effect.partitions?.length ? `for ${effect.partitions.map((one) => `${one.topic ?? one.topic_id}-${one.partition_index}`).join(", ")}` : "",
+/** What a rule did to an exchange, in words; an effect names partitions by their place in the row. */
+const did = (row, effect) => [
+  `${effect.rule} (${effect.kind})`, effect.did.replaceAll("_", " "),
+  effect.held_us ? `for ${milliseconds(effect.held_us)}` : "",
+  effect.error_code == null ? "" : `with ${errorName(effect.error_code)}`,
+  effect.partitions?.length ? `for ${effect.partitions.map((at) => row.partitions[at])
+    .map((one) => `${one.topic ?? one.topic_id}-${one.partition_index}`).join(", ")}` : "",
 ].filter(Boolean).join(" ");
 
 /** Nested values as lists that fold; what is null is left out. */
 function Tree({ name, value, open }) {
   if (value === null || value === undefined) return null;
-  if (typeof value !== "object") return html`<li><span class="muted">${name}</span>${" "}${String(value)}</li>`;
+  const text = name === "error_code" && value ? `${value} (${errorName(value)})` : String(value);
+  if (typeof value !== "object") return html`<li><span class="muted">${name}</span>${" "}${text}</li>`;
   const entries = Object.entries(value).filter(([, item]) => item !== null && item !== undefined);
   if (!entries.length) return html`<li><span class="muted">${name}</span>${" "}none</li>`;
   return html`<li><details open=${open}><summary>${name}${Array.isArray(value) ? ` (${value.length})` : ""}</summary>
@@ -135,7 +139,7 @@ export function Exchange({ row, close }) {
   }, [keyOf(row)]);
   const facts = Object.fromEntries(Object.entries(row).filter(([name]) => !SHOWN_ELSEWHERE.has(name)));
   const title = `${row.api_name ?? row.event} of ${row.client_id ?? row.client_addr ?? "nobody"}`;
-  const effects = (row.effects || []).map(did);
+  const effects = (row.effects || []).map((effect) => did(row, effect));
   return html`<section class="exchange" aria-label=${title}>
     <div class="bar"><h3>${title}</h3><${Small} label="Close the exchange" onClick=${close}>Close<//></div>
     ${row.event === "exchange" && html`<${Times} row=${row} />`}

@@ -29,7 +29,7 @@ function Edit({ rule, act, close }) {
     event.preventDefault();
     if (await act("PUT", path(rule), text)) close();
   };
-  return html`<tr><td colspan="8"><form onSubmit=${save}>
+  return html`<tr><td colspan="6"><form onSubmit=${save}>
     <label>Document of ${rule.name} <textarea rows=${Math.min(text.split("\n").length + 1, 16)} spellcheck=${false}
       value=${text} onInput=${(event) => write(event.target.value)} /></label>
     <div class="buttons"><button type="submit">Save</button><${Small} onClick=${close}>Leave it<//>
@@ -40,8 +40,8 @@ export function Faults({ rules, act }) {
   const [edited, edit] = useState(null);
   const rows = rules.flatMap((rule) => [html`<tr key=${rule.name}>
     <td><${Switch} rule=${rule} act=${act} /></td>
-    <th scope="row">${rule.name}</th><td>${rule.kind}</td>
-    <td><code>${short(rule.match) || "all"}</code></td><td><code>${short(rule.trigger) || "times=1"}</code></td>
+    <th scope="row">${rule.name}<div class="muted">${rule.kind}</div></th>
+    <td><code>${short(rule.match) || "all"}</code><div class="muted"><code>${short(rule.trigger) || "times=1"}</code></div></td>
     <td class=${rule.hits ? "hit" : ""}>${rule.hits}</td><td>${stateOf(rule)}</td>
     <td class="buttons">
       ${rule.kind === "stall" && html`<${Small} label=${`Release ${rule.name}`}
@@ -53,7 +53,7 @@ export function Faults({ rules, act }) {
     edited === rule.name && html`<${Edit} key=${`${rule.name} edited`} rule=${rule} act=${act} close=${() => edit(null)} />`]);
   return html`<article><header><h2>Faults</h2>
     <${Small} disabled=${!rules.length} onClick=${() => act("DELETE", "/v1/faults")}>Remove all<//></header>
-    <${Table} label="Faults" head=${["On", "Name", "Kind", "Match", "Trigger", "Hits", "State", ""]} rows=${rows}
+    <${Table} folds label="Faults" head=${["On", "Rule", "Match and trigger", "Hits", "State", ""]} rows=${rows}
       empty="No faults: the proxy tells the truth." /></article>`;
 }
 

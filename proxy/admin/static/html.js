@@ -1,6 +1,7 @@
 // Preact with htm, and the few pieces that several parts of the page share.
 import { h } from "./vendor/preact.mjs";
 import htm from "./vendor/htm.mjs";
+import { ERRORS } from "./errors.js";
 
 export const html = htm.bind(h);
 
@@ -13,10 +14,11 @@ export const short = (value) =>
 /** `host:port`, an IPv6 address in brackets. */
 export const address = (host, port) => `${host.includes(":") ? `[${host}]` : host}:${port}`;
 
-export function Table({ label, head, rows, empty }) {
+/** A table; one that `folds` gives each row several lines where the page is narrow. */
+export function Table({ label, head, rows, empty, folds }) {
   if (!rows.length) return html`<p class="muted">${empty}</p>`;
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${label}>
-    <table><thead><tr>${head.map((name) => (name ? html`<th scope="col">${name}</th>` : html`<td></td>`))}</tr></thead>
+    <table class=${folds ? "folds" : ""}><thead><tr>${head.map((name) => (name ? html`<th scope="col">${name}</th>` : html`<td></td>`))}</tr></thead>
     <tbody>${rows}</tbody></table></div>`;
 }
 
@@ -25,3 +27,6 @@ export const Small = ({ label, children, ...rest }) =>
 
 /** Text whose `words in backticks` are code. */
 export const Prose = ({ text }) => text.split("`").map((part, i) => (i % 2 ? html`<code>${part}</code>` : part));
+
+/** An error code as Kafka names it. */
+export const errorName = (code) => ERRORS[code] ?? `error ${code}`;

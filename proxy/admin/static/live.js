@@ -2,7 +2,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact-hooks.mjs";
 import { problem } from "./api.js";
 import { Exchange, keyOf, linked } from "./exchange.js";
-import { html, Small } from "./html.js";
+import { errorName, html, Small } from "./html.js";
 
 const KEPT_ROWS = 2000;
 const SHOWN_ROWS = 100;
@@ -13,6 +13,7 @@ const KEPT_SECONDS = 120;
 class Recent {
   rows = [];
   seconds = new Map();
+  since = Math.floor(Date.now() / 1000); // nothing is known of the seconds before
 
   add(row) {
     this.rows.unshift(row);
@@ -39,8 +40,9 @@ class Recent {
       const sorted = [...bucket.latencies].sort((a, b) => a - b);
       return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
     });
+    const count = (name) => times.map((second) => this.seconds.get(second)?.[name] ?? (second < this.since ? null : 0));
     return {
-      rate: [times, of((bucket) => bucket?.count || 0), of((bucket) => bucket?.faulted || 0)],
+      rate: [times, count("count"), count("faulted")],
       latency: [times, quantile(0.5), quantile(0.99)],
       strikes: this.strikes(times[0]),
     };
@@ -222,7 +224,7 @@ export function Live() {
           ${new Date(row.request_at_us / 1000).toLocaleTimeString()}`}>${new Date(row.request_at_us / 1000).toLocaleTimeString()}</button></td>
         <td>${row.event === "exchange" ? row.api_name : row.event}</td><td>${row.client_id}</td>
         <td>${[...new Set((row.partitions || []).map((one) => one.topic))].join(", ")}</td>
-        <td>${row.outcome}${row.error_code ? ` (${row.error_code})` : ""}</td>
+        <td>${row.outcome}${row.error_code ? ` (${errorName(row.error_code)})` : ""}</td>
         <td>${row.response_at_us ? ((row.response_at_us - row.request_at_us) / 1000).toFixed(1) : ""}</td>
         <td class="hit">${(row.fault_names || []).join(", ")}</td></tr>`)}</tbody></table></div>
     ${!shown.rows.length && html`<p class="muted">No request has come since this page was opened.</p>`}</article>`;

@@ -353,7 +353,7 @@ async def test_an_exchange_unfolds_and_becomes_a_rule(browser: Browser, kafka: K
             await rows.get_by_role("cell", name="Produce", exact=True).first.click()
             opened = page.get_by_role("region", name="Produce of shop")
             await expect(opened).to_contain_text(re.compile(r"held before the broker: \d"))
-            await expect(opened).to_contain_text("slow held request")
+            await expect(opened).to_contain_text(re.compile(r"slow \(delay\) held request for 80\.\d ms"))
             await expect(opened).to_contain_text("hello")  # a record's value, from the frame
             await expect(opened).to_contain_text("timeout_ms")
             await expect(page.get_by_text("When each rule struck")).to_be_visible()
@@ -413,6 +413,28 @@ async def test_letters_walk_through_the_traffic(browser: Browser, kafka: KafkaCl
             await producer.stop()
 
 
+@pytest.mark.kafka
+async def test_what_a_fault_did_names_errors_and_partitions(browser: Browser, kafka: KafkaCluster) -> None:
+    kafka.create_topic("told-by-name")
+    async with serve_controls(kafka.bootstrap) as controlled:
+        page, complaints = await open_page(browser, controlled)
+        match = {"api_key": "Produce", "topic": "told-by-name"}
+        controlled.proxy.add_fault(kind="error", name="moved", error_code="NOT_LEADER_OR_FOLLOWER", match=match)
+        producer = AIOKafkaProducer(bootstrap_servers=str(controlled.proxy.listen), client_id="shop")
+        await producer.start()
+        try:
+            await producer.send_and_wait("told-by-name", b"hello", partition=0)
+        finally:
+            await producer.stop()
+        rows = page.get_by_role("region", name="Exchanges", exact=True)
+        await rows.get_by_role("row").filter(has_text="moved").get_by_role("cell", name="Produce", exact=True).click()
+        opened = page.get_by_role("region", name="Produce of shop")
+        await expect(opened.get_by_role("listitem").first).to_have_text(
+            re.compile(r"^moved \(error\) .* with NOT_LEADER_OR_FOLLOWER for told-by-name-0$")
+        )
+        assert complaints == []
+
+
 async def test_a_rule_is_edited_in_its_place(browser: Browser, controlled: Controlled) -> None:
     for name in ("first", "second"):
         controlled.proxy.add_fault(kind="delay", name=name, delay_ms=100)
@@ -466,6 +488,8 @@ async def test_the_page_fits(browser: Browser, controlled: Controlled, width: in
     page, complaints = await open_page(browser, controlled, color_scheme=scheme, viewport=size)
     await expect(page.get_by_role("region", name="Faults", exact=True)).to_contain_text("a-rule")
     assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    faults = page.get_by_role("region", name="Faults", exact=True)
+    assert await faults.evaluate("table => table.scrollWidth <= table.clientWidth")  # all its buttons can be seen
     await shoot(page, f"fits-{width}-{scheme}")
     assert await page.evaluate(BROKEN_WORDS) == []
     found = (await Axe().run(page)).response["violations"]

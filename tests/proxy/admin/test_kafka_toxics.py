@@ -66,7 +66,7 @@ async def test_fields_may_be_given_with_dots_and_numbers_as_a_command_line_sends
     [
         ({"type": "kafka_nonsense"}, "invalid toxic type"),
         ({"type": "latency"}, "is a Kafka listener: it takes kafka_"),
-        ({"type": "kafka_error"}, "error_code: missing"),
+        ({"type": "kafka_error"}, "error_code: missing: Kafka's error code, by name (old ones too) or number"),
         ({"type": "kafka_delay", "attributes": {"delay_ms": 1, "match.topik": "x"}}, "did you mean 'topic'"),
         ({"type": "kafka_delay", "attributes": {"match": "x", "match.topic": "x"}}, "as a whole and in parts"),
         ({"type": "kafka_leader_move", "attributes": {"leader_id": 2}}, "over /v1/faults"),
