@@ -161,7 +161,7 @@ def _analyze(given: argparse.Namespace) -> int:
         if given.live:
             return _watch(given, spark, given.out, _options(given), progress)
         try:
-            text, code = _judged(given, spark, progress)
+            text, code = _judged(given, spark, progress, progress.say)
             progress.done()
             # Whoever waits has the verdict before anything is done for the next time.
             print(text, flush=True)  # noqa: T201
@@ -187,27 +187,36 @@ def _options(given: argparse.Namespace) -> Options:
     )
 
 
-def _judged(given: argparse.Namespace, spark: Any, progress: Callable[[str], None]) -> tuple[str, int]:
-    """One analysis with its report: what is to be printed, and the exit code."""
-    from notleader.spark_analysis.jobs.analyze import analyze
+def _judged(
+    given: argparse.Namespace, spark: Any, progress: Callable[[str], None], say: Callable[[str], None]
+) -> tuple[str, int]:
+    """One analysis with its report: what is to be printed when all is done, and the exit code.
+
+    The verdict's own lines are said as soon as it is there; one document of `--json` is printed as a whole.
+    """
+    from notleader.spark_analysis.jobs.analyze import Judged, analyze
     from notleader.spark_analysis.report.files import write_report
-    from notleader.spark_analysis.report.summary import summary
+    from notleader.spark_analysis.report.summary import first_lines, further_lines
+
+    def judged(now: Judged) -> None:
+        if not given.json:
+            say(first_lines(now))
 
     analysis = analyze(
         spark, given.capture, given.outcomes, given.out, _options(given),
-        runs=given.run, dates=given.date, logs=given.log, progress=progress,
+        runs=given.run, dates=given.date, logs=given.log, progress=progress, judged=judged,
     )  # fmt: skip
     progress("writing the report")
     report = write_report(spark, analysis, given.out)
     code = 1 if analysis.verdict == "invalid" else 0
     if given.json:
         return json.dumps({**analysis.as_dict(), "report": report}), code
-    return f"{summary(analysis)}\n\nreport: {report}", code
+    return f"{further_lines(analysis)}\n\nreport: {report}", code
 
 
 def _by_resident(given: argparse.Namespace, size: int, progress: _Progress) -> int | None:
     """The exit code of an analysis that a Spark which stays has done and that is printed; None where there is none."""
-    answered = by_resident(given, size, progress)
+    answered = by_resident(given, size, progress, progress.say)
     if answered is None:
         return None
     out, err, code = answered
@@ -219,9 +228,16 @@ def _by_resident(given: argparse.Namespace, size: int, progress: _Progress) -> i
 
 
 def by_resident(
-    given: argparse.Namespace, size: int, progress: Callable[[str], None], *, leave: bool = True
+    given: argparse.Namespace,
+    size: int,
+    progress: Callable[[str], None],
+    say: Callable[[str], None] = lambda _: None,
+    *,
+    leave: bool = True,
 ) -> tuple[str, str, int] | None:
     """What a Spark which stays says: stdout, stderr, exit code; None where there is none for this analysis.
+
+    What it said before is not in that; `say` was given it.
 
     Small local ones only: a large one wants a Java of its own, started for its size, and a store the caller's secrets.
     """
@@ -235,7 +251,7 @@ def by_resident(
         name: [str(Path(path).absolute()) for path in getattr(given, name)] for name in ("capture", "outcomes", "log")
     }
     try:
-        return resident.ask(asked, progress, leave=leave and wanted == "keep")
+        return resident.ask(asked, progress, say, leave=leave and wanted == "keep")
     except resident.UnavailableError:
         return None
 
@@ -249,13 +265,13 @@ def resident_job() -> Iterator[tuple[resident.Job, Callable[[], None]]]:
 
     spark = build_session()
 
-    def job(asked: dict[str, Any], progress: resident.Progress) -> tuple[str, str, int]:
+    def job(asked: dict[str, Any], progress: resident.Progress, say: resident.Say) -> tuple[str, str, int]:
         given = argparse.Namespace(**asked)
         apart = spark.newSession()
         suit(apart, size_bytes([*given.capture, *given.outcomes, *given.log]))
         try:
             with _told_as_input_errors():
-                text, code = _judged(given, apart, progress)
+                text, code = _judged(given, apart, progress, say)
         except InputError as error:
             return "", f"notleader analyze: {error}\n", 2
         finally:
@@ -364,12 +380,20 @@ class _Progress:
     def __init__(self, shown: bool) -> None:
         self._shown = shown
         self._started = time.monotonic()
+        self._said = False
 
     def __call__(self, what: str) -> None:
         if self._shown:
             seconds = time.monotonic() - self._started
             sys.stderr.write(f"\r\x1b[K{what} … ({seconds:.0f} s)")
             sys.stderr.flush()
+
+    def say(self, text: str) -> None:
+        """Print the first of an answer; an analysis that has to be done again says it no second time."""
+        if not self._said:
+            self.done()
+            print(text, flush=True)  # noqa: T201
+        self._said = True
 
     def done(self) -> None:
         if self._shown:

@@ -5,9 +5,9 @@ does that one and those that follow, one at a time, and ends by itself when nobo
 Unix socket in a folder of the user's own (0700), named by all that has to match: Spark, Java, Python, notleader's
 own sources. Each analysis gets a Spark session of its own; nothing of one is visible to the next.
 
-Lines of JSON on the socket: the caller sends `{"asked": {…}}`; `{"progress": …}` and at last `{"out", "err", "code"}`
-or `{"unable": …}` come back. `{"stop": true}` ends it. A caller that goes away ends it too: what it asked for is
-nobody's.
+Lines of JSON on the socket: the caller sends `{"asked": {…}}`; `{"progress": …}`, `{"said": …}` (what is to be printed
+already) and at last `{"out", "err", "code"}` or `{"unable": …}` come back. `{"stop": true}` ends it. A caller that goes
+away ends it too: what it asked for is nobody's.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ _STOP_S: Final = 10.0
 _MOST_JOBS: Final = 500  # Java's memory of generated classes grows with each
 
 Progress = Callable[[str], None]
-Job = Callable[[dict[str, Any], Progress], tuple[str, str, int]]
-"""An analysis: what was asked for, in; stdout, stderr and the exit code, out."""
+Say = Callable[[str], None]
+Job = Callable[[dict[str, Any], Progress, Say], tuple[str, str, int]]
+"""An analysis: what was asked for, in; what is still to be printed on stdout and stderr and the exit code, out."""
 
 
 class UnavailableError(Exception):
@@ -72,9 +73,10 @@ def is_there() -> bool:
     return (folder() / f"{key()}.sock").exists()
 
 
-def ask(asked: dict[str, Any], progress: Progress, *, leave: bool) -> tuple[str, str, int]:
+def ask(asked: dict[str, Any], progress: Progress, say: Say = lambda _: None, *, leave: bool) -> tuple[str, str, int]:
     """Have an analysis done by the resident Spark; its stdout, stderr and exit code.
 
+    `say` is given what is to be printed before all is done, where there is such; stdout is what comes after that.
     With `leave`, one is started where there is none, and stays. Raises UnavailableError.
     """
     place = folder() / f"{key()}.sock"
@@ -90,6 +92,8 @@ def ask(asked: dict[str, Any], progress: Progress, *, leave: bool) -> tuple[str,
             said = json.loads(line)
             if "progress" in said:
                 progress(said["progress"])
+            elif "said" in said:
+                say(said["said"])
             elif "unable" in said:
                 raise UnavailableError(said["unable"])
             else:
@@ -177,7 +181,11 @@ def _answered(connection: socket.socket, job: Job, told: IO[str]) -> bool:
             return False
         with _ended_with(connection):
             try:
-                out, err, code = job(wanted["asked"], lambda what: _send(lines, {"progress": what}))
+                out, err, code = job(
+                    wanted["asked"],
+                    lambda what: _send(lines, {"progress": what}),
+                    lambda what: _send(lines, {"said": what}),
+                )
                 said: dict[str, Any] = {"out": out, "err": err, "code": code}
             except Exception as error:
                 told.write(f"{type(error).__name__}: {error}\n")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -19,7 +19,7 @@ from notleader.spark_analysis.findings import Finding, find, verdict
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.outcomes import BadLine, bad_lines, good, read_outcomes
 from notleader.spark_analysis.paths import InputError
-from notleader.spark_analysis.plans import settled
+from notleader.spark_analysis.plans import is_short, settled
 from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile, profile_capture, profile_outcomes
 from notleader.spark_analysis.schemas import FINDING
 from notleader.spark_analysis.transforms import timeline
@@ -50,6 +50,15 @@ class Drawn:
     clients: list[dict[str, Any]]
     spread: list[dict[str, Any]]
     matched: dict[str, int]
+
+
+class Judged(NamedTuple):
+    """What is known when every question has its answer, before anything is drawn or written."""
+
+    verdict: str
+    findings: list[Finding]
+    capture: CaptureProfile
+    outcomes: OutcomeProfile
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,16 +121,19 @@ def analyze(
     dates: Sequence[str] = (),
     logs: Sequence[str] = (),
     progress: Progress = lambda _: None,
+    judged: Callable[[Judged], None] = lambda _: None,
 ) -> Analysis:
     """Read, join, check and write `history`, `operations` and `findings` as Parquet below `out`.
 
+    `judged` is told the verdict as soon as there is one; drawing, and in a short run writing, come after that.
     InputError when there is nothing to analyse, SchemaError when the capture isn't one.
     """
     started = time.monotonic()
     progress("reading the capture")
+    later: list[Callable[[], None]] = []
     with ThreadPoolExecutor(1) as pool:
         # Two small jobs; each alone leaves a core idle.
-        reading = pool.submit(settled, read_outcomes(spark, outcome_files), f"{out}/operations")
+        reading = pool.submit(settled, read_outcomes(spark, outcome_files), f"{out}/operations", later)
         raw = io.read_captures(spark, captures, runs=runs, dates=dates)
         capture = profile_capture(raw)
         told = reading.result()
@@ -133,7 +145,7 @@ def analyze(
         log = as_log(io.read_logs(spark, logs), tuple(run for run, _, _ in capture.runs), by_run=options.by_run)
     return judge(
         spark, raw, told, capture, lambda _: bad_lines(spark, outcome_files), out, options, log,
-        started=started, progress=progress,
+        started=started, progress=progress, judged=judged, later=later,
     )  # fmt: skip
 
 
@@ -149,29 +161,40 @@ def judge(
     *,
     started: float,
     progress: Progress = lambda _: None,
+    judged: Callable[[Judged], None] = lambda _: None,
+    later: list[Callable[[], None]] | None = None,
 ) -> Analysis:
     """Everything behind the reading: match, check, and write `history` and `findings` below `out`.
 
-    `started` is when the reading began, on the monotonic clock; `bad` tells the lines that were set aside.
+    `started` is when the reading began, on the monotonic clock; `bad` tells the lines that were set aside; `judged` is
+    told the verdict as soon as there is one, and `later` is done after that.
     """
+    later = later if later is not None else []
     measured = clocks(told, raw, capture, options.skew_ms) if _has_ids(capture) else []
     told = in_proxy_time(told, measured)
     said = profile_outcomes(told)
     set_aside = bad(said) if said.bad_lines else []
     progress(f"matching {said.sends:,} sends with {capture.exchanges:,} exchanges")
     tables = build_tables(raw, good(told), capture, said, options, log)
-    history = settled(tables.history, f"{out}/history")
+    history = settled(tables.history, f"{out}/history", later)
     tables = replace(tables, history=history, unjudged=unjudged(history) if log else None)
-    tables = explained(tables, options, f"{out}/causes")
+    tables = explained(tables, options, f"{out}/causes", later)
 
     progress("checking")
-    with ThreadPoolExecutor(2) as pool:
-        drawing = pool.submit(draw, tables)
+    with ThreadPoolExecutor(1) as pool:
+        # Where queries run long the drawing of one fills what the checks of the other leave idle.
+        drawing = None if is_short(history) else pool.submit(draw, tables)
         findings = find(tables, options)
+        answer = verdict(findings, capture.gaps)
+        judged(Judged(answer, findings, capture, said))
+        progress("drawing")
+        drawing = drawing or pool.submit(draw, tables)
+        for write in later:
+            write()
+        write_findings(spark, findings, out)
         drawn = drawing.result()
-    write_findings(spark, findings, out)
     return Analysis(
-        verdict(findings, capture.gaps),
+        answer,
         findings,
         capture,
         said,
@@ -221,8 +244,10 @@ def build_tables(
     return Tables(exchanges, scoped, delivered, attempts, history, capture, said, log)
 
 
-def explained(tables: Tables, options: Options, out: str | None = None) -> Tables:
-    """`tables` whose history says which rules had a hand in it; what that rests on is written to `out`."""
+def explained(
+    tables: Tables, options: Options, out: str | None = None, later: list[Callable[[], None]] | None = None
+) -> Tables:
+    """`tables` whose history says which rules had a hand in it; what that rests on is written to `out`, see `settled`."""
     if tables.outcomes.pending and tables.capture.exchanges:
         history = with_gone(tables.history, tables.exchanges, tables.operations)
     else:
@@ -230,7 +255,9 @@ def explained(tables: Tables, options: Options, out: str | None = None) -> Table
     if not tables.capture.faulted:
         return replace(tables, history=without_causes(history))
     end_us = tables.end_of_run()
-    told, struck = with_causes(history, tables.exchanges, tables.operations, options, end_us, F.lit(tables.end_us), out)
+    told, struck = with_causes(
+        history, tables.exchanges, tables.operations, options, end_us, F.lit(tables.end_us), out, later
+    )
     return replace(tables, history=told, struck=struck)
 
 

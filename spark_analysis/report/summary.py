@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from notleader.spark_analysis.checks.phrases import count, duration
 from notleader.spark_analysis.findings import Finding
-from notleader.spark_analysis.jobs.analyze import Analysis
+from notleader.spark_analysis.jobs.analyze import Analysis, Judged
 from notleader.spark_analysis.report.causes import chapters, one_line_per_storm
 from notleader.spark_analysis.report.printable import printable
 
@@ -24,7 +24,7 @@ def mark(finding: Finding) -> str:
     return "•" if finding.verdict == "valid" and finding.count else MARKS[finding.verdict]
 
 
-def headline(analysis: Analysis) -> str:
+def headline(analysis: Analysis | Judged) -> str:
     """The verdict and what it rests on, in one line."""
     wrong = sorted({f.title.lower() for f in analysis.findings if f.verdict == "invalid"})
     word = {"invalid": "NEGATIVE", "valid": "OK", "unknown": "UNKNOWN"}[analysis.verdict]
@@ -32,7 +32,7 @@ def headline(analysis: Analysis) -> str:
     return f"verdict {word}{tail}"
 
 
-def basis(analysis: Analysis) -> str:
+def basis(analysis: Analysis | Judged) -> str:
     """What was looked at, in one line."""
     capture, said = analysis.capture, analysis.outcomes
     return (
@@ -59,10 +59,20 @@ def _identity(finding: Finding) -> tuple[object, ...]:
     return (finding.check, finding.verdict, *place)
 
 
+def first_lines(analysis: Analysis | Judged) -> str:
+    """The verdict, and what it rests on: what a terminal shows first."""
+    return "\n".join(map(printable, (headline(analysis), basis(analysis))))
+
+
 def summary(analysis: Analysis) -> str:
     """The lines for the terminal; the report's path is the caller's to add."""
+    return f"{first_lines(analysis)}\n{further_lines(analysis)}"
+
+
+def further_lines(analysis: Analysis) -> str:
+    """What stands below the first lines."""
     told = noteworthy(one_line_per_storm(analysis.findings))
-    lines = [headline(analysis), basis(analysis), ""]
+    lines = [""]
     negative = [f for f in told if f.verdict == "invalid"]
     shown = negative[:MOST_LINES]
     lines += [f"{mark(f)} {f.title}: {f.sentence}" for f in shown]

@@ -7,6 +7,7 @@ that went wrong is compared with the obstacles of its own client alone; how long
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
@@ -49,6 +50,7 @@ def with_causes(
     end_us: Column,
     last_us: Column,
     out: str | None,
+    later: list[Callable[[], None]] | None = None,
 ) -> tuple[DataFrame, tuple[Struck, ...]]:
     """`history` with CAUSES columns: what made an operation wait, how it ended, and why it was sent again.
 
@@ -64,7 +66,7 @@ def with_causes(
     struck = _struck(obstacles, rows)
     compared = _weights(_suspects(rows, options), obstacles).join(following(_broken(rows)), "operation_id", "full")
     if out is not None:
-        compared = settled(compared, out)
+        compared = settled(compared, out, later)
         obstacles.unpersist()
     told = (
         rows.join(compared, "operation_id", "left")

@@ -10,6 +10,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from notleader.spark_analysis.plans import those_after
 from notleader.spark_analysis.transforms.attempts import touches
 
 HOLDS = ("held_request", "held_answer")
@@ -114,11 +115,15 @@ def _shape(rows: DataFrame, how: str, *more: str) -> DataFrame:
     return rows.withColumns({**given, **parts}).select(*more, *_SHAPE)
 
 
+_ONE = ("connection",)
+_IN_TURN = ("exchange_seq", "request_at_us")
+
+
 def _lines(exchanges: DataFrame) -> DataFrame:
     """What the head of a connection's queue waited for, all behind it waited for too: Kafka answers in order."""
-    order = Window.partitionBy("connection").orderBy("exchange_seq", "request_at_us")
+    order = Window.partitionBy(*_ONE).orderBy(*_IN_TURN)
     earlier = order.rowsBetween(Window.unboundedPreceding, -1)
-    later = order.rowsBetween(1, Window.unboundedFollowing)
+    later = those_after(_ONE, _IN_TURN)
     is_exchange = F.col("event") == "exchange"
     rows = exchanges.withColumns(
         {
@@ -187,7 +192,7 @@ def _answers(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
 
 def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
     """Connections that were cut, refused or silenced: until the client is answered again by that node."""
-    again = Window.partitionBy("scope", "client_id", "node_id").orderBy("request_at_us", "exchange_seq")
+    again = those_after(("scope", "client_id", "node_id"), ("request_at_us", "exchange_seq"))
     nodes = touched.withColumn("t", F.explode("touches")).filter(F.col("t.did").isin(*CUTS) & ~_of_listener())
     nodes = nodes.select(
         F.col("scope").alias("k_scope"), F.col("client_id").alias("k_client_id"), F.col("node_id").alias("k_node_id")
@@ -198,7 +203,7 @@ def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
         & F.col("client_id").eqNullSafe(F.col("k_client_id"))
         & F.col("node_id").eqNullSafe(F.col("k_node_id")),
         "left_semi",
-    ).withColumn("again_us", F.min("response_at_us").over(again.rowsBetween(1, Window.unboundedFollowing)))
+    ).withColumn("again_us", F.min("response_at_us").over(again))
     rows = rows.filter((F.size("touches") > 0) & ~_of_listener()).withColumn("t", F.explode("touches"))
     # What was silent for a known time is in the way that long; `_standing` has it.
     rows = rows.filter(F.col("t.did").isin(*CUTS) & ~((F.col("t.did") == "silenced") & F.col("t.held_us").isNotNull()))
@@ -230,8 +235,7 @@ def _standing(lines: DataFrame, connects: DataFrame) -> DataFrame:
     taken = connects.withColumns(
         {"place": F.col("listener"), "lifted_us": F.col("request_at_us"), "taken_us": F.col("request_at_us")}
     ).withColumn("touches", F.slice("touches", 1, 0))
-    later = Window.partitionBy("scope", "proxy_id", "place").orderBy("request_at_us", "exchange_seq")
-    later = later.rowsBetween(1, Window.unboundedFollowing)
+    later = those_after(("scope", "proxy_id", "place"), ("request_at_us", "exchange_seq"))
     rows = rows.unionByName(taken).withColumns(
         {"lifted_us": F.min("lifted_us").over(later), "taken_us": F.min("taken_us").over(later)}
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from notleader.spark_analysis.plans import those_after
 from notleader.spark_analysis.transforms.obstacles import STANDS, is_lifted, listener_named
 
 MOST_BINS = 240
@@ -62,8 +63,7 @@ def fault_hits(exchanges: DataFrame, first_us: int, last_us: int, width_us: int)
     silences a listener or a connection lasts until that is lifted, or to the end (`last_us`).
     """
     place = F.coalesce(F.col("connection_id").cast("string"), listener_named())
-    one = Window.partitionBy("run_id", "proxy_id", "place").orderBy("request_at_us", "exchange_seq")
-    later = one.rowsBetween(1, Window.unboundedFollowing)
+    later = those_after(("run_id", "proxy_id", "place"), ("request_at_us", "exchange_seq"))
     over = (F.col("event") == "disconnect") | is_lifted()
     ended = F.coalesce("response_at_us", F.when(over, F.col("request_at_us")))
     struck = exchanges.filter(F.size("fault_names") > 0).select("run_id", "proxy_id", "connection_id").distinct()

@@ -48,35 +48,38 @@ def serving(place: Path, job: resident.Job, idle_s: float = 20) -> threading.Thr
 
 
 def test_an_analysis_is_asked_for_and_answered_again_and_again(place: Path) -> None:
-    def job(asked: dict[str, Any], progress: resident.Progress) -> tuple[str, str, int]:
+    def job(asked: dict[str, Any], progress: resident.Progress, say: resident.Say) -> tuple[str, str, int]:
         progress("checking")
+        say("verdict")
         return f"verdict of {asked['name']}", "", 1
 
     serving(place, job)
     for name in ("a", "b"):
         heard: list[str] = []
-        assert resident.ask({"name": name}, heard.append, leave=False) == (f"verdict of {name}", "", 1)
-        assert heard == ["checking"]
+        said: list[str] = []
+        answered = resident.ask({"name": name}, heard.append, said.append, leave=False)
+        assert answered == (f"verdict of {name}", "", 1)
+        assert (heard, said) == (["checking"], ["verdict"])
     assert resident.stop() == 1
     assert not place.exists()
 
 
 def test_only_its_user_can_reach_it(place: Path) -> None:
-    serving(place, lambda asked, progress: ("", "", 0))
+    serving(place, lambda asked, progress, say: ("", "", 0))
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
     assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
     resident.stop()
 
 
 def test_it_ends_when_nobody_asks(place: Path) -> None:
-    thread = serving(place, lambda asked, progress: ("", "", 0), idle_s=0.2)
+    thread = serving(place, lambda asked, progress, say: ("", "", 0), idle_s=0.2)
     thread.join(10)
     assert not thread.is_alive()
     assert not place.exists()
 
 
 def test_one_that_failed_is_not_met_again(place: Path) -> None:
-    def job(asked: dict[str, Any], progress: resident.Progress) -> tuple[str, str, int]:
+    def job(asked: dict[str, Any], progress: resident.Progress, say: resident.Say) -> tuple[str, str, int]:
         raise OSError("Java is gone")
 
     thread = serving(place, job)
@@ -93,7 +96,7 @@ def test_without_one_and_without_leave_to_start_one_there_is_none(place: Path) -
 
 
 def test_what_a_killed_one_left_is_no_obstacle(place: Path) -> None:
-    thread = serving(place, lambda asked, progress: ("", "", 0), idle_s=0.2)
+    thread = serving(place, lambda asked, progress, say: ("", "", 0), idle_s=0.2)
     kept = place.with_name("kept")
     os.link(place, kept)
     thread.join(10)
@@ -108,7 +111,7 @@ def test_what_a_killed_one_left_is_no_obstacle(place: Path) -> None:
 
 def serving_over(place: Path) -> threading.Thread:
     before = place.stat().st_ino
-    thread = threading.Thread(target=resident.serve, args=(place, lambda asked, progress: ("", "", 0)))
+    thread = threading.Thread(target=resident.serve, args=(place, lambda asked, progress, say: ("", "", 0)))
     thread.start()
     while place.stat().st_ino == before:
         time.sleep(0.01)
@@ -123,7 +126,7 @@ _SLOW = """
 import sys, time
 from pathlib import Path
 from notleader.spark_analysis import each, resident
-resident.serve(Path(sys.argv[1]), lambda asked, progress: time.sleep(60), idle_s=30)
+resident.serve(Path(sys.argv[1]), lambda asked, progress, say: time.sleep(60), idle_s=30)
 """
 
 
@@ -174,7 +177,7 @@ def test_many_analyses_are_asked_of_it_too(place: Path, tmp_path: Path, monkeypa
     capture, outcomes = Story().write(tmp_path / "story")
     heard: list[dict[str, Any]] = []
 
-    def job(asked: dict[str, Any], progress: resident.Progress) -> tuple[str, str, int]:
+    def job(asked: dict[str, Any], progress: resident.Progress, say: resident.Say) -> tuple[str, str, int]:
         heard.append(asked)
         return json.dumps({"verdict": "invalid", "out": asked["out"]}), "", 1
 

@@ -1,0 +1,32 @@
+"""What plans share: what comes after a row is looked for in one walk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import notleader.spark_analysis
+from notleader.spark_analysis.plans import those_after
+
+_ROWS = [("a", 3, 1), ("a", None, 9), ("a", 1, 5), ("a", 2, None), ("b", 1, 7), ("b", 2, 4)]
+
+
+def test_those_after_are_what_follows_in_the_order_given(spark: SparkSession) -> None:
+    rows = spark.createDataFrame(_ROWS, "line string, place int, value int")
+    least = rows.withColumn("least", F.min("value").over(those_after(["line"], ["place"]))).collect()
+    # No place stands first, as everywhere in Spark.
+    assert {(row.line, row.place): row.least for row in least} == {
+        ("a", None): 1,
+        ("a", 1): 1,
+        ("a", 2): 1,
+        ("a", 3): None,
+        ("b", 1): 4,
+        ("b", 2): None,
+    }
+
+
+def test_no_frame_is_worked_out_anew_for_each_row() -> None:
+    sources = Path(notleader.spark_analysis.__file__).parent.rglob("*.py")
+    assert [source.name for source in sources if "unboundedFollowing" in source.read_text()] == []
