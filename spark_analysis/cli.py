@@ -195,6 +195,7 @@ def _judged(
     The verdict's own lines are said as soon as it is there; one document of `--json` is printed as a whole.
     """
     from notleader.spark_analysis.jobs.analyze import Judged, analyze
+    from notleader.spark_analysis.lookups import let_go_later
     from notleader.spark_analysis.report.files import write_report
     from notleader.spark_analysis.report.summary import first_lines, further_lines
 
@@ -202,10 +203,11 @@ def _judged(
         if not given.json:
             say(first_lines(now))
 
-    analysis = analyze(
-        spark, given.capture, given.outcomes, given.out, _options(given),
-        runs=given.run, dates=given.date, logs=given.log, progress=progress, judged=judged,
-    )  # fmt: skip
+    with let_go_later(spark._jvm._gateway_client):
+        analysis = analyze(
+            spark, given.capture, given.outcomes, given.out, _options(given),
+            runs=given.run, dates=given.date, logs=given.log, progress=progress, judged=judged,
+        )  # fmt: skip
     progress("writing the report")
     report = write_report(spark, analysis, given.out)
     code = 1 if analysis.verdict == "invalid" else 0

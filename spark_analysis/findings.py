@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -13,6 +14,7 @@ from notleader.spark_analysis.checks import Check, Group, HistoryCheck, Tables, 
 from notleader.spark_analysis.checks.base import REGISTRY
 from notleader.spark_analysis.checks.phrases import count
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.plans import is_short
 from notleader.spark_analysis.schemas import CASE, EVIDENCE, conform
 
 EVIDENCE_PER_FINDING = 5
@@ -73,7 +75,7 @@ def find(tables: Tables, options: Options, checks: list[Check] | None = None) ->
     missing = {check.name: _missing(check, tables) for check in asked}
     able = [check for check in asked if missing[check.name] is None and check.possible(tables, options)]
     able = suspected(tables, options, able)
-    rows = grouped(cases(tables, options, able)).collect() if able else []
+    rows = _noticed(tables, options, able)
     by_check: dict[str, list[Row]] = {}
     for row in rows:
         by_check.setdefault(row.check, []).append(row)
@@ -105,14 +107,37 @@ def find(tables: Tables, options: Options, checks: list[Check] | None = None) ->
     return findings
 
 
+def _noticed(tables: Tables, options: Options, checks: list[Check]) -> list[Row]:
+    """What `checks` noticed, summed up; a short run, in which planning is most of it, plans two halves side by side."""
+    if not checks:
+        return []
+    of_rows = [check for check in checks if isinstance(check, HistoryCheck)]
+    units = [*([of_rows] if of_rows else []), *[[check] for check in checks if not isinstance(check, HistoryCheck)]]
+    halves = [units[::2], units[1::2]] if is_short(tables.history) and len(units) > 1 else [units]
+
+    def noticed(half: list[list[Check]]) -> list[Row]:
+        rows: list[Row] = grouped(cases(tables, options, [check for unit in half for check in unit])).collect()
+        return rows
+
+    with ThreadPoolExecutor(len(halves)) as pool:
+        return [row for rows in pool.map(noticed, halves) for row in rows]
+
+
 def suspected(tables: Tables, options: Options, checks: list[Check]) -> list[Check]:
-    """Those of `checks` that may have cases, by one pass over the history."""
+    """Those of `checks` that may have cases, by one look: a pass over the history, and what else is quickly said."""
     wanted = {check.name: check.suspects(tables, options) for check in checks}
-    looked = [F.bool_or(found).alias(name) for name, found in wanted.items() if found is not None]
-    if not looked:
+    told = {check.name: check.signs(tables, options) for check in checks}
+    rows = {name: found for name, found in wanted.items() if found is not None}
+    frames = [found.select(F.lit(name).alias("check")).limit(1) for name, found in told.items() if found is not None]
+    if rows:
+        seen = tables.history.agg(*[F.bool_or(found).alias(name) for name, found in rows.items()])
+        names = F.array(*[F.when(F.col(name), F.lit(name)) for name in rows])
+        frames.append(seen.select(F.explode(names).alias("check")).filter(F.col("check").isNotNull()))
+    if not frames:
         return checks
-    seen = tables.history.agg(*looked).first().asDict()
-    return [check for check in checks if seen.get(check.name, True)]
+    looked = {*rows, *[name for name, found in told.items() if found is not None]}
+    noticed = {row.check for row in reduce(DataFrame.unionByName, frames).collect()}
+    return [check for check in checks if check.name not in looked or check.name in noticed]
 
 
 def cases(tables: Tables, options: Options, checks: list[Check]) -> DataFrame:

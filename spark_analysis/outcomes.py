@@ -120,7 +120,7 @@ def read_outcomes(spark: SparkSession, files: Sequence[str]) -> DataFrame:
     Of an operation that was told twice (pending, then done) the last word counts.
     """
     if not files:
-        return spark.createDataFrame([], OPERATION)
+        return gathered(spark.createDataFrame([], OPERATION))
     return last_word(said(_lines(spark, files)))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from notleader.spark_analysis import warm
+from notleader.spark_analysis import lookups, warm
 from notleader.spark_analysis.paths import SMALL_BYTES
 
 _PARTITION_BYTES = 64 * 1024 * 1024
@@ -83,6 +83,7 @@ def build_session(
     with _java_prints_to(log_file if local else None):
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    lookups.remember(session.sparkContext._jvm)
     return session
 
 
@@ -121,9 +122,14 @@ def _suited(input_bytes: int, *, local: bool) -> dict[str, str]:
         "spark.sql.optimizer.disableHints": str(alone).lower(),
         "spark.sql.autoBroadcastJoinThreshold": "-1" if alone else "10MB",
         "spark.sql.maxSinglePartitionBytes": str(2**63 - 1) if alone else "128MB",
+        # Of a join Spark guesses the product of its sides, of the third one more than that bound: it would be shuffled.
+        "spark.sql.sources.fileCompressionFactor": "1e-12" if alone else "1.0",
+        "spark.sql.defaultSizeInBytes": "1" if alone else str(2**63 - 1),
         "spark.sql.adaptive.enabled": str(not short).lower(),
         "spark.sql.codegen.wholeStage": str(not short).lower(),
         "spark.sql.codegen.factoryMode": "NO_CODEGEN" if short else "FALLBACK",
+        # Uncompiled, what an expression needs twice is looked up in a cache that is emptied for each row.
+        "spark.sql.subexpressionElimination.enabled": str(not short).lower(),
         "spark.sql.shuffle.partitions": str(partitions),
     }
 

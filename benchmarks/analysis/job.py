@@ -55,7 +55,7 @@ def main(wanted: dict[str, Any]) -> dict[str, Any]:
         told["report_bytes"] = (Path(out) / "report.html").stat().st_size
     told |= {"seconds": time.monotonic() - started, "start_s": start_s, **_stages(spark)}
     java = str(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
-    told |= {"rss_bytes": _highest_rss(java), "cpu_s": _cpu_s(java) + told.pop("executors_cpu_s")}
+    told |= {"rss_bytes": _highest_rss(java), "cpu_s": cpu_s(java) + told.pop("executors_cpu_s")}
     spark.stop()
     return told
 
@@ -76,7 +76,8 @@ def _stages(spark: SparkSession) -> dict[str, float]:
     return total
 
 
-def _cpu_s(process: str) -> float:
+def cpu_s(process: str) -> float:
+    """Seconds of CPU that a process has had."""
     user, system = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 

@@ -141,6 +141,13 @@ class Check:
         """
         return None
 
+    def signs(self, tables: Tables, options: Options) -> DataFrame | None:
+        """Rows of which there is at least one, if there is any case, for less than the cases cost; None when not so.
+
+        They are looked for with the suspects; a check without any is not asked further.
+        """
+        return None
+
     def unsettled(self, tables: Tables) -> str | None:
         """Why there may be cases although none was noticed, in words that follow `not judged:`; None when not."""
         if not self.reading or tables.outcomes.polled or tables.unjudged == 0:

@@ -11,6 +11,7 @@ from notleader.spark_analysis.checks.wire_cases import from_exchanges
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.transforms.lives import in_one_life, with_lives
 
+_PLACE = ("scope", "topic", "partition", "offset")
 _PAIRS = (("one", "other"), ("other", "one"), ("one_client", "other_client"), ("other_client", "one_client"))
 
 
@@ -36,28 +37,19 @@ class InconsistentOffsets(Check):
         cause="a rule that made up or changed the acknowledgement that told a wrong offset",
     )
 
+    def signs(self, tables: Tables, options: Options) -> DataFrame:
+        named = _named(tables).groupBy(*_PLACE, "life")
+        named = named.agg(F.min("message_id").alias("one"), F.max("message_id").alias("other"))
+        differing = named.filter(F.col("one") != F.col("other")).select("offset")
+        if tables.log is None:
+            return differing
+        return differing.unionByName(_acknowledged(tables).filter(_is_wrong()).select("offset"))
+
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        place_ = ("scope", "topic", "partition", "offset")
-        sends = tables.history.filter(is_send() & (F.col("outcome") == "ok"))
-        acked = sends.filter(~settled_by_log()).select(
-            *place_, "life", "message_id", _told_at().alias("at_us"), "client"
-        )
-        read = tables.delivered.filter(F.col("first_offset") == F.col("last_offset")).select(
-            *place_[:3], F.col("first_offset").alias("offset"), "life", "message_id", "at_us", "client"
-        )
-        named = acked.unionByName(read)
-        if tables.log is not None:
-            records = tables.log.rows.filter(F.col("event") == "record").withColumns(
-                {"at_us": F.lit(None).cast("long"), "client": F.lit("the log")}
-            )
-            anew = tables.capture.anew
-            records = with_lives(records, tables.exchanges, F.col("at_us")) if anew else in_one_life(records)
-            named = named.unionByName(records.select(*place_, "life", "message_id", "at_us", "client"))
-        named = named.filter(
-            F.col("offset").isNotNull() & F.col("message_id").isNotNull() & F.col("partition").isNotNull()
-        )
+        sends = _acknowledged(tables)
+        named = _named(tables)
         rows = (
-            named.groupBy(*place_, "life")
+            named.groupBy(*_PLACE, "life")
             .agg(
                 F.min("message_id").alias("one"),
                 F.max("message_id").alias("other"),
@@ -69,7 +61,7 @@ class InconsistentOffsets(Check):
             # A finding is a client's: the log is what it differs from.
             .withColumn("swapped", F.col("one_client") == "the log")
             .select(
-                *place_,
+                *_PLACE,
                 "at_us",
                 *[
                     F.when(F.col("swapped"), F.col(second)).otherwise(F.col(first)).alias(first)
@@ -94,14 +86,8 @@ class InconsistentOffsets(Check):
 
     def _told_wrong(self, sends: DataFrame) -> DataFrame:
         """Acknowledged at an offset where the log has something else, or nothing while the message is elsewhere."""
-        is_here = F.exists(
-            "landed", lambda p: (p["partition"] == F.col("partition")) & (p["offset"] == F.col("offset"))
-        )
-        other = F.col("log_here").isNotNull() & (F.col("log_here") != F.col("message_id"))
-        wrong = ((F.col("in_log") == "there") & ~is_here) | ((F.col("in_log") == "absent") & other)
-        what = F.when(other, F.concat(F.lit("message "), F.col("log_here"))).otherwise(F.lit("no message"))
-        asked = F.col("offset").isNotNull() & F.col("message_id").isNotNull()
-        rows = sends.filter(asked & wrong).withColumn(
+        what = F.when(_is_another(), F.concat(F.lit("message "), F.col("log_here"))).otherwise(F.lit("no message"))
+        rows = sends.filter(_is_wrong()).withColumn(
             "told_by", F.filter("touched_by", lambda c: c["did"].isin("altered_answer", "answered"))
         )
         note = F.concat(F.lit("it was told offset "), F.col("offset"), F.lit(", which is "), what, F.lit(" in the log"))
@@ -114,6 +100,42 @@ class InconsistentOffsets(Check):
 
     def all_clear(self, tables: Tables) -> str:
         return "every offset holds the same message for everybody"
+
+
+def _acknowledged(tables: Tables) -> DataFrame:
+    return tables.history.filter(is_send() & (F.col("outcome") == "ok"))
+
+
+def _named(tables: Tables) -> DataFrame:
+    """Which message was at a place, by each client and the log: _PLACE, life, message_id, at_us, client."""
+    acked = (
+        _acknowledged(tables)
+        .filter(~settled_by_log())
+        .select(*_PLACE, "life", "message_id", _told_at().alias("at_us"), "client")
+    )
+    read = tables.delivered.filter(F.col("first_offset") == F.col("last_offset")).select(
+        *_PLACE[:3], F.col("first_offset").alias("offset"), "life", "message_id", "at_us", "client"
+    )
+    named = acked.unionByName(read)
+    if tables.log is not None:
+        records = tables.log.rows.filter(F.col("event") == "record").withColumns(
+            {"at_us": F.lit(None).cast("long"), "client": F.lit("the log")}
+        )
+        anew = tables.capture.anew
+        records = with_lives(records, tables.exchanges, F.col("at_us")) if anew else in_one_life(records)
+        named = named.unionByName(records.select(*_PLACE, "life", "message_id", "at_us", "client"))
+    return named.filter(F.col("offset").isNotNull() & F.col("message_id").isNotNull() & F.col("partition").isNotNull())
+
+
+def _is_wrong() -> Column:
+    """Of an acknowledged send: by the log its message is elsewhere, or isn't there and another one is."""
+    is_here = F.exists("landed", lambda p: (p["partition"] == F.col("partition")) & (p["offset"] == F.col("offset")))
+    wrong = ((F.col("in_log") == "there") & ~is_here) | ((F.col("in_log") == "absent") & _is_another())
+    return F.col("offset").isNotNull() & F.col("message_id").isNotNull() & wrong
+
+
+def _is_another() -> Column:
+    return F.col("log_here").isNotNull() & (F.col("log_here") != F.col("message_id"))
 
 
 def _told_at() -> Column:

@@ -36,20 +36,11 @@ class ReadAgain(Check):
         ),
     )
 
+    def signs(self, tables: Tables, options: Options) -> DataFrame:
+        return _again(tables.delivered)
+
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        before = (
-            Window.partitionBy("scope", "client", "topic", "partition")
-            .orderBy("at_us", "first_offset")
-            .rowsBetween(Window.unboundedPreceding, -1)
-        )
-        # How far it had come, and since when.
-        furthest = F.max(F.struct("last_offset", (-F.col("at_us")).alias("since"))).over(before)
-        # A verifiable consumer tells a poll twice: as a range, and record by record when it is verbose.
-        rows = (
-            tables.delivered.filter(F.col("first_offset") == F.col("last_offset"))
-            .withColumns({"furthest": furthest, "reached": F.col("furthest.last_offset")})
-            .filter(F.col("first_offset") <= F.col("reached"))
-        )
+        rows = _again(tables.delivered)
         return from_exchanges(
             _blamed(rows, tables) if tables.capture.faulted else rows,
             self.name,
@@ -65,6 +56,22 @@ class ReadAgain(Check):
 
     def all_clear(self, tables: Tables) -> str:
         return f"every consumer read forwards only ({count(tables.outcomes.polled, 'record')})"
+
+
+def _again(delivered: DataFrame) -> DataFrame:
+    """Records that a client got though it had come further (`reached`), with how far and since when (`furthest`)."""
+    before = (
+        Window.partitionBy("scope", "client", "topic", "partition")
+        .orderBy("at_us", "first_offset")
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    furthest = F.max(F.struct("last_offset", (-F.col("at_us")).alias("since"))).over(before)
+    # A verifiable consumer tells a poll twice: as a range, and record by record when it is verbose.
+    return (
+        delivered.filter(F.col("first_offset") == F.col("last_offset"))
+        .withColumns({"furthest": furthest, "reached": F.col("furthest.last_offset")})
+        .filter(F.col("first_offset") <= F.col("reached"))
+    )
 
 
 def _likely(group: Group) -> str:

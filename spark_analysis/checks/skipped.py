@@ -12,6 +12,7 @@ from notleader.spark_analysis.transforms.obstacles import names_of
 from notleader.spark_analysis.transforms.sent_back import told_places, with_senders_back
 
 _OUT_OF_RANGE = 1
+_LONGEST = 100_000
 
 
 class Skipped(Check):
@@ -35,9 +36,14 @@ class Skipped(Check):
         cause="a rule that told the reader another place before it jumped: OFFSET_OUT_OF_RANGE, an offset, a commit",
     )
 
+    def signs(self, tables: Tables, options: Options) -> DataFrame:
+        read = _read(tables)
+        # Of a longer range only the beginning counts as read.
+        long = read.filter(F.col("last_offset") - F.col("first_offset") > _LONGEST)
+        return _gaps(read).select("j_low").unionByName(long.select(F.col("first_offset").alias("j_low")))
+
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        group = F.coalesce("group_id", "client")
-        read = tables.delivered.withColumn("group", group)
+        read = _read(tables)
         spans = read.groupBy(
             "group",
             F.col("scope").alias("s_scope"),
@@ -60,7 +66,7 @@ class Skipped(Check):
             )
             .withColumn("key", F.xxhash64("group", "scope", "at.topic", "at.partition", "at.offset"))
         )
-        offsets = F.explode(F.sequence("first_offset", F.least("last_offset", F.col("first_offset") + 100_000)))
+        offsets = F.explode(F.sequence("first_offset", F.least("last_offset", F.col("first_offset") + _LONGEST)))
         got = read.withColumn("o", offsets).select(F.xxhash64("group", "scope", "topic", "partition", "o").alias("key"))
         missed = (
             there.join(got, "key", "left_anti")
@@ -106,6 +112,11 @@ class Skipped(Check):
 
     def all_clear(self, tables: Tables) -> str:
         return "no consumer group passed over a record that another saw"
+
+
+def _read(tables: Tables) -> DataFrame:
+    """What was delivered, and to whose `group`: one that has none is a group by itself."""
+    return tables.delivered.withColumn("group", F.coalesce("group_id", "client"))
 
 
 def _gaps(read: DataFrame) -> DataFrame:

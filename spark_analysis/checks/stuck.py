@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
 from notleader.spark_analysis.checks.phrases import by_client, by_rule, count, duration
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.plans import gathered
 from notleader.spark_analysis.transforms.causes import Struck
 
 
@@ -52,9 +53,11 @@ class Stuck(Check):
             if hit.last_us is not None and hit.last_us >= (last_hits.get(client, hit).last_us or 0):
                 last_hits[client] = hit
             over[client] = max(hit.until_us, over.get(client, 0))
-        struck = spark.createDataFrame(
-            [(*client, hit.rule, hit.kind, hit.last_us, over[client]) for client, hit in last_hits.items()],
-            "w_scope string, w_client string, rule string, kind string, last_us long, over_us long",
+        struck = gathered(
+            spark.createDataFrame(
+                [(*client, hit.rule, hit.kind, hit.last_us, over[client]) for client, hit in last_hits.items()],
+                "w_scope string, w_client string, rule string, kind string, last_us long, over_us long",
+            )
         )
         same_client = F.col("scope").eqNullSafe(F.col("w_scope")) & (F.col("client") == F.col("w_client"))
         sends = tables.history.filter(is_send()).join(F.broadcast(struck), same_client)

@@ -247,7 +247,7 @@ def build_tables(
 def explained(
     tables: Tables, options: Options, out: str | None = None, later: list[Callable[[], None]] | None = None
 ) -> Tables:
-    """`tables` whose history says which rules had a hand in it; what that rests on is written to `out`, see `settled`."""
+    """`tables` whose history says which rules had a hand in it; what that rests on is `settled` at `out`."""
     if tables.outcomes.pending and tables.capture.exchanges:
         history = with_gone(tables.history, tables.exchanges, tables.operations)
     else:

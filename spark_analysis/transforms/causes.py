@@ -8,6 +8,7 @@ that went wrong is compared with the obstacles of its own client alone; how long
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
@@ -60,13 +61,16 @@ def with_causes(
     whom each rule struck, and when.
     """
     rows = history.withColumn("end_us", F.coalesce("completed_at_us", end_us))
-    names = clients_of(rows, operations)
+    names = settled(clients_of(rows, operations))
     obstacles = obstacles_of(exchanges, names, rows, last_us)
-    obstacles = settled(obstacles, None) if is_short(obstacles) else obstacles.persist()
-    struck = _struck(obstacles, rows)
-    compared = _weights(_suspects(rows, options), obstacles).join(following(_broken(rows)), "operation_id", "full")
+    obstacles = settled(obstacles) if is_short(obstacles) else obstacles.persist()
+    with ThreadPoolExecutor(1) as pool:
+        striking = pool.submit(_struck, obstacles, rows)
+        compared = _weights(_suspects(rows, options), obstacles).join(following(_broken(rows)), "operation_id", "full")
+        if out is not None:
+            compared = settled(compared, out, later)
+        struck = striking.result()
     if out is not None:
-        compared = settled(compared, out, later)
         obstacles.unpersist()
     told = (
         rows.join(compared, "operation_id", "left")

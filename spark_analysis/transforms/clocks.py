@@ -12,6 +12,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from notleader.spark_analysis.plans import gathered
 from notleader.spark_analysis.profile import CaptureProfile
 
 # More messages than this bound a clock no better.
@@ -84,9 +85,9 @@ def in_proxy_time(told: DataFrame, found: list[Clock]) -> DataFrame:
         return told
     spark = told.sparkSession
     rows = [(clock.source, clock.client, clock.ahead_us) for clock in found]
-    ahead = spark.createDataFrame(rows, "c_source string, c_client string, ahead_us long")
+    ahead = gathered(spark.createDataFrame(rows, "c_source string, c_client string, ahead_us long"))
     by_file = {clock.source: clock.ahead_us for clock in sorted(found, key=lambda clock: clock.messages)}
-    of_file = spark.createDataFrame(list(by_file.items()), "f_source string, file_us long")
+    of_file = gathered(spark.createDataFrame(list(by_file.items()), "f_source string, file_us long"))
     same = F.col("source").eqNullSafe(F.col("c_source")) & F.col("client").eqNullSafe(F.col("c_client"))
     joined = told.join(F.broadcast(ahead), same, "left")
     joined = joined.join(F.broadcast(of_file), F.col("source").eqNullSafe(F.col("f_source")), "left")

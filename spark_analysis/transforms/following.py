@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from functools import cache
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -64,7 +64,12 @@ def following(rows: DataFrame) -> DataFrame:
 
 def names_error(error: Column, code: Column) -> Column:
     """The client's word has the name of Kafka's error in it, however it is written: `TopicAuthorizationFailedError`."""
-    names = [(F.lit(number), F.lit(name.replace("_", ""))) for number, name in ERROR_NAMES.items() if number > 0]
-    known = F.create_map(*chain.from_iterable(names))
     said = F.regexp_replace(F.upper(error), "[^A-Z0-9]", "")
-    return F.coalesce(F.contains(said, known[code.cast("int")]), F.lit(False))
+    return F.coalesce(F.contains(said, _squeezed_names()[code.cast("int")]), F.lit(False))
+
+
+@cache
+def _squeezed_names() -> Column:
+    """Kafka's error codes → their names without underscores, as a map."""
+    names = ", ".join(f"{number}, '{name.replace('_', '')}'" for number, name in ERROR_NAMES.items() if number > 0)
+    return F.expr(f"map({names})")

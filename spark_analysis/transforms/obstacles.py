@@ -10,7 +10,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.plans import those_after
+from notleader.spark_analysis.plans import settled, those_after
 from notleader.spark_analysis.transforms.attempts import touches
 
 HOLDS = ("held_request", "held_answer")
@@ -79,7 +79,8 @@ def obstacles_of(exchanges: DataFrame, names: DataFrame, history: DataFrame, las
         F.broadcast(lines.select("connection").distinct()), "connection", "left_anti"
     )
     found = [_lines(lines), _answers(told, touched), _cuts(told, touched), _standing(lines, connects)]
-    owned = _of_clients(reduce(DataFrame.unionByName, found), names)
+    # Four times below.
+    owned = _of_clients(settled(reduce(DataFrame.unionByName, found)), names)
     every = owned.unionByName(_partitions(history))
     return _bursts(every.filter(F.col("until_us") > F.col("from_us")))
 

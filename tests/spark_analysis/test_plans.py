@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import notleader.spark_analysis
-from notleader.spark_analysis.plans import those_after
+from notleader.spark_analysis.plans import settled, those_after
 
 _ROWS = [("a", 3, 1), ("a", None, 9), ("a", 1, 5), ("a", 2, None), ("b", 1, 7), ("b", 2, 4)]
 
@@ -25,6 +25,14 @@ def test_those_after_are_what_follows_in_the_order_given(spark: SparkSession) ->
         ("b", 1): 4,
         ("b", 2): None,
     }
+
+
+def test_what_lies_in_one_partition_is_joined_there_however_often(spark: SparkSession) -> None:
+    rows = settled(spark.createDataFrame(_ROWS, "line string, place int, value int"))
+    most = settled(rows.groupBy("line").agg(F.max("value").alias("most")))
+    for _ in range(6):
+        rows = rows.join(most, "line", "left").withColumn("list", F.array("value", "most")).drop("most")
+    assert "Exchange" not in rows._jdf.queryExecution().executedPlan().toString()
 
 
 def test_no_frame_is_worked_out_anew_for_each_row() -> None:

@@ -1,0 +1,54 @@
+"""Java is asked about its own classes once, and handed lists in pieces; what is built is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from py4j.java_gateway import GatewayClient
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from notleader.spark_analysis.lookups import let_go_later
+
+
+@pytest.fixture
+def messages(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is sent to Java from now on, without what it is told to forget."""
+    sent: list[str] = []
+    send: Callable[..., Any] = GatewayClient.send_command
+
+    def noted(client: GatewayClient, command: str, *more: Any, **named: Any) -> Any:
+        if not command.startswith("m\n"):
+            sent.append(command)
+        return send(client, command, *more, **named)
+
+    monkeypatch.setattr(GatewayClient, "send_command", noted)
+    return sent
+
+
+def test_an_expression_is_as_many_messages_as_it_has_parts(messages: list[str]) -> None:
+    F.coalesce("a", "b")
+    messages.clear()
+    F.coalesce("a", "b")
+    # Two columns, a list, the same as Scala has it, and the function; without `lookups` they are fifteen.
+    assert len(messages) == 5
+
+
+@pytest.mark.parametrize("length", [1, 9, 10, 11, 25])
+def test_a_list_of_any_length_keeps_its_order(spark: SparkSession, length: int) -> None:
+    row = spark.range(1).select(F.array(*[F.lit(n) for n in range(length)]).alias("of")).first()
+    assert row is not None
+    assert row.of == list(range(length))
+
+
+def test_what_is_let_go_meanwhile_is_forgotten_behind_it(spark: SparkSession) -> None:
+    client = spark._jvm._gateway_client  # type: ignore[attr-defined]
+    own = client.finalizer_deque
+    with let_go_later(client):
+        F.lit("let go of")
+        waiting = client.finalizer_deque
+        assert len(waiting) > 0
+        assert waiting is not own
+    assert client.finalizer_deque is own
