@@ -65,7 +65,8 @@ TOUCH = _struct(("rule", _STRING), ("kind", _STRING), ("did", _STRING), ("error_
 # One rule's part in what became of an operation. `how` it reached the operation: own (its own attempt) | behind (an
 # exchange before it on its connection) | broker (an unanswered request to its broker) | partition (an earlier batch of
 # its partition) | told (another answer to its client) | cut (its client's connections) | follows (an earlier operation
-# of its client that went wrong) | anybody (a connection that was refused or silenced before it said whose it was).
+# of its client that went wrong) | anybody (a connection that was refused or silenced before it said whose it was) |
+# unread (called done, and never read from a connection of its client that was cut or silenced).
 # `sure` is false where that is likely and not seen on its own exchanges. `weight_us`: for how much of the operation's
 # time the rule was in the way.
 CAUSE = _struct(

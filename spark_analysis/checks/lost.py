@@ -11,7 +11,7 @@ from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.transforms.intervals import join_offsets
 
 _LOSES = ("answered", "altered_request", "altered_answer", "swallowed_request", "garbled")
-_KEPT_AWAY = (["own", "answered"], ["own", "swallowed_request"], ["own", "cut"])
+_KEPT_AWAY = ("own:answered", "own:swallowed_request", "own:cut", "likely:unread")
 
 
 class Lost(Check):
@@ -47,7 +47,10 @@ class Lost(Check):
             "has no offset, it was sent in a transaction, or nobody read at all"
         ),
         evidence="acknowledgements with their offsets, the log, and what consumers got",
-        cause="a rule that answered, changed or swallowed the request of that record, without an error in the answer",
+        cause=(
+            "a rule that answered, changed or swallowed the request of that record, without an error in the answer; "
+            "or (likely) that cut or silenced the connection in whose socket it lay unread"
+        ),
     )
 
     def suspects(self, tables: Tables, options: Options) -> Column:
@@ -119,7 +122,7 @@ class Lost(Check):
                 "touched_by",
                 lambda c: (
                     (F.coalesce(c["error_code"], F.lit(0)) == 0)
-                    & (c["did"].isin(*_LOSES) | ((c["did"] == "cut") & _never_arrived()))
+                    & (c["did"].isin(*_LOSES) | ((c["did"] == "cut") & _never_arrived()) | (c["how"] == "unread"))
                 ),
             ),
         )
@@ -131,7 +134,7 @@ class Lost(Check):
         if group.verdict == "unknown":
             why = f"nobody read the log past {them}, or {they} had no offset of {their} own or may be deleted by now"
             return f"{sends(group)} {verb} acknowledged but cannot be judged: {why}"
-        if (group.trouble or "").split(":")[:2] in _KEPT_AWAY:
+        if (group.trouble or "").startswith(_KEPT_AWAY):
             what = f"no request with {them} reached the broker"
         else:
             what = f"the log was read past {them} and does not have {them}"

@@ -21,6 +21,7 @@ from notleader.spark_analysis.transforms.following import following, names_error
 from notleader.spark_analysis.transforms.intervals import overlaps_buckets
 from notleader.spark_analysis.transforms.obstacles import HOLDS, clients_of, obstacles_of
 
+_LOSE_THE_UNREAD = ("cut", "silenced", "garbled")
 _MOST_STRUCK = 10_000
 _BUCKET_US = 10_000_000
 
@@ -140,10 +141,13 @@ def _suspects(history: DataFrame, options: Options) -> DataFrame:
     first = F.get("attempts", F.lit(0))["request_at_us"]
     last = F.get("attempts", F.size("attempts") - 1)
     answered = last["outcome"].isin("answered", "altered", "injected") & (F.coalesce(last["error_code"], F.lit(0)) == 0)
-    wrong = (F.col("outcome") != "ok") | (slow >= bound) | (F.col("attempt_count") > 1)
+    # Called done, as ever with acks=0, and never seen: it may have lain in a socket.
+    unread = (F.col("outcome") == "ok") & F.coalesce(F.col("trouble") == "unsent", F.lit(False))
+    wrong = (F.col("outcome") != "ok") | (slow >= bound) | (F.col("attempt_count") > 1) | unread
     return history.filter(wrong & F.coalesce(F.col("called_at_us"), first).isNotNull()).select(
         "operation_id",
         "error",
+        unread.alias("unread"),
         F.col("scope").alias("o_scope"),
         F.col("client").alias("o_client"),
         F.col("topic").alias("o_topic"),
@@ -171,9 +175,10 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     last = F.when(until_sent & ~silenced, F.col("sent_us")).otherwise(F.col("ended_us"))
     spans = overlaps_buckets(F.col("begun_us"), F.col("ended_us"), _BUCKET_US)
     theirs = suspects.withColumn("_bucket", F.explode(spans))
-    stretches = overlaps_buckets(F.col("from_us"), F.col("until_us"), _BUCKET_US)
+    since = F.coalesce("read_us", "from_us")
+    stretches = overlaps_buckets(since, F.col("until_us"), _BUCKET_US)
     ways = obstacles.withColumn("_w_bucket", F.explode(stretches))
-    first_common = (F.greatest("begun_us", "from_us") / _BUCKET_US).cast("long")
+    first_common = (F.greatest("begun_us", since) / _BUCKET_US).cast("long")
     here = F.col("topic").isNull() | (
         F.col("topic").eqNullSafe(F.col("o_topic"))
         & (F.col("o_partition").isNull() | F.col("partition").isNull() | (F.col("partition") == F.col("o_partition")))
@@ -183,13 +188,14 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
         .when(F.col("how") == "cut", on_its_way | unsent | here)
         .otherwise(here)
     )
+    lies_there = F.col("unread") & (F.col("how") == "cut") & F.col("did").isin(*_LOSE_THE_UNREAD)
     met = theirs.join(
         ways,
         (F.col("_bucket") == F.col("_w_bucket"))
         & F.col("o_scope").eqNullSafe(F.col("scope"))
         & (F.col("o_client") == F.col("client"))
         & (F.col("_bucket") == first_common)
-        & (F.col("from_us") < last)
+        & (F.when(lies_there, since).otherwise(F.col("from_us")) < last)
         & (F.col("until_us") > F.col("begun_us"))
         & in_the_way,
     )
@@ -197,10 +203,11 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     density = F.col("covered_us") / (F.col("until_us") - F.col("from_us"))
     rows = met.withColumns(
         {
-            "weight_us": (overlap * density).cast("long"),
+            "weight_us": F.when(lies_there, F.lit(1)).otherwise(overlap * density).cast("long"),
             "sure": ((F.col("how") == "behind") & on_its_way) | (F.col("how") == "partition") | silenced,
             "length_us": F.col("ended_us") - F.col("begun_us"),
             "how": F.when((F.col("how") == "behind") & ~on_its_way, "broker")
+            .when(lies_there, "unread")
             .when(silenced, "own")
             .otherwise(F.col("how")),
         }

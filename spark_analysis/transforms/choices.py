@@ -115,7 +115,7 @@ def choices() -> dict[str, Column]:
         mine = F.size(same) > 0
         return w.withField("how", F.when(mine, F.lit("own")).otherwise(w["how"])).withField("sure", w["sure"] | mine)
 
-    its_own = heavy(F.filter("_waits", lambda w: w["how"] != "anybody"))
+    its_own = heavy(F.filter("_waits", lambda w: ~w["how"].isin("anybody", "unread")))
     anybody = heavy(F.filter("_waits", lambda w: w["how"] == "anybody"))
     # What befell a client that nobody can name is a reason where there is no other.
     waits = F.array_distinct(F.transform(F.when(F.size(its_own) > 0, its_own).otherwise(anybody), as_own))
@@ -155,6 +155,7 @@ def choices() -> dict[str, Column]:
     )
     # A wait without an end began where the last attempt ended, however short that was beside it.
     pends = F.when(F.col("outcome") == "pending", F.col("_last")).otherwise(F.array().cast(CAUSES))
+    unread = F.filter("_waits", lambda w: w["how"] == "unread")
     slow = (
         F.when(F.size(waits) > 0, waits)
         .when(F.size(pends) > 0, pends)
@@ -163,7 +164,8 @@ def choices() -> dict[str, Column]:
     )
     return {
         "slow_by": slow.cast(CAUSES),
-        "ended_by": ended.cast(CAUSES),
+        # What was acknowledged has come to no end that needs a reason.
+        "ended_by": F.when(F.col("outcome") != "ok", ended).otherwise(F.array()).cast(CAUSES),
         "retried_by": retried.cast(CAUSES),
-        "touched_by": F.col("_own"),
+        "touched_by": F.concat("_own", unread).cast(CAUSES),
     }

@@ -22,6 +22,8 @@ _LISTENER_IS = r"^listener (\S+) is (\w+)"
 _GOES_ON = "goes on"
 # A client pauses after an error; what it does much later has other reasons.
 PAUSE_US = 10_000_000
+# So long a socket keeps what was written to it and nobody reads.
+_UNREAD_US = 60_000_000
 # Obstacles of one rule that follow each other this closely are one.
 _APART_US = 100_000
 
@@ -101,13 +103,14 @@ _SHAPE = (
     "until_us",
     "stands_us",
     "hit_us",
+    "read_us",
 )
 
 
 def _shape(rows: DataFrame, how: str, *more: str) -> DataFrame:
     """Obstacle rows from exchange rows with `t`, `from_us`, `until_us`; topic and partition where they have them."""
     anywhere = {n: F.lit(None).cast(kind) for n, kind in (("topic", "string"), ("partition", "int"))}
-    anywhere["stands_us"] = F.lit(None).cast("long")
+    anywhere |= dict.fromkeys(("stands_us", "read_us"), F.lit(None).cast("long"))
     missing = {n: column for n, column in anywhere.items() if n not in rows.columns}
     if "hit_us" not in rows.columns:
         rows = rows.withColumn("hit_us", F.coalesce("response_at_us", "request_at_us"))
@@ -192,7 +195,10 @@ def _answers(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
 
 
 def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
-    """Connections that were cut, refused or silenced: until the client is answered again by that node."""
+    """Connections that were cut, refused or silenced: until the client is answered again by that node.
+
+    `read_us` is when the proxy had last read a request there: what was written since then was lost with the connection.
+    """
     again = those_after(("scope", "client_id", "node_id"), ("request_at_us", "exchange_seq"))
     nodes = touched.withColumn("t", F.explode("touches")).filter(F.col("t.did").isin(*CUTS) & ~_of_listener())
     nodes = nodes.select(
@@ -205,6 +211,10 @@ def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
         & F.col("node_id").eqNullSafe(F.col("k_node_id")),
         "left_semi",
     ).withColumn("again_us", F.min("response_at_us").over(again))
+    read = F.when(F.col("event").isin("exchange", "connect"), F.col("request_at_us"))
+    order = Window.partitionBy("connection").orderBy("request_at_us", "exchange_seq")
+    rows = rows.withColumn("read_us", F.max(read).over(order.rowsBetween(Window.unboundedPreceding, -1)))
+    rows = rows.withColumn("read_us", F.greatest("read_us", F.col("request_at_us") - _UNREAD_US))
     rows = rows.filter((F.size("touches") > 0) & ~_of_listener()).withColumn("t", F.explode("touches"))
     # What was silent for a known time is in the way that long; `_standing` has it.
     rows = rows.filter(F.col("t.did").isin(*CUTS) & ~((F.col("t.did") == "silenced") & F.col("t.held_us").isNotNull()))
@@ -332,7 +342,7 @@ def _partitions(history: DataFrame) -> DataFrame:
 
 def _bursts(obstacles: DataFrame) -> DataFrame:
     """Obstacles of one rule at one place that follow each other closely, as one; `covered_us` is what they cover."""
-    apart = ("wire_id", "from_us", "until_us", "stands_us", "hit_us")
+    apart = ("wire_id", "from_us", "until_us", "stands_us", "hit_us", "read_us")
     place = ("client", *[name for name in _SHAPE if name not in apart])
     order = Window.partitionBy(*place).orderBy("from_us", "until_us")
     reached = F.max("until_us").over(order.rowsBetween(Window.unboundedPreceding, -1))
@@ -349,5 +359,6 @@ def _bursts(obstacles: DataFrame) -> DataFrame:
         F.sum("new_us").alias("covered_us"),
         F.max("hit_us").alias("last_hit_us"),
         F.max("stands_us").alias("stands_us"),
+        F.min("read_us").alias("read_us"),
         F.count("*").alias("hits"),
     )

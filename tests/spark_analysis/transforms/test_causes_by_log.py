@@ -1,0 +1,103 @@
+"""Who is to blame where only the log tells what became of a record: it never came out of a socket, or came twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from notleader.spark_analysis.findings import Finding
+from notleader.spark_analysis.options import Options
+from tests.spark_analysis.synthetic import Story
+from tests.spark_analysis.transforms.test_causes import did
+
+pytestmark = pytest.mark.spark
+
+
+def _fire(s: Story, at: float, message: str, *, seen: float | None, **given: object) -> None:
+    """A send without acknowledgements: done when it is written; read by the proxy at `seen`, or never."""
+    if seen is not None:
+        s.produce(seen, message_ids=[message], acks=0, took_ms=None, **given)
+    s.send(at, message, took_ms=0.3)
+
+
+def _cut(s: Story, at: float, connection: int) -> None:
+    row = s.exchange(at, "", event="disconnect", connection_id=connection, took_ms=None, outcome=None)
+    row["api_name"] = row["api_key"] = None
+
+
+def lay_in_a_socket_that_was_cut(s: Story) -> None:
+    # An earlier connection was cut by another rule, and everything that was written to it had been read.
+    cut = {"outcome": "closed", "forwarded_at_us": None, "fault_phase": "before_broker"}
+    _fire(s, 0, "m0", seen=1)
+    _fire(s, 100, "m1", seen=101, **cut, **did(("first", "close", "cut")))
+    _cut(s, 101, 1)
+    s.exchange(110, "ApiVersions", connection_id=2)
+    _fire(s, 200, "m2", seen=201, connection_id=2)
+    _fire(s, 300, "m3", seen=700, connection_id=2, **cut, **did(("break", "close", "cut")))
+    _fire(s, 500, "m4", seen=None)
+    _cut(s, 700, 2)
+    _fire(s, 710, "m5", seen=None)
+    s.exchange(720, "ApiVersions", connection_id=3)
+    _fire(s, 800, "m6", seen=801, connection_id=3)
+    # Nobody's: its connection was read, and goes on.
+    _fire(s, 900, "m7", seen=None)
+    _fire(s, 1000, "m8", seen=1001, connection_id=3)
+    s.holds("m0", "m2", "m6", "m8")
+
+
+def written_into_silence(s: Story) -> None:
+    _fire(s, 0, "m0", seen=1)
+    s.exchange(
+        50, "", event="fault", took_ms=None, outcome=None, exchange_seq=None, detail="silenced", api_key=None,
+        **did(("off", "blackhole", "silenced")),
+    )  # fmt: skip
+    _fire(s, 100, "m1", seen=None)
+    _cut(s, 3000, 1)
+    _fire(s, 3100, "m2", seen=3101, connection_id=2)
+    s.holds("m0", "m2")
+
+
+def copied_under_two_trifles(s: Story) -> None:
+    """Refused after the broker had it, and both attempts held for moments that make up a quarter of its time."""
+    held = (("trifle", "delay", "held_request"), ("trifle-after", "delay", "held_answer"))
+    refused = ("refusal", "error", "altered_answer", 6, [0])
+    first = did(held[0], refused, held[1], since_ms=15, until_ms=15)
+    s.produce(0, message_ids=["m0"], took_ms=30, error_code=6, outcome="altered", **first)
+    s.produce(80, message_ids=["m0"], base_offset=1, took_ms=30, **did(*held, since_ms=95, until_ms=95))
+    s.send(0, "m0", offset=1, took_ms=112)
+    s.holds("m0", "m0")
+
+
+TRUE = {
+    lay_in_a_socket_that_was_cut: {"lost": {("first", 1), ("break", 3), (None, 1)}},
+    written_into_silence: {"lost": {("off", 1)}},
+    copied_under_two_trifles: {"duplicate": {("refusal", 1)}},
+}
+
+
+@pytest.fixture(scope="module")
+def findings(analyse: Callable[..., tuple[object, list[Finding]]]) -> list[Finding]:
+    together = Story()
+    for tell in TRUE:
+        told = Story(run_id=tell.__name__, client=tell.__name__)
+        tell(told)
+        together.add(told)
+    return analyse(together, Options(by_run=True))[1]
+
+
+@pytest.mark.parametrize("tell", TRUE, ids=lambda tell: tell.__name__)
+def test_the_rule_that_did_it_is_named_and_no_other(findings: list[Finding], tell: Callable[[Story], None]) -> None:
+    for check, by in TRUE[tell].items():
+        theirs = [f.group for f in findings if f.check == check and f.group and f.group.client == tell.__name__]
+        counts: dict[str | None, int] = {}
+        for group in theirs:
+            counts[group.rule] = counts.get(group.rule, 0) + group.cases
+        assert set(counts.items()) == by
+
+
+def test_the_sentence_says_where_it_lay(findings: list[Finding]) -> None:
+    told = [f.sentence for f in findings if f.check == "lost"]
+    words = "no request with it reached the broker; it lay unread in a connection that was cut by rule break (close)"
+    both = words.replace("with it", "with them").replace("it lay", "they lay")
+    assert any(said in sentence and sentence.endswith("(likely).") for sentence in told for said in (words, both))
