@@ -49,7 +49,7 @@ cdef enum:
     MISSING = 2
     BREAKS = 3
 
-INTERFACE = 8
+INTERFACE = 9
 
 cdef object ANSWERED = "answered"
 cdef object NO_RESPONSE = "no_response"

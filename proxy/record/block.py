@@ -1,33 +1,26 @@
 """Finished exchanges as numbers, and the tables that these point into: what the loop hands to the journal. Pure.
 
-A row of a capture has three dozen columns, of which a dozen differ from one exchange to the next. Those are eleven
-packed integers of their own widths here; who asked, what it was, and which partition, are places in tables.
+A row of a capture has three dozen columns, of which a dozen differ from one exchange to the next, and these by little.
+They are numbers of as few bytes as each takes here; who asked, what it was, and which partition, are places in tables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from struct import Struct
 from typing import Any, Final, Protocol
 
 from notleader.proxy.pump import Exchange
 from notleader.proxy.record.event import ConnectionEvent
 
-_ROW: Final = Struct("<qqIIiiIIIII")
-ROW_BYTES: Final = _ROW.size
-_PART: Final = Struct("<qIiii")
-PART_BYTES: Final = _PART.size
 ALL_TOLD: Final = -1
 """The partitions are those of `Summary.partitions`, all their values included."""
 NONE: Final = -(1 << 63)
-_NO_NUMBER: Final = -(1 << 31)
-_WORD: Final = 4
-_WHO_AT, _WHAT_AT, _TEMPLATE_AT = 16, 20, 8
 Row = tuple[int, int, int, int, int, int, int, int, int, int, int]
-"""who, what, seq, correlation id; the times of request, forwarding, broker's answer and answer (0: never); the bytes of
-both; how many parts follow, or ALL_TOLD."""
+"""who, what, seq, correlation id; the times of request, forwarding, broker's answer and answer (NONE: never); the bytes
+of both; how many parts follow, or ALL_TOLD."""
 Part = tuple[int, int, int, int, int]
 """template, base sequence, number of records, their bytes, base offset; NONE for none"""
+_MASK: Final = (1 << 64) - 1
 _ARROW_ROW_BYTES: Final = 240
 _ARROW_PARTITION_BYTES: Final = 100
 _BYTES_PER_PARTITION: Final = 40
@@ -46,55 +39,61 @@ WHAT: Final = (
 )
 """What the values of a :class:`Summary` are, in order."""
 Packing = bytes | bytearray | memoryview
-"""Numbers as the packers above make them."""
+"""Numbers as `exchanges_of` reads them."""
 Who = tuple[Any, ...]
 """connection_id, client_addr, listener, node_id, client_id, client_software_name, client_software_version, principal"""
 Template = tuple[Any, ...]
 """topic, topic_id, partition_index, producer_id, producer_epoch, compression, error_code, leader_epoch"""
 
 
-def pack_numbers(*row: int) -> bytes:
-    """A `Row`, its times as what went by since the request. Raises struct.error where one of them is before it."""
-    who, what, seq, correlation_id, request_at_us, *times, request_bytes, response_bytes, count = row
-    since = [at_us and at_us - request_at_us + 1 for at_us in times]
-    return _ROW.pack(seq, request_at_us, who, what, correlation_id, count, *since, request_bytes, response_bytes)
+def exchanges_of(numbers: Packing) -> Iterator[tuple[Row, list[Part]]]:
+    """The exchanges that were packed, as journal.md says. Raises ValueError where they end amid one."""
+    take = _varints(bytes(numbers)).__next__
+    before_us = before = 0
+    lasts: dict[int, Part] = {}
+    try:
+        while (who := take()) >= 0:
+            what, seq = take(), _signed(take())
+            correlation_id = _signed(take(), seq)
+            before_us = _signed(take(), before_us)
+            forwarded, responded = take(), take()
+            times = forwarded, responded, _signed(take(), responded)
+            since = (before_us + one - 1 if one else NONE for one in times)
+            sizes, count = (take(), take()), take() - 1
+            parts = []
+            for _ in range(count):
+                head = take()
+                before += _signed(head >> 1)
+                _, sequence, records, size, offset = lasts.get(before, (0,) * 5)
+                sequence, offset = (one if one < 0 else _signed(0, one + records) for one in (sequence, offset))
+                if head & 1:
+                    sequence, records = _signed(take(), sequence), _signed(take(), records)
+                    size, offset = _signed(take(), size), _signed(take(), offset)
+                lasts[before] = before, sequence, records, size, offset
+                parts.append(lasts[before])
+            row: Any = (who, what, seq, correlation_id, before_us, *since, *sizes, count)
+            yield row, parts
+    except StopIteration:
+        raise ValueError("the numbers end amid an exchange") from None
 
 
-def pack_part(template: int, sequence: int, count: int, size: int, offset: int) -> bytes:
-    """A `Part`. Raises struct.error where one doesn't fit."""
-    return _PART.pack(
-        offset, template, *(_NO_NUMBER if number == NONE else number for number in (sequence, count, size))
-    )
+def _varints(packed: bytes) -> Iterator[int]:
+    """Unsigned numbers of up to 64 bits, and -1 behind the last one."""
+    value = shift = 0
+    for byte in packed:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            yield value & _MASK
+            value = shift = 0
+    if not shift:
+        yield -1
 
 
-def numbers_of(packed: Packing) -> Iterator[Row]:
-    """The rows that were packed."""
-    for seq, request_at_us, who, what, correlation_id, count, *since, asked, answered in _ROW.iter_unpack(packed):
-        forwarded, responded, response_at_us = (one and request_at_us + one - 1 for one in since)
-        times = request_at_us, forwarded, responded, response_at_us
-        yield who, what, seq, correlation_id, *times, asked, answered, count
-
-
-def parts_of(packed: Packing) -> Iterator[Part]:
-    """The parts that were packed."""
-    for offset, template, *numbers in _PART.iter_unpack(packed):
-        sequence, count, size = (NONE if number == _NO_NUMBER else number for number in numbers)
-        yield template, sequence, count, size, offset
-
-
-def whos_among(numbers: Packing) -> memoryview:
-    """The places of rows among the whos, one by one."""
-    return memoryview(numbers).cast("B").cast("I")[_WHO_AT // _WORD :: ROW_BYTES // _WORD]
-
-
-def whats_among(numbers: Packing) -> memoryview:
-    """The places of rows among the whats."""
-    return memoryview(numbers).cast("B").cast("I")[_WHAT_AT // _WORD :: ROW_BYTES // _WORD]
-
-
-def templates_among(parts: Packing) -> memoryview:
-    """The places of parts among the templates."""
-    return memoryview(parts).cast("B").cast("I")[_TEMPLATE_AT // _WORD :: PART_BYTES // _WORD]
+def _signed(zigzag: int, to: int = 0) -> int:
+    """That, added to what was expected; 64 bits that wrap."""
+    found = (zigzag >> 1 ^ -(zigzag & 1)) + to & _MASK
+    return found - (found >> 63 << 64)
 
 
 def unpacked_bytes(rows: int, partitions: int) -> int:
@@ -139,37 +138,36 @@ class Tables:
 
 
 class Block:
-    """Some exchanges in the order in which they finished: what the packers above made of each, and of their parts."""
+    """Some exchanges in the order in which they finished, as numbers."""
 
-    __slots__ = ("first_us", "last_us", "numbers", "parts", "tables", "told")
+    __slots__ = ("first_us", "last_us", "numbers", "parts", "rows", "tables", "told", "used")
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
+        self.numbers = b""
+        self.rows = self.parts = 0
+        """How many exchanges, and partitions of their own."""
         self.told = 0
         """How many partitions the shapes of its exchanges tell."""
-        self.numbers = bytearray()
-        self.parts = bytearray()
+        self.used: tuple[list[int], list[int], list[int]] = ([], [], [])
+        """The places of whos, whats and templates that its numbers point to, each once."""
         self.first_us = self.last_us = 0
         """When the first and the last of the requests came, µs since the epoch."""
 
     def __len__(self) -> int:
-        return len(self.numbers) // ROW_BYTES
-
-    @property
-    def size_bytes(self) -> int:
-        """How much memory its numbers take."""
-        return len(self.numbers) + len(self.parts)
+        return self.rows
 
     @property
     def unpacked_bytes(self) -> int:
         """About how much memory it takes as Arrow columns."""
-        return unpacked_bytes(len(self), len(self.parts) // PART_BYTES + self.told)
+        return unpacked_bytes(self.rows, self.parts + self.told)
 
 
 class BlockWriter(Protocol):
     """`block_writer.BlockWriter`, as it is used."""
 
     is_full: bool
+    rows: int
 
     def take(self, entry: Exchange | ConnectionEvent) -> bool: ...
     def begin(self, block: Block, generation: int) -> None: ...

@@ -6,15 +6,9 @@ and offsets. What they have in common is looked up in caches; what is new is put
 `notleader.proxy.record.blocks`, which makes one of these and asks it for what it took.
 """
 
-from cpython.bytearray cimport (
-    PyByteArray_AS_STRING,
-    PyByteArray_FromStringAndSize,
-    PyByteArray_GET_SIZE,
-    PyByteArray_Resize,
-)
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdlib cimport free, malloc
-from libc.string cimport memcmp, memcpy
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcmp, memcpy, memset
 
 from collections import defaultdict
 
@@ -55,25 +49,20 @@ cdef enum:
     MOST_RECORDS = 0x7FFFFFFF
     SHORT = 512  # bytes of request and answer together
     MOST_SHORT = 4096
-    # How a row and a partition are packed: `notleader.proxy.record.block`.
-    ROW = 52
-    PART = 24
-    NO_NUMBER = -0x80000000
+    # The most bytes that an exchange and one of its partitions take.
+    ROW = 110
+    PART = 50
 
 cdef long long ALL_TOLD = -1
 cdef long long NO_OFFSET = <long long>-0x7FFFFFFFFFFFFFFF - 1
 cdef object ANSWERED = "answered"
 
-cdef packed struct Row:
-    long long seq, request_at_us
-    unsigned int who, what
-    int correlation_id, count
-    unsigned int forwarded, responded, answered, request_bytes, response_bytes
+cdef struct Part:
+    long long base_offset, template, base_sequence, count, size
 
-cdef packed struct Part:
-    long long base_offset
-    unsigned int template
-    int base_sequence, count, size
+cdef struct Last:
+    # What is known of a template in the block at hand.
+    long long block, base_offset, base_sequence, count, size
 
 
 # ---- where every finished exchange comes by --------------------------------------------------------
@@ -175,14 +164,42 @@ cdef class CachedClient:
     cdef long long generation, place
 
 
+cdef class Places:
+    """Which places of a table were pointed to in the block at hand."""
+
+    cdef long long* _blocks  # by place: of which one it was pointed to last
+    cdef Py_ssize_t _room
+    cdef list used
+
+    def __dealloc__(self):
+        free(self._blocks)
+
+    cdef int add(self, long long place, long long block) except -1:
+        if place >= self._room:
+            self._blocks = <long long*>grown(self._blocks, &self._room, place, sizeof(long long))
+        if self._blocks[place] != block:
+            self._blocks[place] = block
+            self.used.append(place)
+        return 0
+
+
 cdef class BlockWriter:
-    """Takes exchanges into the block that `begin` gave it; ``lookups`` is its `blocks.Blocks`."""
+    """Takes exchanges into the block that `begin` gave it; ``lookups`` is its `blocks.Blocks`.
+
+    journal.md says how numbers are packed.
+    """
 
     cdef object _lookups, _block
     cdef bint _reads_bodies
     cdef tuple _compressions
-    cdef bytearray _numbers, _parts
-    cdef long long _generation, _first_us, _last_us
+    cdef readonly Py_ssize_t rows
+    cdef Py_ssize_t _parts
+    cdef unsigned char* _packed
+    cdef Py_ssize_t _end, _room
+    cdef long long _generation, _number, _first_us, _last_us, _before_us, _template
+    cdef Places _whos, _whats
+    cdef Last* _lasts  # by template
+    cdef Py_ssize_t _lasts_room
     cdef dict _plain  # outcome → API and version → place of what
     cdef dict _short  # `short_key` → what
     # What was looked up last.
@@ -197,13 +214,18 @@ cdef class BlockWriter:
     def __init__(self, lookups, bint reads_bodies, tuple compressions not None):
         self._lookups, self._reads_bodies, self._compressions = lookups, reads_bodies, compressions
         self._programs_of = {}
+        self._whos, self._whats = Places(), Places()
         self._asked, self._answered = Probe(b"\0", 0), Probe(b"\0", 0)
         if reads_bodies:
             self._caches = Caches()
 
     def begin(self, block, long long generation):
         """Take into this block from now on; of another generation of tables nothing is known."""
-        self._block, self._numbers, self._parts = block, block.numbers, block.parts
+        self._block = block
+        self._whos.used, self._whats.used, _ = block.used
+        self._number += 1
+        self._end = self.rows = self._parts = self._template = 0
+        self._first_us = self._last_us = self._before_us = 0
         if generation != self._generation:
             self._generation = generation
             self._plain, self._short, self._seen_api = {}, {}, -1
@@ -211,10 +233,16 @@ cdef class BlockWriter:
                 self._caches.clear()
 
     def end(self):
-        """The block, which says now when its first and last requests came."""
-        self._block.first_us, self._block.last_us = self._first_us, self._last_us
-        self._first_us = self._last_us = 0
-        return self._block
+        """The block, with all that was taken."""
+        block = self._block
+        block.numbers = PyBytes_FromStringAndSize(<char*>self._packed, self._end)
+        block.rows, block.parts = self.rows, self._parts
+        block.first_us, block.last_us = self._first_us, self._last_us
+        return block
+
+    def __dealloc__(self):
+        free(self._packed)
+        free(self._lasts)
 
     def remember(self, int api, bytes request not None, bytes response not None, what):
         """Short frames that ask and answer this are of this `block.Summary`; False where they aren't short."""
@@ -237,10 +265,12 @@ cdef class BlockWriter:
         return type(entry) is Exchange and self.has_taken(<Exchange>entry)
 
     cdef bint has_taken(self, Exchange exchange) except -1:
-        cdef Row row
-        cdef object connection, place, known
+        cdef object connection, known
         cdef CachedClient client
         cdef int api_key, api
+        cdef long long what, who, request_at_us, responded
+        cdef Py_ssize_t count = ALL_TOLD
+        cdef Bytes to
         if exchange.hits or not (
             fits(exchange.forwarded_at_us, exchange.request_at_us)
             and fits(exchange.broker_responded_at_us, exchange.request_at_us)
@@ -251,14 +281,14 @@ cdef class BlockWriter:
             return False
         api_key = exchange.api_key
         api = api_key << 8 | exchange.api_version
-        row.count = ALL_TOLD
         if not self._reads_bodies or exchange.request is None:
             if exchange.outcome is not self._seen_outcome or api != self._seen_api:
                 self._seen_place = self._header_only(exchange, api)
                 self._seen_outcome, self._seen_api = exchange.outcome, api
-            row.what = self._seen_place
+            what = self._seen_place
         elif api_key == FETCH or api_key == 0:
-            if not self._probed(exchange, &row):
+            count = self._probed(exchange, &what)
+            if count < 0:
                 return False
         else:
             known = self._known(exchange, api)
@@ -266,7 +296,7 @@ cdef class BlockWriter:
                 return False
             if known.index < 0:
                 self._lookups.put(known)
-            row.what = known.index
+            what = known.index
             self._block.told += known.told
         connection = exchange.connection
         known = connection.known
@@ -281,20 +311,64 @@ cdef class BlockWriter:
             client.generation, client.place = self._generation, self._lookups.who(exchange)
             client.client_id, client.principal = exchange.client_id, connection.principal
             connection.known = known = client
-        row.who = (<CachedClient>known).place
-        row.seq = exchange.seq
-        row.correlation_id = exchange.correlation_id
-        row.request_at_us = exchange.request_at_us
-        row.forwarded = since(exchange.forwarded_at_us, row.request_at_us)
-        row.responded = since(exchange.broker_responded_at_us, row.request_at_us)
-        row.answered = since(exchange.response_at_us, row.request_at_us)
-        row.request_bytes = exchange.request_bytes
-        row.response_bytes = exchange.response_bytes
-        if not PyByteArray_GET_SIZE(self._numbers):
-            self._first_us = self._last_us = row.request_at_us
-        self._first_us, self._last_us = min(self._first_us, row.request_at_us), max(self._last_us, row.request_at_us)
-        extend(self._numbers, &row, ROW)
+        who = (<CachedClient>known).place
+        self._whos.add(who, self._number)
+        self._whats.add(what, self._number)
+        request_at_us = exchange.request_at_us
+        if not self.rows:
+            self._first_us = self._last_us = request_at_us
+        to = self._with_room(count)
+        to = signed(signed(varint(varint(to, who), what), exchange.seq), difference(exchange.correlation_id, exchange.seq))
+        to = signed(to, difference(request_at_us, self._before_us))
+        self._before_us = request_at_us
+        self._first_us, self._last_us = min(self._first_us, request_at_us), max(self._last_us, request_at_us)
+        responded = since(exchange.broker_responded_at_us, request_at_us)
+        to = varint(varint(to, since(exchange.forwarded_at_us, request_at_us)), responded)
+        to = signed(to, <long long>since(exchange.response_at_us, request_at_us) - responded)
+        to = varint(varint(varint(to, exchange.request_bytes), exchange.response_bytes), count + 1)
+        if count > 0:
+            to = self._put_parts(to, self._caches.packed, count)
+        self._end = to - self._packed
+        self.rows += 1
         return True
+
+    cdef Bytes _with_room(self, Py_ssize_t parts) except NULL:
+        """Where the next exchange begins."""
+        cdef Py_ssize_t needed = self._end + ROW + max(parts, 0) * PART
+        if needed > self._room:
+            self._packed = <unsigned char*>grown(self._packed, &self._room, needed, 1)
+        return self._packed + self._end
+
+    cdef Bytes _put_parts(self, Bytes to, Part* part, Py_ssize_t count) except NULL:
+        """What differs from what was to be expected of each."""
+        cdef Py_ssize_t number
+        cdef Last* last
+        cdef unsigned long long head
+        cdef long long sequence, offset
+        for number in range(count):
+            if part.template >= self._lasts_room:
+                self._lasts = <Last*>grown(self._lasts, &self._lasts_room, part.template, sizeof(Last))
+            last = &self._lasts[part.template]
+            if last.block != self._number:
+                last.block = self._number
+                last.base_sequence = last.base_offset = last.count = last.size = 0
+                self._block.used[2].append(part.template)
+            sequence = last.base_sequence if last.base_sequence < 0 else total(last.base_sequence, last.count)
+            offset = last.base_offset if last.base_offset < 0 else total(last.base_offset, last.count)
+            head = zigzag(part.template - self._template) << 1
+            self._template = part.template
+            if part.base_sequence == sequence and part.base_offset == offset and part.count == last.count and part.size == last.size:
+                to = varint(to, head)
+            else:
+                to = signed(varint(to, head | 1), difference(part.base_sequence, sequence))
+                to = signed(to, difference(part.count, last.count))
+                to = signed(to, difference(part.size, last.size))
+                to = signed(to, difference(part.base_offset, offset))
+                last.count, last.size = part.count, part.size
+            last.base_sequence, last.base_offset = part.base_sequence, part.base_offset
+            part += 1
+        self._parts += count
+        return to
 
     cdef long long _header_only(self, Exchange exchange, int api) except -1:
         """The place of what is known of exchanges of which nothing was kept but the header."""
@@ -314,8 +388,8 @@ cdef class BlockWriter:
             return self._short.get(short_key(api, request, response))
         return self._lookups.long(api, request, response)
 
-    cdef bint _probed(self, Exchange exchange, Row* taken) except -1:
-        """Any Produce or Fetch of the usual kind, its partitions into `_parts`; False for what has to be read in full.
+    cdef Py_ssize_t _probed(self, Exchange exchange, long long* what) except -2:
+        """How many partitions a Produce or Fetch of the usual kind has, which are `Caches.packed` now; else -1.
 
         What the probes have found of request and answer is brought together here, and what partitions have in common
         with others is looked up in caches by its numbers.
@@ -334,14 +408,14 @@ cdef class BlockWriter:
             found = self._programs_of[api] = self._lookups.programs(exchange.api_key, exchange.api_version)
         programs = found
         if not programs:
-            return False
+            return -1
         asked = probed(self._asked, programs[0], exchange.request)
         if asked is None:
-            return False
+            return -1
         if exchange.response is not None:
             answered = probed(self._answered, programs[1], exchange.response)
             if answered is None:
-                return False
+                return -1
             error = answered.places[ERROR_CODE]
             if error == NO_OFFSET:
                 error = 0
@@ -354,17 +428,14 @@ cdef class BlockWriter:
         caches.nameless = -1
         count = caches.join(asked, answered, exchange.api_key == 0)
         if count < 0:
-            return False
+            return -1
         for number in range(count):
             if not self._put_part(caches, &caches.joined[number], asked, answered, &caches.packed[number]):
-                return False
-        taken.what = self._what_of(caches, exchange, asked, answered, error)
-        taken.count = count
-        if count:
-            extend(self._parts, caches.packed, PART * count)
+                return -1
+        what[0] = self._what_of(caches, exchange, asked, answered, error)
         if error != NO_OFFSET and error:
             self._lookups.count_error(exchange.api_key, error)
-        return True
+        return count
 
     cdef bint _put_part(self, Caches caches, Joined* one, Probe asked, Probe answered, Part* part) except -1:
         """The numbers of a part; False where one of them is our word for none."""
@@ -378,8 +449,7 @@ cdef class BlockWriter:
         key.topic, key.index = one.topic, <int>row[INDEX]
         key.epoch = row[LEADER_EPOCH]
         key.producer_id = key.producer_epoch = key.compression = key.error = NO_OFFSET
-        part.base_sequence = part.count = part.size = NO_NUMBER
-        part.base_offset = NO_OFFSET
+        part.base_sequence = part.count = part.size = part.base_offset = NO_OFFSET
         if first != NULL and first[RECORDS_BYTES] != NO_OFFSET:
             records = first
         if last != NULL:
@@ -388,19 +458,14 @@ cdef class BlockWriter:
             if last[RECORDS_BYTES] != NO_OFFSET:
                 records = last
         if records != NULL:
-            if not (
-                -MOST_RECORDS <= records[RECORD_COUNT] <= MOST_RECORDS
-                and -MOST_RECORDS <= records[RECORDS_BYTES] <= MOST_RECORDS
-            ):
+            if not -MOST_RECORDS <= records[RECORD_COUNT] <= MOST_RECORDS:
                 return False
-            part.count, part.size = <int>records[RECORD_COUNT], <int>records[RECORDS_BYTES]
+            part.count, part.size = records[RECORD_COUNT], records[RECORDS_BYTES]
             if records[ATTRIBUTES] != NO_OFFSET:
                 if records[PRODUCER_ID] == NO_OFFSET or records[FIRST_OFFSET] == NO_OFFSET:
                     return False
                 key.producer_id, key.producer_epoch, key.compression = records[PRODUCER_ID], records[PRODUCER_EPOCH], records[ATTRIBUTES] & 7
-                if records[BASE_SEQUENCE] == NO_NUMBER:
-                    return False
-                part.base_sequence = <int>records[BASE_SEQUENCE]
+                part.base_sequence = records[BASE_SEQUENCE]
                 if records == last:
                     part.base_offset = records[FIRST_OFFSET]
             elif records == last:
@@ -639,8 +704,39 @@ cdef Probe probed(Probe probe, bytes program, frame):
     return probe if probe is not None and probe.good() else None
 
 
-cdef int extend(bytearray to, const void* more, Py_ssize_t size) except -1:
-    cdef Py_ssize_t at = PyByteArray_GET_SIZE(to)
-    PyByteArray_Resize(to, at + size)
-    memcpy(PyByteArray_AS_STRING(to) + at, more, size)
-    return 0
+cdef inline unsigned long long zigzag(long long number) noexcept:
+    return (<unsigned long long>number << 1) ^ <unsigned long long>(number >> 63)
+
+
+cdef inline long long difference(long long number, long long other) noexcept:
+    """Of 64 bits that wrap."""
+    return <long long>(<unsigned long long>number - <unsigned long long>other)
+
+
+cdef inline long long total(long long number, long long other) noexcept:
+    return <long long>(<unsigned long long>number + <unsigned long long>other)
+
+
+cdef inline Bytes varint(Bytes to, unsigned long long number) noexcept:
+    cdef unsigned char* at = <unsigned char*>to
+    while number >= 0x80:
+        at[0] = <unsigned char>(number | 0x80)
+        number >>= 7
+        at += 1
+    at[0] = <unsigned char>number
+    return at + 1
+
+
+cdef inline Bytes signed(Bytes to, long long number) noexcept:
+    return varint(to, zigzag(number))
+
+
+cdef void* grown(void* memory, Py_ssize_t* room, Py_ssize_t at, size_t size) except NULL:
+    """Room beyond ``at`` for elements of this size, the new ones all zeros."""
+    cdef Py_ssize_t wanted = max(2 * room[0], at + 1, 4096)
+    cdef void* found = realloc(memory, wanted * size)
+    if found == NULL:
+        raise MemoryError
+    memset(<char*>found + room[0] * size, 0, (wanted - room[0]) * size)
+    room[0] = wanted
+    return found

@@ -66,7 +66,7 @@ class Blocks:
         self.writer.begin(self._block, self._generation)
 
     def __len__(self) -> int:
-        return len(self._block)
+        return self.writer.rows
 
     def swap(self) -> Block:
         """What was taken since the last time; the caller's from now on."""

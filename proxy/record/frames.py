@@ -6,7 +6,7 @@ journal.md is the format. This is the only module that knows it: a proxy packs, 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from struct import Struct
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -15,27 +15,17 @@ from notleader.faults.base import Connection
 from notleader.faults.decision import Hit
 from notleader.faults.effects import Effect
 from notleader.proxy.pump import Exchange, Kept, Passing
-from notleader.proxy.record.block import (
-    ROW_BYTES,
-    Block,
-    Summary,
-    Tables,
-    Unread,
-    templates_among,
-    whats_among,
-    whos_among,
-)
+from notleader.proxy.record.block import Block, Summary, Tables, Unread
 from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.rows import Level
 from notleader.proxy.record.skim import Batches, Skimmed, skim_request, skim_response, skimmed
 from notleader.proxy.wire.names import ApiKey
 from notleader.proxy.wire.secret_fields import without_secrets
 
-_SIZES: Final = Struct("<4I")  # the tables' number, the partitions that shapes tell, bytes of numbers, bytes of parts
+_SIZES: Final = Struct("<5I")  # tables' number, partitions that shapes tell, exchanges, their partitions, bytes of both
 _RECORD: Final = Struct("<3I")  # bytes of the JSON, of a request, of an answer
 _PRODUCE: Final = int(ApiKey.Produce)
 _FETCH: Final = int(ApiKey.Fetch)
-_LOOKED_AT: Final = 1000
 _ROWS_THEMSELVES: Final = (b'["exchange",', b'["event",', b'["gap",')
 _write: Final = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -74,8 +64,9 @@ class Unpacked(NamedTuple):
 
     tables: int
     told: int
+    rows: int
+    parts: int
     numbers: memoryview
-    parts: memoryview
     whos: list[list[Any]]
     """Each begins with its place; so do the others."""
     whats: list[list[Any]]
@@ -170,13 +161,11 @@ class Entries:
             self._number += 1
             self._known = (set(), set(), set())
         tables = block.tables
-        whos = _new(whos_among(block.numbers), len(tables.whos), self._known[0])
-        whats = _new(whats_among(block.numbers), len(tables.whats), self._known[1])
-        templates = _new(templates_among(block.parts), len(tables.templates), self._known[2])
+        whos, whats, templates = [{*used} - known for used, known in zip(block.used, self._known, strict=True)]
         records = [_record(["who", place, *tables.whos[place]]) for place in whos]
         records += [_what(place, tables.whats[place]) for place in whats]
         records += [_record(["part", place, *tables.templates[place]]) for place in templates]
-        sizes = _SIZES.pack(self._number, block.told, len(block.numbers), len(block.parts))
+        sizes = _SIZES.pack(self._number, block.told, block.rows, block.parts, len(block.numbers))
         return sizes, records, (whos, whats, templates)
 
     def added(self, places: tuple[set[int], set[int], set[int]]) -> None:
@@ -185,19 +174,8 @@ class Entries:
             known |= more
 
 
-NO_BLOCK: Final = _SIZES.pack(0, 0, 0, 0)
+NO_BLOCK: Final = _SIZES.pack(*(0,) * 5)
 """The beginning of a frame that has records alone."""
-
-
-def _new(places: memoryview, entries: int, known: set[int]) -> set[int]:
-    """Those places in a table of so many entries that are not known."""
-    found: set[int] = set()
-    with places:
-        for start in range(0, len(places), _LOOKED_AT):
-            if len(known) + len(found) == entries:
-                break  # all there are: no need to look at what a second of traffic points to
-            found |= {*places[start : start + _LOOKED_AT]} - known
-    return found
 
 
 def _what(place: int, what: Summary) -> bytes:
@@ -256,11 +234,10 @@ def _chosen(chosen: Iterable[tuple[Any, int]] | None) -> list[Any] | None:
 def unpack(content: bytes) -> Unpacked:
     """What a frame says. Raises ValueError, LookupError or struct.error on bytes that `pack` didn't write."""
     view = memoryview(content)
-    number, told, numbers_bytes, parts_bytes = _SIZES.unpack_from(view)
+    number, told, rows, parts, numbers_bytes = _SIZES.unpack_from(view)
     rest = view[_SIZES.size :]
-    numbers, parts = rest[:numbers_bytes], rest[numbers_bytes : numbers_bytes + parts_bytes]
-    found = Unpacked(number, told, numbers, parts, [], [], [], [], [], [])
-    for said, request, response in _records(rest[numbers_bytes + parts_bytes :]):
+    found = Unpacked(number, told, rows, parts, rest[:numbers_bytes], [], [], [], [], [], [])
+    for said, request, response in _records(rest[numbers_bytes:]):
         kind, *values = said
         if kind == "exchange":
             found.entries.append(_exchange(values, request, response))
@@ -291,23 +268,15 @@ def unpack(content: bytes) -> Unpacked:
 
 def rows_in(content: bytes) -> int:
     """How many rows a frame has, told without reading any of them."""
-    _, _, numbers_bytes, parts_bytes = _SIZES.unpack_from(content)
-    rows: int = numbers_bytes // ROW_BYTES
-    at = _SIZES.size + numbers_bytes + parts_bytes
+    rows: int
+    _, _, rows, _, numbers_bytes = _SIZES.unpack_from(content)
+    at = _SIZES.size + numbers_bytes
     while at + _RECORD.size <= len(content):
         sizes = _RECORD.unpack_from(content, at)
         at += _RECORD.size
         rows += content.startswith(_ROWS_THEMSELVES, at)
         at += sum(sizes)
     return rows
-
-
-def errors_among(numbers: memoryview, errors: Mapping[int, tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The (api_key, error_code) of each of these exchanges whose shape has one, by the shape's place."""
-    if errors:
-        for place in whats_among(numbers):
-            if place in errors:
-                yield errors[place]
 
 
 _NOBODY: Final = Connection(0, 0, "", None, "")

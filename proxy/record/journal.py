@@ -22,7 +22,7 @@ from notleader.proxy.record.block import Block
 from notleader.proxy.record.frames import NO_BLOCK, Entries, Unpacked, rows_in, unpack
 
 SUFFIX: Final = ".journal"
-MAGIC: Final = b"notleader journal 4\n"
+MAGIC: Final = b"notleader journal 5\n"
 _ANY_VERSION: Final = b"notleader journal "
 _FRAME: Final = Struct("<IIB")
 _HEAD, _ROWS, _END = b"HRE"
@@ -79,7 +79,7 @@ class Journal:
         unpacked = 0
         if block is not None:
             sizes, entries, places = self._entries.pack(block)
-            pieces = [sizes, block.numbers, block.parts]
+            pieces = [sizes, block.numbers]
             unpacked = block.unpacked_bytes + _ENTRY_BYTES * len(entries)
         good = self.size_bytes
         try:

@@ -239,7 +239,7 @@ class CaptureWriter:
         if block is not None:
             first_us = min(first_us, block.first_us) if rows else block.first_us
             last_us = max(last_us, block.last_us)
-            size += block.size_bytes
+            size += len(block.numbers)
             rows += len(block)
         batch = Batch(block, self._records, rows, first_us, last_us, size, self._topic_records)
         self._start_records()

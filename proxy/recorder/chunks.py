@@ -6,6 +6,7 @@ The rows are those that `schema.table_of_packed` makes, which does for a Python 
 from __future__ import annotations
 
 import io
+from array import array
 from collections.abc import Sequence
 from functools import cache
 from struct import Struct
@@ -14,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from notleader.proxy.record.block import NONE, WHAT, pack_part
+from notleader.proxy.record.block import NONE, WHAT
 from notleader.proxy.record.frames import WHO_FIELDS
 from notleader.proxy.recorder import thrift
 from notleader.proxy.recorder.columns import IS_COMPILED
@@ -87,7 +88,7 @@ class Entries:
         place = self._templates.setdefault(key, _FIRST_OWN + len(self._templates))
         self.rows[_TEMPLATE][place] = {name: part[name] for name in TEMPLATE}
         sequence, count, size, offset = (NONE if part[name] is None else part[name] for name in VARYING)
-        return pack_part(place, sequence, count, size, offset)
+        return array("q", (place, sequence, count, size, offset)).tobytes()
 
 
 def chunks_of(packed: Sequence[Packed], identity: Identity) -> tuple[int, list[Chunk]]:
@@ -102,7 +103,7 @@ def chunks_of(packed: Sequence[Packed], identity: Identity) -> tuple[int, list[C
 class _Group:
     def __init__(self, packed: Sequence[Packed], identity: Identity) -> None:
         entries: Entries = packed[-1].known
-        self.numbers = numbers = Numbers([one.numbers for one in packed], [one.parts for one in packed], entries.told)
+        self.numbers = numbers = Numbers([(one.numbers, one.rows, one.parts) for one in packed], entries.told)
         self._used = [[known[place] for place in numbers.used(which)] for which, known in enumerate(entries.rows)]
         run_id, proxy_id, seed = identity
         self._constants = {"run_id": run_id, "proxy_id": proxy_id, "event": "exchange", "seed": seed}

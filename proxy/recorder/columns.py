@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 from array import array
-from importlib import import_module
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from notleader.proxy.pump import IS_NATIVE
-from notleader.proxy.record.block import Packing, numbers_of, parts_of
+from notleader.proxy.record.block import Packing, exchanges_of
 
-_ROW_PLACES: Final = 11
-_PART_PLACES: Final = 5
 IS_COMPILED: Final = IS_NATIVE and find_spec("notleader.proxy.recorder.pages") is not None
+if IS_COMPILED:
+    from notleader.proxy.recorder.pages import Numbers
+
+Packed = tuple[Packing, int, int]
+"""Numbers, how many rows are in them, and how many partitions of their own."""
 
 
-def rows_in_python(packings: list[Packing]) -> list[Any]:
-    """The places of `block.Row` each as an array of 64-bit integers of this machine."""
-    rows = [row for packed in packings for row in numbers_of(packed)]
-    return [array("q", [row[place] for row in rows]) for place in range(_ROW_PLACES)]
+def columns_of(packings: list[Packed]) -> tuple[Sequence[Any], Sequence[Any]]:
+    """The places of `block.Row`, and those of `block.Part`, each as 64-bit integers of this machine."""
+    return Numbers(packings, {}).columns() if IS_COMPILED else columns_in_python(packings)
 
 
-def parts_in_python(packings: list[Packing]) -> list[Any]:
-    """Those of `block.Part`."""
-    parts = [part for packed in packings for part in parts_of(packed)]
-    return [array("q", [part[place] for part in parts]) for place in range(_PART_PLACES)]
+def columns_in_python(packings: list[Packed]) -> tuple[Sequence[Any], Sequence[Any]]:
+    """`columns_of`, where nothing is compiled."""
+    rows, parts = [], []
+    for packed, *_ in packings:
+        for row, own in exchanges_of(packed):
+            rows.append(row)
+            parts += own
+    return _turned(rows, 11), _turned(parts, 5)
 
 
-row_columns, part_columns = rows_in_python, parts_in_python
-if not TYPE_CHECKING and IS_COMPILED:
-    pages = import_module("notleader.proxy.recorder.pages")
-    row_columns, part_columns = pages.row_columns, pages.part_columns
+def whats_among(packed: Packed) -> dict[int, int]:
+    """How many rows point to each *what*."""
+    return Numbers([packed], {}).whats() if IS_COMPILED else Counter(row[1] for row, _ in exchanges_of(packed[0]))
+
+
+def _turned(rows: Iterable[tuple[int, ...]], places: int) -> list[Any]:
+    return [array("q", column) for column in zip(*rows, strict=True)] or [array("q")] * places

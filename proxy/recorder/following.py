@@ -13,13 +13,13 @@ from uuid import UUID
 import pyarrow as pa
 
 from notleader.proxy.record.event import ConnectionEvent
-from notleader.proxy.record.frames import Gap, PackedExchange, Unpacked, errors_among
+from notleader.proxy.record.frames import Gap, PackedExchange, Unpacked
 from notleader.proxy.record.journal import JournalReader, hidden, segment_of
 from notleader.proxy.record.limits import UNMADE, Losses
 from notleader.proxy.record.redaction import Redaction
 from notleader.proxy.record.rows import COLUMNS, PARTITIONS, WHAT_PLACES, Level, Row, Rows
 from notleader.proxy.recorder.chunks import Entries, chunks_of
-from notleader.proxy.recorder.columns import IS_COMPILED
+from notleader.proxy.recorder.columns import IS_COMPILED, whats_among
 from notleader.proxy.recorder.schema import (
     CODED,
     ENTRIES,
@@ -153,10 +153,24 @@ class Contents:
             log.exception("numbers of %s are made into rows by way of a table", self.path)
             return None
 
+    def sound(self, frames: Sequence[Frame]) -> list[Frame]:
+        """These without numbers that can't be read, which are rows that can't be made."""
+        found = []
+        for frame in frames:
+            try:
+                if frame.packed is not None:
+                    whats_among((frame.packed.numbers, frame.packed.rows, frame.packed.parts))
+                found.append(frame)
+            except ValueError as error:
+                log.error("numbers in %s can't be read: %s", self.path, error)
+                self._lose(max(frame.rows, 1), 0)
+                found.append(Frame(None, frame.batch))
+        return found
+
     def table_of(self, frames: Sequence[Frame]) -> pa.Table:
         """The rows of these, text as dictionaries: frame by frame, those of one by time.
 
-        All their numbers have to point into the same tables.
+        All their numbers have to point into the same tables. Raises ValueError where they can't be read.
         """
         made = [frame.batch for frame in frames if frame.batch is not None]
         packed = [frame.packed for frame in frames if frame.packed is not None]
@@ -184,12 +198,15 @@ class Contents:
                 self._tables, self._entries, self._errors_of = unpacked.tables, NO_ENTRIES, {}
                 self._pointed_to = Entries()
             self._add_entries(unpacked)
-            for error in errors_among(unpacked.numbers, self._errors_of):
-                self.errors[error] = self.errors.get(error, 0) + 1
-            numbers, parts = unpacked.numbers, unpacked.parts
-            if len(numbers) + len(parts) < memoryview(numbers.obj).nbytes // 2:  # the whole frame stays for them
-                numbers, parts = memoryview(bytes(numbers)), memoryview(bytes(parts))
-            packed = Packed(numbers, parts, unpacked.told, unpacked.tables, self._entries, self._pointed_to)
+            own = unpacked.numbers, unpacked.rows, unpacked.parts
+            if self._errors_of:
+                for place, times in whats_among(own).items():
+                    if (error := self._errors_of.get(place)) is not None:
+                        self.errors[error] = self.errors.get(error, 0) + times
+            numbers = unpacked.numbers
+            if len(numbers) < memoryview(numbers.obj).nbytes // 2:  # the whole frame stays for them
+                numbers = memoryview(bytes(numbers))
+            packed = Packed(numbers, *own[1:], unpacked.told, unpacked.tables, self._entries, self._pointed_to)
         rows = [row for entry in unpacked.entries if (row := self._row(entry)) is not None]
         batches, misfits = batches_of(rows)
         if misfits:
@@ -362,7 +379,10 @@ class Following:
                 self._opened().write_chunks(*made)
                 self.rows += made[0]
                 continue
-            table = self.contents.table_of(frames)
+            try:
+                table = self.contents.table_of(frames)
+            except ValueError:
+                table = self.contents.table_of(self.contents.sound(frames))
             if len(table):
                 self._opened().write_table(table)
                 self.rows += len(table)

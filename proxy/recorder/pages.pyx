@@ -2,34 +2,38 @@
 """Exchanges that are still numbers as what Parquet's pages hold: levels, places in dictionaries, numbers.
 
 Arrow's writer wants each column as an array of values and looks at each of them several times, also where a column says
-the same all along, or nothing; of a capture's fifty columns that is most. Here a column is encoded from the numbers of
-`notleader.proxy.record.block` as they lie there, and what holds for all rows costs nothing for each of them.
+the same all along, or nothing; of a capture's fifty columns that is most. Here a column is encoded from the numbers
+of `notleader.proxy.record.block`, and what holds for all rows costs nothing for each of them.
 The encodings: https://parquet.apache.org/docs/file-format/data-pages/encodings/.
 """
 
-from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 ctypedef unsigned char* Bytes
 
 cdef enum:
-    # Where a row and a part have what: `notleader.proxy.record.block`.
-    ROW = 52
-    SEQ = 0
-    REQUEST_AT = 8
-    WHO = 16
-    WHAT = 20
-    CORRELATION = 24
-    COUNT = 28
-    FORWARDED = 32
-    REQUEST_BYTES = 44
-    PART = 24
-    OFFSET = 0
-    TEMPLATE = 8
-    SEQUENCE = 12
+    # `notleader.proxy.record.block.Row` and `Part`.
+    WHO = 0
+    WHAT = 1
+    SEQ = 2
+    CORRELATION = 3
+    REQUEST_AT = 4
+    FORWARDED = 5
+    RESPONDED = 6
+    ANSWERED = 7
+    REQUEST_BYTES = 8
+    RESPONSE_BYTES = 9
+    COUNT = 10
+    ROW_PLACES = 11
+    TEMPLATE = 0
+    SEQUENCE = 1
+    RECORDS = 2
+    SIZE = 3
+    OFFSET = 4
+    PART_PLACES = 5
     ALL_TOLD = -1
     MOST_PLACES = 1 << 22
     # Of DELTA_BINARY_PACKED.
@@ -39,35 +43,50 @@ cdef enum:
     LONGEST = 4096  # groups of eight values in one run
 
 cdef int64_t NONE = <int64_t>-0x7FFFFFFFFFFFFFFF - 1
-cdef int32_t NO_NUMBER = <int32_t>-0x7FFFFFFF - 1
 ROW_FIELDS = {
     "exchange_seq": SEQ,
     "request_at_us": REQUEST_AT,
     "correlation_id": CORRELATION,
     "forwarded_at_us": FORWARDED,
-    "broker_responded_at_us": FORWARDED + 4,
-    "response_at_us": FORWARDED + 8,
+    "broker_responded_at_us": RESPONDED,
+    "response_at_us": ANSWERED,
     "request_bytes": REQUEST_BYTES,
-    "response_bytes": REQUEST_BYTES + 4,
+    "response_bytes": RESPONSE_BYTES,
 }
-PART_FIELDS = {"base_offset": OFFSET, "base_sequence": SEQUENCE, "record_count": SEQUENCE + 4, "batch_bytes": SEQUENCE + 8}
+PART_FIELDS = {"base_offset": OFFSET, "base_sequence": SEQUENCE, "record_count": RECORDS, "batch_bytes": SIZE}
+
+cdef struct Last:
+    # What the last partition with a template said.
+    int64_t packing, sequence, records, size, offset
 
 
-cdef inline int64_t int64_at(const unsigned char* p) noexcept nogil:
-    cdef int64_t number
-    memcpy(&number, p, 8)
-    return number
+cdef inline const unsigned char* unsigned_at(const unsigned char* p, const unsigned char* end, uint64_t* value) noexcept nogil:
+    """Reads one, and says what is behind it; NULL where it isn't whole."""
+    cdef int shift = 0
+    cdef uint64_t found = 0
+    while p < end and shift < 70:
+        found |= <uint64_t>(p[0] & 0x7F) << shift if shift < 64 else 0
+        if p[0] < 0x80:
+            value[0] = found
+            return p + 1
+        p += 1
+        shift += 7
+    return NULL
 
 
-cdef inline int32_t int32_at(const unsigned char* p) noexcept nogil:
-    cdef int32_t number
-    memcpy(&number, p, 4)
-    return number
+cdef inline int64_t plus(int64_t number, int64_t other) noexcept nogil:
+    """64 bits that wrap."""
+    return <int64_t>(<uint64_t>number + <uint64_t>other)
 
 
-cdef inline uint32_t turned(uint32_t place) noexcept nogil:
-    """A place in one of two tables, of which the highest bit says which, as one of both together."""
-    return place << 1 | place >> 31
+cdef inline int64_t signed(uint64_t zigzag, int64_t to) noexcept nogil:
+    """That, added to what was expected."""
+    return plus(<int64_t>(zigzag >> 1 ^ (0 - (zigzag & 1))), to)
+
+
+cdef inline int64_t turned(int64_t place) noexcept nogil:
+    """A place in one of two tables, of which the 32nd bit says which, as one of both together."""
+    return (place & 0x7FFFFFFF) << 1 | place >> 31
 
 
 cdef class Numbers:
@@ -77,48 +96,48 @@ cdef class Numbers:
     cdef readonly Py_ssize_t parts
     cdef readonly Py_ssize_t entries
     """Of a column of partitions: one for each of them, and one for each row that has none."""
-    cdef bytes _packed_rows
-    cdef object _packed_parts
-    cdef Bytes _row
-    cdef Bytes _part
+    cdef int64_t* _row  # column by column, as those of parts
+    cdef int64_t* _part
     cdef int32_t* _counts  # of each row's partitions
     cdef int32_t* _places  # of each row's who and what, and each part's template, among those that are pointed to
     cdef uint32_t* _levels
     cdef int64_t* _values
+    # Of reading: by template.
+    cdef Last* _lasts
+    cdef Py_ssize_t _lasts_room
 
-    def __cinit__(self, list rows, list parts, dict told):
-        """``told``: the partitions of each *what* that tells its own, packed as those in ``parts`` are."""
-        cdef Py_ssize_t number, at = 0, more = 0
-        cdef int32_t count
-        cdef bytes own
-        self._packed_rows = b"".join(rows)
-        self.rows = len(self._packed_rows) // ROW
-        self._row = <Bytes>PyBytes_AS_STRING(self._packed_rows)
-        if parts is None:
-            return  # the rows alone
-        own = b"".join(parts)
+    def __cinit__(self, list packings, dict told):
+        """``packings``: numbers, how many rows are in them, and how many partitions of their own.
+
+        ``told``: the partitions of each *what* that tells its own, as 64-bit integers, `Part` by `Part`.
+        Raises ValueError where they are no numbers, or other ones than so many.
+        """
+        cdef Py_ssize_t number, own, row = 0, part = 0
+        for _, number, own in packings:
+            self.rows += number
+            self.parts += own
+        own = self.parts
+        self._row = <int64_t*>malloc((ROW_PLACES * self.rows + 1) * sizeof(int64_t))
+        self._part = <int64_t*>malloc((PART_PLACES * own + 1) * sizeof(int64_t))
         self._counts = <int32_t*>malloc((self.rows + 1) * sizeof(int32_t))
-        if self._counts == NULL:
+        if self._row == NULL or self._part == NULL or self._counts == NULL:
             raise MemoryError
-        for number in range(self.rows):
-            count = int32_at(self._row + number * ROW + COUNT)
-            if count == ALL_TOLD:
-                found = told.get(<uint32_t>int32_at(self._row + number * ROW + WHAT))
-                self._counts[number] = 0 if found is None else <int32_t>(len(<bytes>found) // PART)
-                more += self._counts[number]
-            else:
-                self._counts[number] = max(count, 0)
-                at += self._counts[number]
-            self.entries += max(self._counts[number], 1)
-        if at * PART != len(own):
-            raise ValueError("the rows have another number of partitions than there are")
-        self.parts = at + more
-        if more:
-            self._packed_parts = PyByteArray_FromStringAndSize(NULL, self.parts * PART)
-            self._part = <Bytes>PyByteArray_AS_STRING(self._packed_parts)
+        number = 0
+        for packed, _, _ in packings:
+            self._read(packed, number, &row, &part)
+            number += 1
+        if row != self.rows or part != own:
+            raise ValueError("there are other numbers than the frame says")
+        for row in range(self.rows):
+            number = <Py_ssize_t>self._row[COUNT * self.rows + row]
+            if number == ALL_TOLD:
+                found = told.get(self._row[WHAT * self.rows + row])
+                number = 0 if found is None else len(<bytes>found) // (8 * PART_PLACES)
+                self.parts += number
+            self._counts[row] = <int32_t>number
+            self.entries += max(number, 1)
+        if self.parts > own:
             self._gather(own, told)
-        else:
-            self._packed_parts, self._part = own, <Bytes>PyBytes_AS_STRING(own)
         self._places = <int32_t*>malloc((2 * self.rows + self.parts + 1) * sizeof(int32_t))
         self._levels = <uint32_t*>malloc((max(self.entries, self.rows) + 8) * sizeof(uint32_t))
         self._values = <int64_t*>malloc((max(self.parts, self.rows) + 1) * sizeof(int64_t))
@@ -126,41 +145,152 @@ cdef class Numbers:
             raise MemoryError
 
     def __dealloc__(self):
+        free(self._row)
+        free(self._part)
+        free(self._lasts)
         free(self._counts)
         free(self._places)
         free(self._levels)
         free(self._values)
 
-    cdef int _gather(self, bytes own, dict told) except -1:
-        """The rows' own partitions and those that a *what* tells, in the order of the rows."""
-        cdef Bytes to = self._part
-        cdef Bytes source = <Bytes>PyBytes_AS_STRING(own)
-        cdef Py_ssize_t waiting = 0, number, size
-        for number in range(self.rows):
-            size = self._counts[number] * PART
-            if int32_at(self._row + number * ROW + COUNT) != ALL_TOLD:
-                waiting += size
-            elif size:
-                memcpy(to, source, waiting)
-                to, source, waiting = to + waiting, source + waiting, 0
-                memcpy(to, PyBytes_AS_STRING(told[<uint32_t>int32_at(self._row + number * ROW + WHAT)]), size)
-                to += size
-        memcpy(to, source, waiting)
+    cdef int _read(self, const unsigned char[::1] packed, int64_t number, Py_ssize_t* row_, Py_ssize_t* part_) except -1:
+        """Numbers as journal.md says, behind those that were read before."""
+        cdef const unsigned char* p
+        cdef const unsigned char* end
+        cdef uint64_t[ROW_PLACES] row
+        cdef uint64_t value
+        cdef int64_t at_us = 0, template = 0, differs
+        cdef Py_ssize_t place, rows = self.rows, parts = self.parts, left, at = row_[0], part = part_[0]
+        cdef int64_t* to
+        cdef Last* last
+        if not packed.shape[0]:
+            return 0
+        p = &packed[0]
+        end = p + packed.shape[0]
+        while p != NULL and p < end and at < rows:
+            for place in range(ROW_PLACES):
+                p = unsigned_at(p, end, &row[place])
+                if p == NULL:
+                    break
+            if p == NULL:
+                break
+            to = self._row + at
+            at_us = signed(row[4], at_us)
+            to[WHO * rows], to[WHAT * rows] = <int64_t>row[0], <int64_t>row[1]
+            to[SEQ * rows] = signed(row[2], 0)
+            to[CORRELATION * rows] = signed(row[3], to[SEQ * rows])
+            to[REQUEST_AT * rows] = at_us
+            row[7] = <uint64_t>signed(row[7], <int64_t>row[6])
+            for place in range(FORWARDED, REQUEST_BYTES):
+                to[place * rows] = plus(at_us, <int64_t>row[place] - 1) if row[place] else NONE
+            to[REQUEST_BYTES * rows], to[RESPONSE_BYTES * rows] = <int64_t>row[8], <int64_t>row[9]
+            left = <Py_ssize_t>row[10] - 1
+            to[COUNT * rows] = left
+            at += 1
+            if not ALL_TOLD <= left <= parts - part:
+                p = NULL
+                break
+            while left > 0:
+                p = unsigned_at(p, end, &value)
+                if p == NULL:
+                    break
+                template += signed(value >> 1, 0)
+                if not 0 <= template <= MOST_PLACES:
+                    p = NULL
+                    break
+                if template >= self._lasts_room:
+                    self._make_room(template)
+                last = &self._lasts[template]
+                if last.packing != number + 1:
+                    memset(last, 0, sizeof(Last))
+                    last.packing = number + 1
+                last.sequence = last.sequence if last.sequence < 0 else plus(last.sequence, last.records)
+                last.offset = last.offset if last.offset < 0 else plus(last.offset, last.records)
+                if value & 1:
+                    p = unsigned_at(p, end, &row[0])
+                    if p != NULL:
+                        p = unsigned_at(p, end, &row[1])
+                    if p != NULL:
+                        p = unsigned_at(p, end, &row[2])
+                    if p != NULL:
+                        p = unsigned_at(p, end, &row[3])
+                    if p == NULL:
+                        break
+                    last.sequence, last.records = signed(row[0], last.sequence), signed(row[1], last.records)
+                    last.size, last.offset = signed(row[2], last.size), signed(row[3], last.offset)
+                to = self._part + part
+                to[TEMPLATE * parts], to[SEQUENCE * parts], to[RECORDS * parts] = template, last.sequence, last.records
+                to[SIZE * parts], to[OFFSET * parts] = last.size, last.offset
+                part, left = part + 1, left - 1
+        if p != end:
+            raise ValueError("the numbers end amid an exchange")
+        row_[0], part_[0] = at, part
         return 0
+
+    cdef int _make_room(self, int64_t template) except -1:
+        cdef Py_ssize_t room = max(2 * self._lasts_room, template + 1, 256)
+        cdef Last* lasts = <Last*>realloc(self._lasts, room * sizeof(Last))
+        if lasts == NULL:
+            raise MemoryError
+        memset(lasts + self._lasts_room, 0, (room - self._lasts_room) * sizeof(Last))
+        self._lasts, self._lasts_room = lasts, room
+        return 0
+
+    cdef int _gather(self, Py_ssize_t own, dict told) except -1:
+        """The rows' own partitions and those that a *what* tells, in the order of the rows."""
+        cdef int64_t* made = <int64_t*>malloc((PART_PLACES * self.parts + 1) * sizeof(int64_t))
+        cdef const int64_t* found
+        cdef Py_ssize_t row, nth, place, at = 0, taken = 0
+        if made == NULL:
+            raise MemoryError
+        for row in range(self.rows):
+            found = NULL
+            if self._counts[row] and self._row[COUNT * self.rows + row] == ALL_TOLD:
+                found = <const int64_t*>PyBytes_AS_STRING(told[self._row[WHAT * self.rows + row]])
+            for nth in range(self._counts[row]):
+                for place in range(PART_PLACES):
+                    if found != NULL:
+                        made[place * self.parts + at] = found[nth * PART_PLACES + place]
+                    else:
+                        made[place * self.parts + at] = self._part[place * own + taken]
+                at += 1
+                taken += found == NULL
+        free(self._part)
+        self._part = made
+        return 0
+
+    def columns(self):
+        """The places of `Row`, and those of `Part`, each as 64-bit integers."""
+        cdef Py_ssize_t place
+        return (
+            [PyBytes_FromStringAndSize(<char*>(self._row + place * self.rows), 8 * self.rows) for place in range(ROW_PLACES)],
+            [PyBytes_FromStringAndSize(<char*>(self._part + place * self.parts), 8 * self.parts) for place in range(PART_PLACES)],
+        )
+
+    def whats(self):
+        """How many rows point to each *what*."""
+        cdef Py_ssize_t row
+        cdef dict found = {}
+        for row in range(self.rows):
+            place = self._row[WHAT * self.rows + row]
+            found[place] = found.get(place, 0) + 1
+        return found
 
     def used(self, int which):
         """The places that are pointed to (0: of who, 1: of what, 2: of the parts' templates), the first one first.
 
         Raises ValueError where one lies in no table.
         """
-        cdef Bytes p = self._part + TEMPLATE if which == 2 else self._row + (WHAT if which else WHO)
-        cdef Py_ssize_t width = PART if which == 2 else ROW, count = self.parts if which == 2 else self.rows, at
+        cdef int64_t* p = self._part + TEMPLATE * self.parts if which == 2 else self._row + which * self.rows
+        cdef Py_ssize_t count = self.parts if which == 2 else self.rows, at
         cdef int32_t* to = self._places + which * self.rows
         cdef int64_t most = -1
         cdef int32_t* seen
         cdef list found = []
         for at in range(count):
-            most = max(most, <int64_t>turned(int32_at(p + at * width)))
+            if not 0 <= p[at] <= 0xFFFFFFFF:
+                raise ValueError("a place that is in no table")
+            most = max(most, turned(p[at]))
         if most > MOST_PLACES:
             raise ValueError("a place that is in no table")
         seen = <int32_t*>malloc((most + 1) * sizeof(int32_t) + 1)
@@ -169,10 +299,10 @@ cdef class Numbers:
         try:
             memset(seen, 0xFF, (most + 1) * sizeof(int32_t))
             for at in range(count):
-                most = turned(int32_at(p + at * width))
+                most = turned(p[at])
                 if seen[most] < 0:
                     seen[most] = <int32_t>len(found)
-                    found.append(<uint32_t>int32_at(p + at * width))
+                    found.append(p[at])
                 to[at] = seen[most]
         finally:
             free(seen)
@@ -246,23 +376,28 @@ cdef class Numbers:
         These as DELTA_BINARY_PACKED, of 32 bits where ``narrow``.
         """
         cdef bint of_parts = level > 1
-        cdef int at = PART_FIELDS[name] if of_parts else ROW_FIELDS[name]
         cdef Py_ssize_t count = self.parts if of_parts else self.rows, number, nth, end = 0, part = 0
-        cdef int64_t value, least = 0, most = 0
+        cdef int64_t* given = self._part + <int>PART_FIELDS[name] * count if of_parts else self._row + <int>ROW_FIELDS[name] * count
+        cdef int64_t* values = given
+        cdef int64_t least = 0, most = 0
         for number in range(count):
-            value = self._part_number(number, at) if of_parts else self._row_number(number, at)
-            if value != NONE:
-                if not end:
-                    least = most = value
-                least, most = min(least, value), max(most, value)
-                self._values[end] = value
-                end += 1
+            end += given[number] != NONE
+        if end < count:
+            values, end = self._values, 0
+            for number in range(count):
+                if given[number] != NONE:
+                    values[end] = given[number]
+                    end += 1
+        if end:
+            least = most = values[0]
+        for number in range(end):
+            least, most = min(least, values[number]), max(most, values[number])
         if not of_parts:
             if end == count or not end:
                 levels = repeated(level if end else level - 1, count, width)
             else:
                 for number in range(count):
-                    self._levels[number] = level if self._row_number(number, at) != NONE else level - 1
+                    self._levels[number] = level if given[number] != NONE else level - 1
                 levels = hybrid(self._levels, count, width)
         elif end == count or not end:
             levels = self.same(level if end else level - 1, width)
@@ -273,80 +408,10 @@ cdef class Numbers:
                     self._levels[nth] = 0
                     nth += 1
                 for _ in range(self._counts[number]):
-                    self._levels[nth] = level if self._part_number(part, at) != NONE else level - 1
+                    self._levels[nth] = level if given[part] != NONE else level - 1
                     nth, part = nth + 1, part + 1
             levels = hybrid(self._levels, nth, width)
-        return levels, end, least, most, b"" if least == most else delta(self._values, end, narrow)
-
-    cdef inline int64_t _row_number(self, Py_ssize_t row, int at) noexcept nogil:
-        cdef Bytes p = self._row + row * ROW
-        cdef uint32_t since
-        if at < WHO:
-            return int64_at(p + at)
-        if at == CORRELATION:
-            return int32_at(p + at)
-        since = <uint32_t>int32_at(p + at)
-        if at >= REQUEST_BYTES:
-            return since
-        return int64_at(p + REQUEST_AT) + since - 1 if since else NONE
-
-    cdef inline int64_t _part_number(self, Py_ssize_t part, int at) noexcept nogil:
-        cdef Bytes p = self._part + part * PART
-        cdef int32_t number
-        if at == OFFSET:
-            return int64_at(p)
-        number = int32_at(p + at)
-        return NONE if number == NO_NUMBER else number
-
-
-def row_columns(list packings):
-    """`notleader.proxy.record.block.row_columns`."""
-    cdef Numbers numbers = Numbers.__new__(Numbers, packings, None, None)
-    cdef int[11] fields = [WHO, WHAT, SEQ, CORRELATION, REQUEST_AT, FORWARDED, FORWARDED + 4, FORWARDED + 8,
-                           REQUEST_BYTES, REQUEST_BYTES + 4, COUNT]
-    cdef list columns = []
-    cdef int64_t* to
-    cdef int64_t value
-    cdef Py_ssize_t row
-    cdef int place
-    for place in range(11):
-        column = PyByteArray_FromStringAndSize(NULL, 8 * numbers.rows)
-        columns.append(column)
-        to = <int64_t*>PyByteArray_AS_STRING(column)
-        for row in range(numbers.rows):
-            if place < 2:
-                value = <uint32_t>int32_at(numbers._row + row * ROW + fields[place])
-            elif place == 10:
-                value = int32_at(numbers._row + row * ROW + COUNT)
-            else:
-                value = numbers._row_number(row, fields[place])
-                if value == NONE and place > 4:
-                    value = 0
-            to[row] = value
-    return columns
-
-
-def part_columns(list packings):
-    """`notleader.proxy.record.block.part_columns`."""
-    cdef bytes packed = b"".join(packings)
-    cdef Bytes p = <Bytes>PyBytes_AS_STRING(packed)
-    cdef Py_ssize_t count = len(packed) // PART, part
-    cdef int[5] fields = [TEMPLATE, SEQUENCE, SEQUENCE + 4, SEQUENCE + 8, OFFSET]
-    cdef list columns = []
-    cdef int64_t* to
-    cdef int place
-    cdef int32_t number
-    for place in range(5):
-        column = PyByteArray_FromStringAndSize(NULL, 8 * count)
-        columns.append(column)
-        to = <int64_t*>PyByteArray_AS_STRING(column)
-        for part in range(count):
-            if place == 4:
-                to[part] = int64_at(p + part * PART)
-                continue
-            number = int32_at(p + part * PART + fields[place])
-            to[part] = <uint32_t>number if place == 0 else NONE if number == NO_NUMBER else number
-    return columns
+        return levels, end, least, most, b"" if least == most else delta(values, end, narrow)
 
 
 cdef int32_t* small(list numbers) except NULL:

@@ -9,18 +9,10 @@ from typing import Any, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from notleader.proxy.record.block import (
-    ALL_TOLD,
-    NONE,
-    PART_BYTES,
-    ROW_BYTES,
-    WHAT,
-    Packing,
-    unpacked_bytes,
-)
+from notleader.proxy.record.block import ALL_TOLD, NONE, WHAT, Packing, unpacked_bytes
 from notleader.proxy.record.frames import WHO_FIELDS
 from notleader.proxy.record.rows import Row
-from notleader.proxy.recorder.columns import part_columns, row_columns
+from notleader.proxy.recorder.columns import columns_of
 
 PARTITION = pa.struct(
     [
@@ -169,7 +161,6 @@ VARYING = ("base_sequence", "record_count", "batch_bytes", "base_offset")
 _LONG_LIST = 300
 _CHUNK_PARTITIONS = 20_000
 _FEW = 100
-_ZERO = pa.scalar(0, pa.int64())
 _NONE = pa.scalar(NONE, pa.int64())
 _TIMES = ("forwarded_at_us", "broker_responded_at_us", "response_at_us")
 
@@ -194,7 +185,8 @@ class Packed(NamedTuple):
     """
 
     numbers: Packing
-    parts: Packing
+    rows: int
+    parts: int
     told: int
     tables: int
     entries: Sequence[pa.Table]
@@ -202,12 +194,12 @@ class Packed(NamedTuple):
     """The same entries by their places, for `chunks`."""
 
     def __len__(self) -> int:
-        return len(self.numbers) // ROW_BYTES
+        return self.rows
 
     @property
     def unpacked_bytes(self) -> int:
         """About how much memory it takes as Arrow columns."""
-        return unpacked_bytes(len(self), len(self.parts) // PART_BYTES + self.told)
+        return unpacked_bytes(self.rows, self.parts + self.told)
 
 
 def entries(kind: pa.Schema, rows: Sequence[Sequence[Any]]) -> tuple[pa.Table, set[int]]:
@@ -239,8 +231,7 @@ def table_of_packed(blocks: Sequence[Packed], identity: Identity) -> pa.Table:
 
     They point into the same tables, of which a later one knows more entries.
     """
-    numbers = _columns(row_columns, [block.numbers for block in blocks])
-    parts = _columns(part_columns, [block.parts for block in blocks])
+    numbers, parts = map(_columns, columns_of([(block.numbers, block.rows, block.parts) for block in blocks]))
     rows = len(numbers[0])
     run_id, proxy_id, seed = identity
     # Repeating an empty list would cost more than all other columns together.
@@ -260,7 +251,7 @@ def table_of_packed(blocks: Sequence[Packed], identity: Identity) -> pa.Table:
     columns["correlation_id"] = numbers[3].cast(pa.int32())
     columns["request_at_us"] = numbers[4]
     for name, column in zip(_TIMES, numbers[5:8], strict=True):
-        columns[name] = _without(column, _ZERO)
+        columns[name] = _without(column, _NONE)
     columns["request_bytes"], columns["response_bytes"] = numbers[8:10]
     columns["partitions"] = _partitions(_parts(parts, templates, zeros), numbers[10], places, used["partitions"])
     return pa.Table.from_arrays(_completed(columns, CODED, rows), schema=CODED)
@@ -274,10 +265,10 @@ def _completed(columns: Mapping[str, Column], fields: Iterable[pa.Field], rows: 
     return [columns[field.name] if field.name in columns else nothing[field.type] for field in fields]
 
 
-def _columns(split: Callable[[list[Packing]], Sequence[Any]], packings: list[Packing]) -> list[pa.Array]:
+def _columns(columns: Iterable[Any]) -> list[pa.Array]:
     return [
         pa.Array.from_buffers(pa.int64(), memoryview(column).nbytes // 8, [None, pa.py_buffer(column)])
-        for column in split(packings)
+        for column in columns
     ]
 
 

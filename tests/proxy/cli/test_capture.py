@@ -12,10 +12,11 @@ from typer.testing import CliRunner, Result
 
 from notleader.proxy.capture.reading import Capture, Follower
 from notleader.proxy.cli.capture import capture_app
-from notleader.proxy.record.block import Block, Summary, pack_numbers
+from notleader.proxy.record.block import NONE, Block, Summary
 from tests.proxy.record.bench import Bench
 from tests.proxy.record.blocks import tables
 from tests.proxy.record.entries import numbers
+from tests.proxy.record.packing import Packer
 
 
 def run(*arguments: str) -> Result:
@@ -33,8 +34,9 @@ def folder(tmp_path: Path) -> Path:
     pointed_to.whos.append((1, "127.0.0.1:5", "broker-1", 1, "c", None, None, None))
     pointed_to.whats.append(refused)
     failed = Block(pointed_to)
+    packer = Packer(failed)
     for number in range(7, 10):
-        failed.numbers += pack_numbers(4, 3, number, number, number * 1000, 0, 0, number * 1000 + 500, 60, 0, 0)
+        packer.put(4, 3, number, number, number * 1000, NONE, NONE, number * 1000 + 500, 60, 0, 0)
     bench.put([], failed)
     bench.journals.losses.add("a test", 2, 9_000, 9_500)
     bench.close()

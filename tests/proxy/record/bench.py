@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from notleader.proxy.pump import Exchange
-from notleader.proxy.record.block import Block, numbers_of
+from notleader.proxy.record.block import Block, exchanges_of
 from notleader.proxy.record.frames import pack_exchange
 from notleader.proxy.record.journals import Batch, Journals
 from notleader.proxy.record.limits import Limits
@@ -100,9 +100,9 @@ class Bench:
         times = [one.request_at_us for one in exchanges]
         rows = len(records)
         if block is not None:
-            times += [row[4] for row in numbers_of(block.numbers)]
+            times += [row[4] for row, _ in exchanges_of(block.numbers)]
             rows += len(block)
-        size = sum(map(len, records)) + (0 if block is None else block.size_bytes)
+        size = sum(map(len, records)) + (0 if block is None else len(block.numbers))
         self.journals.write(Batch(block, records, rows, min(times), max(times), size))
 
     def at(self, now_s: float) -> None:

@@ -9,15 +9,14 @@ from notleader.proxy.record.block import (
     ALL_TOLD,
     NONE,
     Block,
+    Part,
     Summary,
     Tables,
-    numbers_of,
-    pack_numbers,
-    pack_part,
-    parts_of,
+    exchanges_of,
 )
 from notleader.proxy.record.rows import COLUMNS, PARTITION_FIELDS
 from tests.proxy.record.entries import PROXY, RUN
+from tests.proxy.record.packing import Packer
 
 TOLD = [dict.fromkeys(PARTITION_FIELDS) | {"topic": f"t{number}", "partition_index": number} for number in range(3)]
 HEARTBEAT, PRODUCE, METADATA_ANSWER = range(3)
@@ -38,13 +37,14 @@ def tables(client_id: str = "c") -> Tables:
 def block_of(pointed_to: Tables, sequence: range) -> Block:
     """Heartbeats, produces of none, one or two partitions, and answers to Metadata, in turn."""
     block = Block(pointed_to)
+    packer = Packer(block)
     for number in sequence:
         what = number % 3
         count = number % 9 // 3 if what == PRODUCE else ALL_TOLD if what == METADATA_ANSWER else 0
         at = number * 1000
-        block.numbers += pack_numbers(number % 4, what, number, number, at, at + 1, at + 2, at + 500, 60, 20, count)
-        for part in range(max(count, 0)):
-            block.parts += pack_part(part + number % 2, number, 1, 100, NONE if part else number)
+        parts = [(part + number % 2, number, 1, 100, NONE if part else number) for part in range(max(count, 0))]
+        row = (number % 4, what, number, number, at, at + 1, at + 2, at + 500, 60, 20, count)
+        packer.put(*row, parts=tuple(parts))
         block.told += len(TOLD) if what == METADATA_ANSWER else 0
     return block
 
@@ -55,12 +55,12 @@ def expected(block: Block) -> list[dict[str, Any]]:
 
 def rows_of(block: Block, run_id: str, proxy_id: str, seed: int) -> Iterator[tuple[Any, ...]]:
     """Each exchange as a row, in the order of ``rows.COLUMNS``."""
-    tables, parts = block.tables, _partitions(block)
-    for one in numbers_of(block.numbers):
+    tables = block.tables
+    for one, parts in exchanges_of(block.numbers):
         who, what = tables.whos[one[0]], tables.whats[one[1]]
         api_key, api_name, version, outcome, error, throttle, transactional_id, group_id, acks, detail = what.values
         count = one[10]
-        partitions = what.partitions if count == ALL_TOLD else [next(parts) for _ in range(count)] or None
+        partitions = what.partitions if count == ALL_TOLD else _partitions(tables, parts) or None
         yield (
             run_id,
             proxy_id,
@@ -73,9 +73,7 @@ def rows_of(block: Block, run_id: str, proxy_id: str, seed: int) -> Iterator[tup
             version,
             one[3],
             one[4],
-            one[5] or None,
-            one[6] or None,
-            one[7] or None,
+            *(None if at == NONE else at for at in one[5:8]),
             one[8],
             one[9],
             outcome,
@@ -96,12 +94,12 @@ def rows_of(block: Block, run_id: str, proxy_id: str, seed: int) -> Iterator[tup
         )
 
 
-def _partitions(block: Block) -> Iterator[dict[str, Any]]:
-    templates = block.tables.templates
-    for number, *values in parts_of(block.parts):
+def _partitions(tables: Tables, parts: list[Part]) -> list[dict[str, Any]]:
+    found = []
+    for number, *values in parts:
         sequence, count, size, offset = (None if value == NONE else value for value in values)
-        topic, topic_id, index, producer_id, producer_epoch, compression, error, epoch = templates[number]
-        yield {
+        topic, topic_id, index, producer_id, producer_epoch, compression, error, epoch = tables.templates[number]
+        one = {
             "topic": topic,
             "topic_id": topic_id,
             "partition_index": index,
@@ -117,3 +115,5 @@ def _partitions(block: Block) -> Iterator[dict[str, Any]]:
             "message_ids": None,
             "key_hashes": None,
         }
+        found.append(one)
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -11,14 +12,15 @@ import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from notleader.proxy.record.block import ALL_TOLD, NONE, Block, Summary, Tables, pack_numbers, pack_part
+from notleader.proxy.record.block import ALL_TOLD, NONE, Block, Summary, Tables, exchanges_of
 from notleader.proxy.record.frames import Entries, unpack
 from notleader.proxy.record.rows import COLUMNS, PARTITION_FIELDS
-from notleader.proxy.recorder import columns, following, pages
+from notleader.proxy.recorder import columns, following
 from notleader.proxy.recorder.schema import ASKED_FOR
 from tests.proxy.record.bench import Bench
 from tests.proxy.record.blocks import rows_of
 from tests.proxy.record.entries import PROXY, RUN, exchange, read
+from tests.proxy.record.packing import Packer
 
 NAME = st.none() | st.text("ab\u20ac\udcff", max_size=3)
 INT16 = st.none() | st.sampled_from([0, 1, -1, 6, (1 << 15) - 1, -(1 << 15)])
@@ -56,6 +58,7 @@ def blocks(draw: st.DrawFn) -> list[Block]:
     found, seq = [], draw(INT64.filter(lambda number: number < 1 << 62))
     for _ in range(draw(st.integers(1, 3))):
         block = Block(tables)
+        packer = Packer(block)
         for _ in range(draw(st.integers(1, 4))):
             who, what = draw(st.integers(0, len(tables.whos) - 1)), draw(st.integers(0, len(tables.whats) - 1))
             count = ALL_TOLD if tables.whats[what].partitions else draw(st.integers(0, 3))
@@ -64,13 +67,11 @@ def blocks(draw: st.DrawFn) -> list[Block]:
                 for _ in range(max(count, 0))
             ]
             at, correlation = draw(st.sampled_from([1, 1 << 50])), draw(INT32)
-            times = [0 if since is None else at + since for since in draw(st.tuples(SINCE, SINCE, SINCE))]
+            times = [NONE if since is None else at + since for since in draw(st.tuples(SINCE, SINCE, SINCE))]
             sizes = draw(st.tuples(*[st.sampled_from([0, 4, (1 << 32) - 1])] * 2))
             for _ in range(draw(st.sampled_from([1, 2, 7, 8, 17, 140]))):
                 seq += 1
-                block.numbers += pack_numbers(who, what, seq, correlation, at, *times, *sizes, count)
-                for part in parts:
-                    block.parts += pack_part(*part)
+                packer.put(who, what, seq, correlation, at, *times, *sizes, count, parts=tuple(parts))
                 block.told += len(tables.whats[what].partitions or ())
         found.append(block)
     return found
@@ -108,11 +109,11 @@ def test_both_ways_say_the_same(given: list[Block]) -> None:
 @given(blocks())
 @settings(max_examples=30, deadline=None)
 def test_numbers_become_the_same_columns_in_python_and_compiled(given: list[Block]) -> None:
-    for pure, compiled, packed in (
-        (columns.rows_in_python, pages.row_columns, [block.numbers for block in given]),
-        (columns.parts_in_python, pages.part_columns, [block.parts for block in given]),
-    ):
-        assert [bytes(column) for column in pure(packed)] == [bytes(column) for column in compiled(packed)]
+    packed = [(block.numbers, block.rows, block.parts) for block in given]
+    for pure, compiled in zip(columns.columns_in_python(packed), columns.columns_of(packed), strict=True):
+        assert [bytes(column) for column in pure] == [bytes(column) for column in compiled]
+    for one in packed:
+        assert columns.whats_among(one) == Counter(row[1] for row, _ in exchanges_of(one[0]))
 
 
 def test_what_a_journal_says_is_what_was_packed() -> None:
@@ -121,11 +122,10 @@ def test_what_a_journal_says_is_what_was_packed() -> None:
     tables.whos, tables.templates = [(1, *(None,) * 7)], [("t", None, 0, None, None, None, 0, None)]
     tables.whats = [Summary((0, "Produce", 9, "answered", 0, None, None, None, -1, None))]
     block = Block(tables)
-    block.numbers += pack_numbers(0, 0, 5, -7, 1000, 1001, 0, 1005, 60, 20, 1)
-    block.parts += pack_part(0, -1, NONE, 10, NONE)
+    Packer(block).put(0, 0, 5, -7, 1000, 1001, NONE, 1005, 60, 20, 1, parts=((0, -1, NONE, 10, NONE),))
     sizes, records, _ = Entries().pack(block)
-    found = unpack(b"".join((sizes, block.numbers, block.parts, *records)))
-    assert (bytes(found.numbers), bytes(found.parts)) == (bytes(block.numbers), bytes(block.parts))
+    found = unpack(b"".join((sizes, block.numbers, *records)))
+    assert (bytes(found.numbers), found.rows, found.parts) == (block.numbers, 1, 1)
     (row,) = [dict(zip(COLUMNS, row, strict=True)) for row in rows_of(block, RUN, PROXY, 7)]
     times = ("request_at_us", "forwarded_at_us", "broker_responded_at_us", "response_at_us")
     assert [row[name] for name in times] == [1000, 1001, None, 1005]
@@ -145,11 +145,12 @@ def test_a_place_that_a_journal_never_told_costs_nobody_else_anything(
     tables.whos, tables.templates = [(1, *(None,) * 7)], [("t", None, 0, None, None, None, 0, None)]
     tables.whats = [Summary((0, "Produce", 9, "answered", 0, None, None, None, -1, None))]
     block = Block(tables)
+    packer = Packer(block)
     for who in (0, 5):
-        block.numbers += pack_numbers(who, 0, who, 1, 1000, 0, 0, 0, 4, 0, 0)
+        packer.put(who, 0, who, 1, 1000, NONE, NONE, NONE, 4, 0, 0)
+    block.used[0].remove(5)
     bench = Bench(tmp_path)
-    with patch("notleader.proxy.record.frames._new", lambda places, entries, known: {0} - known):
-        bench.put([], block)
-        bench.put([exchange(9)])
+    bench.put([], block)
+    bench.put([exchange(9)])
     bench.close()
     assert {row["exchange_seq"]: row["connection_id"] for row in read(tmp_path)} == {0: 1, 5: None, 9: 1}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from notleader.proxy.capture.reading import Capture
-from notleader.proxy.record.block import PART_BYTES, ROW_BYTES, Block, pack_numbers
+from notleader.proxy.record.block import NONE, Block
 from notleader.proxy.record.journal import JournalReader
 from notleader.proxy.record.limits import Limits
 from notleader.proxy.recorder.place import Place
@@ -17,6 +17,7 @@ from notleader.proxy.recorder.salvage import Salvaged, salvage
 from tests.proxy.record.bench import Bench
 from tests.proxy.record.blocks import block_of, expected, tables
 from tests.proxy.record.entries import exchange, gaps, hidden_files, numbers, read
+from tests.proxy.record.packing import Packer
 
 KILLED = "lost an unknown number of rows: the proxy was killed, and what it recorded in its last second may be missing"
 UNMADE = "could not be made into rows (the log says why)"
@@ -63,14 +64,14 @@ def test_rows_and_blocks_of_one_frame_are_in_time_and_frames_in_order(bench: Ben
 
 def test_an_entry_is_told_once_to_each_journal(bench: Bench) -> None:
     pointed_to = tables("c" * 1000)
-    bare = len(block_of(pointed_to, range(36)).numbers) + len(block_of(pointed_to, range(36)).parts)
+    bare = len(block_of(pointed_to, range(36)).numbers)
     first = flushed(bench, block_of(pointed_to, range(36)))
     second = flushed(bench, block_of(pointed_to, range(36, 72)))
     assert bare < second - first < bare + 100
     pointed_to.whos.append((9, "127.0.0.1:9", "bootstrap", None, "later", None, None, None))
     late = Block(pointed_to)
-    late.numbers += pack_numbers(4, 0, 72, 72, 72_000, 0, 0, 72_500, 1, 1, 0)
-    assert ROW_BYTES < flushed(bench, late) - second < 400
+    Packer(late).put(4, 0, 72, 72, 72_000, NONE, NONE, 72_500, 1, 1, 0)
+    assert len(late.numbers) < flushed(bench, late) - second < 400
     bench.rotate()
     flushed(bench, block_of(pointed_to, range(73, 76)))
     bench.close()
@@ -207,15 +208,15 @@ def test_a_frame_that_is_torn_or_changed_anywhere_is_dropped_alone(bench: Bench)
     for broken in range(whole, end, 97):
         journal.write_bytes(content[:broken] + bytes((content[broken] ^ 0xFF,)) + content[broken + 1 :])
         assert read_rows() == (1, end - whole)
-    journal.write_bytes(content[: end - PART_BYTES])
+    journal.write_bytes(content[: end - 24])
     found = salvaged(bench)
-    assert (found.rows, found.torn_bytes) == (13, end - PART_BYTES - whole)
+    assert (found.rows, found.torn_bytes) == (13, end - 24 - whole)
     rows = read(bench.folder)
     assert rows[:12] == expected(block_of(pointed_to, range(12)))
     assert "bytes of a half-written batch were dropped" in gaps(rows)[0]
 
 
-@pytest.mark.parametrize("content", [b"notleader journal 4\n", b"something else entirely, and long enough"])
+@pytest.mark.parametrize("content", [b"notleader journal 5\n", b"something else entirely, and long enough"])
 def test_a_journal_without_anything_in_it_is_removed(tmp_path: Path, content: bytes) -> None:
     bench = Bench(tmp_path / "capture")
     bench.leave()
@@ -226,7 +227,7 @@ def test_a_journal_without_anything_in_it_is_removed(tmp_path: Path, content: by
     assert not journal.exists()
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 5])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 6])
 def test_a_journal_of_another_version_stays(bench: Bench, version: int) -> None:
     left(bench).unlink()
     journal = bench.folder / ".x-000001.parquet.journal"
@@ -337,8 +338,9 @@ def test_many_errors_are_told_once_for_each_answer(bench: Bench) -> None:
     shapes.whos.append((1, "127.0.0.1:1", "bootstrap", None, "c", None, None, None))
     shapes.whats.append(Unread(whole, "Heartbeat", asked, answered))
     block = Block(shapes)
+    packer = Packer(block)
     for number in range(2, 5):
-        block.numbers += pack_numbers(0, 0, number, number, 1, 1, 2, 2, 30, 30, 0)
+        packer.put(0, 0, number, number, 1, 1, 2, 2, 30, 30, 0)
     bench.put([whole], block)
     bench.record()
     said = [json.loads(line) for line in bench.heard().splitlines()]
