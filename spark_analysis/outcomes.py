@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 )
 
 from notleader.spark_analysis.paths import InputError
-from notleader.spark_analysis.plans import gathered
+from notleader.spark_analysis.plans import gathered, table_of
 from notleader.spark_analysis.schemas import OPERATION, OUTCOME, as_field, conform
 
 _RANGE = StructType(
@@ -120,7 +120,7 @@ def read_outcomes(spark: SparkSession, files: Sequence[str]) -> DataFrame:
     Of an operation that was told twice (pending, then done) the last word counts.
     """
     if not files:
-        return gathered(spark.createDataFrame([], OPERATION))
+        return table_of(spark, [], OPERATION.simpleString())
     return last_word(said(_lines(spark, files)))
 
 

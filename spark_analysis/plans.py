@@ -8,8 +8,10 @@ queries read is worked out once: kept in memory in a short run, else written as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, Window, WindowSpec
 from pyspark.sql import functions as F
@@ -18,6 +20,12 @@ from pyspark.sql import functions as F
 def is_short(rows: DataFrame) -> bool:
     """Whether the session of `rows` is set up for a short run."""
     return bool(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") == "1")
+
+
+def table_of(spark: SparkSession, rows: Sequence[Mapping[str, Any]], struct: str) -> DataFrame:
+    """A table of a few rows that Python has, each of that type; `createDataFrame` would start a Python worker."""
+    told = F.from_json(F.lit(json.dumps(list(rows))), f"array<{struct}>")
+    return spark.range(1, numPartitions=1).select(F.inline(told))
 
 
 def gathered(rows: DataFrame) -> DataFrame:

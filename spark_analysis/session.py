@@ -60,6 +60,11 @@ def build_session(
         .config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
         # Where in our code a column was made is asked of the stack each time; errors name the column anyway.
         .config("spark.python.sql.dataFrameDebugging.enabled", "false")
+        .config("spark.sql.dataFrameQueryContext.enabled", "false")
+        # Nor is a plan looked over again after each rule, nor written out for a page that isn't there.
+        .config("spark.sql.lightweightPlanChangeValidation", "false")
+        .config("spark.sql.ui.explainMode", "simple")
+        .config("spark.sql.debug.maxToStringFields", "0")
     )
     for name, value in _suited(input_bytes, local=local).items():
         builder = builder.config(name, value)
@@ -125,6 +130,11 @@ def _suited(input_bytes: int, *, local: bool) -> dict[str, str]:
         # Of a join Spark guesses the product of its sides, of the third one more than that bound: it would be shuffled.
         "spark.sql.sources.fileCompressionFactor": "1e-12" if alone else "1.0",
         "spark.sql.defaultSizeInBytes": "1" if alone else str(2**63 - 1),
+        # One partition has nothing to exchange, and a filter that could be inferred costs more than it saves.
+        "spark.sql.exchange.reuse": str(not alone).lower(),
+        "spark.sql.constraintPropagation.enabled": str(not alone).lower(),
+        "spark.sql.optimizer.dynamicPartitionPruning.enabled": str(not alone).lower(),
+        "spark.sql.optimizer.runtime.bloomFilter.enabled": str(not alone).lower(),
         "spark.sql.adaptive.enabled": str(not short).lower(),
         "spark.sql.codegen.wholeStage": str(not short).lower(),
         "spark.sql.codegen.factoryMode": "NO_CODEGEN" if short else "FALLBACK",

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
 from notleader.spark_analysis.checks.phrases import by_client, by_rule, count, duration
 from notleader.spark_analysis.options import Options
-from notleader.spark_analysis.plans import gathered
+from notleader.spark_analysis.plans import table_of
 from notleader.spark_analysis.transforms.causes import Struck
 
 
@@ -53,11 +53,20 @@ class Stuck(Check):
             if hit.last_us is not None and hit.last_us >= (last_hits.get(client, hit).last_us or 0):
                 last_hits[client] = hit
             over[client] = max(hit.until_us, over.get(client, 0))
-        struck = gathered(
-            spark.createDataFrame(
-                [(*client, hit.rule, hit.kind, hit.last_us, over[client]) for client, hit in last_hits.items()],
-                "w_scope string, w_client string, rule string, kind string, last_us long, over_us long",
-            )
+        struck = table_of(
+            spark,
+            [
+                {
+                    "w_scope": scope,
+                    "w_client": client,
+                    "rule": hit.rule,
+                    "kind": hit.kind,
+                    "last_us": hit.last_us,
+                    "over_us": over[scope, client],
+                }
+                for (scope, client), hit in last_hits.items()
+            ],
+            "struct<w_scope:string,w_client:string,rule:string,kind:string,last_us:bigint,over_us:bigint>",
         )
         same_client = F.col("scope").eqNullSafe(F.col("w_scope")) & (F.col("client") == F.col("w_client"))
         sends = tables.history.filter(is_send()).join(F.broadcast(struck), same_client)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +18,7 @@ from notleader.spark_analysis.findings import Finding, find, verdict
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.outcomes import BadLine, bad_lines, good, read_outcomes
 from notleader.spark_analysis.paths import InputError
-from notleader.spark_analysis.plans import is_short, settled
+from notleader.spark_analysis.plans import is_short, settled, table_of
 from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile, profile_capture, profile_outcomes
 from notleader.spark_analysis.schemas import FINDING
 from notleader.spark_analysis.transforms import timeline
@@ -289,8 +288,5 @@ def _rows(frame: DataFrame) -> list[dict[str, Any]]:
 
 def write_findings(spark: SparkSession, findings: list[Finding], out: str) -> None:
     """FINDING rows as Parquet below `out`/findings."""
-    lines = [json.dumps(finding.as_dict()) for finding in findings]
-    # JSON as text through the JVM: no Python worker has to start for a few dozen rows.
-    rows = spark.createDataFrame([(line,) for line in lines], "value string")
-    parsed = rows.select(F.from_json("value", FINDING).alias("f")).select("f.*")
-    parsed.coalesce(1).write.mode("overwrite").parquet(f"{out}/findings")
+    rows = table_of(spark, [finding.as_dict() for finding in findings], FINDING.simpleString())
+    rows.write.mode("overwrite").parquet(f"{out}/findings")

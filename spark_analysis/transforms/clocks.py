@@ -12,12 +12,14 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.plans import gathered
+from notleader.spark_analysis.plans import table_of
 from notleader.spark_analysis.profile import CaptureProfile
 
 # More messages than this bound a clock no better.
 _ENOUGH = 50_000
 _MOST_CLOCKS = 10_000
+_AHEAD = "struct<c_source:string,c_client:string,ahead_us:bigint>"
+_OF_FILE = "struct<f_source:string,file_us:bigint>"
 _TIMES = ("called_at_us", "returned_at_us", "completed_at_us")
 
 
@@ -84,10 +86,10 @@ def in_proxy_time(told: DataFrame, found: list[Clock]) -> DataFrame:
     if not any(clock.ahead_us for clock in found):
         return told
     spark = told.sparkSession
-    rows = [(clock.source, clock.client, clock.ahead_us) for clock in found]
-    ahead = gathered(spark.createDataFrame(rows, "c_source string, c_client string, ahead_us long"))
+    of_clients = [{"c_source": c.source, "c_client": c.client, "ahead_us": c.ahead_us} for c in found]
+    ahead = table_of(spark, of_clients, _AHEAD)
     by_file = {clock.source: clock.ahead_us for clock in sorted(found, key=lambda clock: clock.messages)}
-    of_file = gathered(spark.createDataFrame(list(by_file.items()), "f_source string, file_us long"))
+    of_file = table_of(spark, [{"f_source": source, "file_us": us} for source, us in by_file.items()], _OF_FILE)
     same = F.col("source").eqNullSafe(F.col("c_source")) & F.col("client").eqNullSafe(F.col("c_client"))
     joined = told.join(F.broadcast(ahead), same, "left")
     joined = joined.join(F.broadcast(of_file), F.col("source").eqNullSafe(F.col("f_source")), "left")

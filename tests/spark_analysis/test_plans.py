@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import notleader.spark_analysis
-from notleader.spark_analysis.plans import settled, those_after
+from notleader.spark_analysis.plans import settled, table_of, those_after
 
 _ROWS = [("a", 3, 1), ("a", None, 9), ("a", 1, 5), ("a", 2, None), ("b", 1, 7), ("b", 2, 4)]
 
@@ -38,3 +38,18 @@ def test_what_lies_in_one_partition_is_joined_there_however_often(spark: SparkSe
 def test_no_frame_is_worked_out_anew_for_each_row() -> None:
     sources = Path(notleader.spark_analysis.__file__).parent.rglob("*.py")
     assert [source.name for source in sources if "unboundedFollowing" in source.read_text()] == []
+
+
+def test_a_table_of_what_python_has_needs_no_python_worker(spark: SparkSession) -> None:
+    told = [{"name": "a", "at_us": 1 << 60, "lists": [{"n": 1}, {"n": None}]}, {"name": None, "at_us": None}, {}]
+    struct = "struct<name:string,at_us:bigint,lists:array<struct<n:int>>>"
+    rows = table_of(spark, told, struct)
+    assert [row.asDict(recursive=True) for row in rows.collect()] == [
+        {"name": "a", "at_us": 1 << 60, "lists": [{"n": 1}, {"n": None}]},
+        {"name": None, "at_us": None, "lists": None},
+        {"name": None, "at_us": None, "lists": None},
+    ]
+    assert rows._jdf.rdd().getNumPartitions() == 1
+    assert table_of(spark, [], struct).collect() == []
+    sources = Path(notleader.spark_analysis.__file__).parent.rglob("*.py")
+    assert [source.name for source in sources if ".createDataFrame(" in source.read_text()] == []
