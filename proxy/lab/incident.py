@@ -79,12 +79,12 @@ class Times(_Model):
     at_least: int = Field(0, ge=0)
     at_most: int | None = Field(None, ge=0)
 
-    def problem(self, what: str, count: int) -> str | None:
-        """What is wrong with that count, or None."""
+    def problem(self, what: str, count: int, seen: str = "was seen {} times") -> str | None:
+        """What is wrong with that count, or None; `seen` tells the count."""
         if count < self.at_least:
-            return f"{what} was seen {count} times, and {self.at_least} or more were expected"
+            return f"{what} {seen.format(count)}, and {self.at_least} or more were expected"
         if self.at_most is not None and count > self.at_most:
-            return f"{what} was seen {count} times, and {self.at_most} or fewer were expected"
+            return f"{what} {seen.format(count)}, and {self.at_most} or fewer were expected"
         return None
 
 
@@ -102,6 +102,10 @@ class Run(_Model):
         default_factory=dict, description="How often the first client sends a request of an API."
     )
     misplaced: Times | None = Field(None, description="How many records lie where nobody sent them.")
+    records: dict[str, Times] = Field(
+        default_factory=dict, description="How many committed records the log of a topic holds."
+    )
+    cpu_ms: Times | None = Field(None, description="How much processor time the first client takes, in ms.")
     round: int = Field(0, ge=0, exclude=True, description="Which repetition this is, from 1; 0 when there are none.")
 
     @property

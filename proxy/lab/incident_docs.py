@@ -71,6 +71,8 @@ def _found(run: Run) -> str:
     found = [f"`{check}`" for check in run.must]
     found += [f"{api} {_times(times)}" for api, times in run.requests.items()]
     found += ["records where nobody sent them"] if run.misplaced and run.misplaced.at_least else []
+    found += [f"{_number(times)} records in `{topic}`" for topic, times in run.records.items()]
+    found += [f"{_number(run.cpu_ms)} ms of processor time"] if run.cpu_ms else []
     return f"{run.version}: {', '.join(found) or 'nothing'}"
 
 
@@ -78,6 +80,12 @@ def _times(times: Times) -> str:
     if times.at_most is None:
         return f"{times.at_least} times or more"
     return f"{times.at_most} times at most" if times.at_most else "never"
+
+
+def _number(times: Times) -> str:
+    if times.at_least == times.at_most:
+        return str(times.at_least)
+    return f"{times.at_least} or more" if times.at_most is None else f"{times.at_most} or fewer"
 
 
 if __name__ == "__main__":

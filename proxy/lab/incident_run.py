@@ -14,7 +14,7 @@ from notleader.proxy.lab.recorded import Recorded, record_alone, record_incident
 from notleader.proxy.lab.run import started
 from notleader.proxy.lab.stages import Stages
 from notleader.proxy.lab.story import Line, shortened, story
-from notleader.proxy.lab.verdict import Judged, judge, not_done
+from notleader.proxy.lab.verdict import Counts, Judged, judge, not_done
 
 _MOST_LINES = 30
 
@@ -174,7 +174,7 @@ def _hold(one: Recorded, findings: list[dict[str, Any]], stories: dict[str, list
     judged = (
         not_done(one.run, one.failed)
         if one.failed
-        else judge(one.incident, one.run, findings, one.requests(), one.misplaced())
+        else judge(one.incident, one.run, findings, Counts(one.requests(), one.records(), one.misplaced(), one.cpu_ms))
     )
     return Held(one.incident.name, judged, one.hits, said, stories, one.folder)
 

@@ -66,6 +66,20 @@ class Recorded:
         rows = rows_of(self.capture, ["event", "client_id", "api_name"])
         return Counter(row["api_name"] for row in rows if row["event"] == "exchange" and row["client_id"] == own)
 
+    @property
+    def cpu_ms(self) -> int | None:
+        """The processor time of the first client, None where it can't be measured."""
+        return self.clients[0].cpu_ms if self.clients else None
+
+    def records(self) -> Counter[str]:
+        """How many records the log holds by topic, those of transactions that did not commit aside."""
+        if not any(self.log.glob("*.parquet")):
+            return Counter()
+        rows = rows_of(self.log, ["event", "topic", "transaction"])
+        return Counter(
+            row["topic"] for row in rows if row["event"] == "record" and row["transaction"] in (None, "committed")
+        )
+
     def misplaced(self) -> int:
         """How many records the log has in a topic or partition other than the one that their send named."""
         if not any(self.log.glob("*.parquet")):
@@ -97,10 +111,13 @@ def apart(incident: Incident, word: str) -> Incident:
 
     def rename(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: rename(each) for key, each in value.items()}
+            return {key: by_topic(each) if key == "records" else rename(each) for key, each in value.items()}
         if isinstance(value, list):
             return [rename(each) for each in value]
         return renamed.get(value, value) if isinstance(value, str) else value
+
+    def by_topic(counts: Any) -> Any:
+        return {renamed.get(topic, topic): times for topic, times in counts.items()}
 
     document = incident.model_dump(mode="json", exclude_unset=True)
     return Incident.model_validate({**rename(document), "name": incident.name})

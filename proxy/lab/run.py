@@ -25,7 +25,7 @@ from notleader.proxy.lab.node import HOST
 from notleader.proxy.lab.process import Child
 from notleader.proxy.lab.stages import Stages
 
-_FIRST_SUCCESS_S = 30.0
+_FIRST_SUCCESS_S = 90.0
 _READY_S = 30.0
 _LEAVE_S = 15.0
 _TICK_S = 0.1
@@ -43,7 +43,8 @@ class ClientEndedError(RunError):
 class Client:
     """A client program at work: its process and what it has said so far, counted by outcome.
 
-    `hung` is set when it had to be ended at the limit; its log then has the stacks of its threads.
+    `hung` is set when it had to be ended at the limit; its log then has the stacks of its threads. `cpu_ms` is the
+    processor time that it took until it was last listened to, None where that can't be measured.
     """
 
     program: Program
@@ -51,11 +52,14 @@ class Client:
     outcomes: Path
     hung: bool = False
     ended_at_us: int = 0
+    cpu_ms: int | None = None
     said: Counter[str] = field(default_factory=Counter)
     _read_bytes: int = 0
 
     def listen(self) -> None:
-        """Count the outcome lines that came since the last time."""
+        """Count the outcome lines that came since the last time, and see how much it worked."""
+        cpu_ms = self.child.cpu_ms() if self.child.running() else None
+        self.cpu_ms = self.cpu_ms if cpu_ms is None else cpu_ms
         with self.outcomes.open("rb") as lines:
             lines.seek(self._read_bytes)
             whole, newline, _ = lines.read().rpartition(b"\n")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from notleader.proxy.lab.incident import Incident, Run
@@ -29,18 +30,22 @@ def not_done(run: Run, reason: str) -> Judged:
     return Judged(run, {}, [], [f"could not be run: {reason}"], not_done=True)
 
 
-def judge(
-    incident: Incident,
-    run: Run,
-    findings: list[dict[str, Any]],
-    requests: Mapping[str, int] | None = None,
-    misplaced: int = 0,
-) -> Judged:
-    """A run against the findings of its own clients; a check found something when it counted a case.
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What is counted beside the analysis.
 
-    `requests` are those of the first client in the capture, counted by API; `misplaced` is how many records the log has
-    where nobody sent them.
+    `requests` of the first client by API, `records` of the log by topic and how many of them are `misplaced`, and the
+    first client's processor time, None where it can't be measured.
     """
+
+    requests: Mapping[str, int] = field(default_factory=Counter)
+    records: Mapping[str, int] = field(default_factory=Counter)
+    misplaced: int = 0
+    cpu_ms: int | None = None
+
+
+def judge(incident: Incident, run: Run, findings: list[dict[str, Any]], counts: Counts | None = None) -> Judged:
+    """A run against the findings of its own clients; a check found something when it counted a case."""
     programs = incident.programs(run)
     groups = {str(program.arguments["group_id"]) for program in programs if "group_id" in program.arguments}
     clients = {program.name for program in programs} | groups  # a finding on a group names the group
@@ -51,11 +56,30 @@ def judge(
     asked = {*run.must, *run.never}
     problems = [f"{check} was expected and not found" for check in run.must if check not in found]
     problems += [f"{check} was found ({found[check]}) and should not be" for check in run.never if check in found]
-    counts = {api: (requests or {}).get(api, 0) for api in run.requests}
-    problems += filter(None, (run.requests[api].problem(api, count) for api, count in counts.items()))
-    evidence = [f"{programs[0].name} sent {count} x {api}." for api, count in counts.items()]
-    if run.misplaced is not None:
-        problems += filter(None, [run.misplaced.problem("a record where nobody sent it", misplaced)])
-        evidence.append(f"{misplaced} records lie where nobody sent them.")
-    evidence = [f["sentence"] for f in own if f["check"] in asked] + evidence
+    evidence = [f["sentence"] for f in own if f["check"] in asked]
+    for problem, sentence in _counted(run, programs[0].name, counts or Counts()):
+        problems += filter(None, [problem])
+        evidence.append(sentence)
     return Judged(run, found, evidence, problems)
+
+
+def _counted(run: Run, client: str, counts: Counts) -> Iterator[tuple[str | None, str]]:
+    """What the run's file wants counted: what is wrong with it, or None, and a sentence."""
+    for api, times in run.requests.items():
+        count = counts.requests.get(api, 0)
+        yield times.problem(api, count), f"{client} sent {count} x {api}."
+    for topic, times in run.records.items():
+        count = counts.records.get(topic, 0)
+        yield (
+            times.problem(f"the log of {topic}", count, "holds {} records"),
+            f"The log of {topic} holds {count} records.",
+        )
+    if run.misplaced is not None:
+        problem = run.misplaced.problem("a record where nobody sent it", counts.misplaced)
+        yield problem, f"{counts.misplaced} records lie where nobody sent them."
+    if run.cpu_ms is not None:
+        if counts.cpu_ms is None:
+            yield None, f"How much processor time {client} took can't be measured here."
+        else:
+            took = f"{counts.cpu_ms / 1000:.1f} s of processor time"
+            yield run.cpu_ms.problem(client, counts.cpu_ms, "took {} ms of processor time"), f"{client} took {took}."

@@ -14,7 +14,7 @@ from notleader.faults.timeline import parse_timeline
 from notleader.proxy.lab.incident import CLIENTS, IncidentError, Run, incident_names, load_incident
 from notleader.proxy.lab.incident_run import Done, Held
 from notleader.proxy.lab.recorded import Recorded, run_of_its_own
-from notleader.proxy.lab.verdict import Judged, judge, not_done
+from notleader.proxy.lab.verdict import Counts, Judged, judge, not_done
 
 
 @pytest.mark.parametrize("name", incident_names())
@@ -44,8 +44,9 @@ def test_a_cure_is_held_to_what_the_affected_one_shows(name: str) -> None:
     kept_out = set(affected.must) & set(cured.never)
     placed = cured.misplaced is not None and cured.misplaced.at_most == 0
     counted = {api for api, times in cured.requests.items() if times != affected.requests.get(api)}
+    counted_otherwise = cured.records != affected.records or cured.cpu_ms != affected.cpu_ms
     says_so = "failed" in cured.must and "failed" not in affected.must
-    assert kept_out or counted or says_so or placed
+    assert kept_out or counted or says_so or placed or counted_otherwise
 
 
 def test_a_cure_that_no_run_shows_is_refused(tmp_path: Path) -> None:
@@ -107,10 +108,10 @@ def test_requests_are_counted_where_the_file_says_how_many() -> None:
     incident = load_incident("zombie-member")
     affected, newest = incident.runs[:2]
     failed = [finding("failed", "franz-go-1.21.2-affected"), finding("failed", "franz-go-1.22.2")]
-    assert judge(incident, affected, failed, {"JoinGroup": 2}).as_expected
-    too_many = judge(incident, affected, failed, {"JoinGroup": 6})
+    assert judge(incident, affected, failed, Counts({"JoinGroup": 2})).as_expected
+    too_many = judge(incident, affected, failed, Counts({"JoinGroup": 6}))
     assert too_many.problems == ["JoinGroup was seen 6 times, and 2 or fewer were expected"]
-    too_few = judge(incident, newest, failed, {"JoinGroup": 2})
+    too_few = judge(incident, newest, failed, Counts({"JoinGroup": 2}))
     assert too_few.problems == ["JoinGroup was seen 2 times, and 3 or more were expected"]
 
 
@@ -132,10 +133,38 @@ def test_a_record_that_lies_where_nobody_sent_it_is_counted(tmp_path: Path) -> N
     misplaced = Recorded(incident, affected, tmp_path, [], {}).misplaced()
     assert misplaced == 2
     failed = [finding("failed", "java-2.8.2-affected")]
-    assert judge(incident, affected, failed, {}, misplaced).as_expected
-    assert judge(incident, newest, [], {}, misplaced).problems == [
+    assert judge(incident, affected, failed, Counts(misplaced=misplaced)).as_expected
+    assert judge(incident, newest, [], Counts(misplaced=misplaced)).problems == [
         "a record where nobody sent it was seen 2 times, and 0 or fewer were expected"
     ]
+
+
+def test_the_log_of_a_topic_is_counted_without_what_was_aborted(tmp_path: Path) -> None:
+    incident = load_incident("spring-skips-a-record")
+    own = run_of_its_own(incident, incident.runs[0], "word")
+    (run,) = own.runs
+    assert set(run.records) == {"shipped.word"}, "the run's topics have names of their own, and so has what it counts"
+    rows = [{"event": "record", "topic": "shipped.word", "transaction": state} for state in ["committed"] * 29]
+    rows += [{"event": "record", "topic": "shipped.word", "transaction": state} for state in ("aborted", "open")]
+    rows += [{"event": "control", "topic": "shipped.word", "transaction": None}]
+    (tmp_path / "log").mkdir()
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "log" / "part.parquet")
+    records = Recorded(own, run, tmp_path, [], {}).records()
+    assert records == {"shipped.word": 29}
+    assert judge(own, run, [], Counts(records=records)).as_expected
+    whole = judge(own, run, [], Counts(records={"shipped.word": 30}))
+    assert whole.problems == ["the log of shipped.word holds 30 records, and 29 or fewer were expected"]
+
+
+def test_processor_time_is_held_against_its_bound_where_it_is_known() -> None:
+    incident = load_incident("busy-without-a-coordinator")
+    affected, _, control = incident.runs
+    assert judge(incident, affected, [], Counts(cpu_ms=3800)).as_expected
+    assert judge(incident, affected, [], Counts(cpu_ms=300)).problems == [
+        "kafka-python-2.2.16-affected took 300 ms of processor time, and 1500 or more were expected"
+    ]
+    assert not judge(incident, control, [], Counts(cpu_ms=3800)).as_expected
+    assert judge(incident, control, [], Counts(cpu_ms=None)).as_expected
 
 
 def test_transactions_of_a_run_have_names_of_their_own() -> None:

@@ -116,3 +116,15 @@ def test_one_interrupt_and_no_second_one_in_the_clean_up() -> None:
             time.sleep(0.01)
             cleaned = True
     assert cleaned
+
+
+def test_a_child_that_works_takes_processor_time(tmp_path: Path) -> None:
+    child = Child([sys.executable, "-c", "while True: pass"], log=tmp_path / "log")
+    try:
+        deadline = time.monotonic() + 30
+        while (child.cpu_ms() or 0) < 200 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert (child.cpu_ms() or 0) >= 200
+    finally:
+        child.kill()
+    assert child.cpu_ms() is None, "it is gone"

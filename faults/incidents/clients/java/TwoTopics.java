@@ -56,8 +56,8 @@ public final class TwoTopics {
         int stream = led(producer, settings.get("other"), false);
         CountDownLatch open = new CountDownLatch(number("messages") + number("other_messages") + 2);
         try {
-            send(producer, settings.get("topic"), burst, "first", 0, open);
-            send(producer, settings.get("other"), stream, "first", 0, open);
+            send(producer, settings.get("topic"), burst, "burst-first", 0, open);
+            send(producer, settings.get("other"), stream, "other-first", 0, open);
             Thread.sleep(500);
             for (int each = 0; each < number("messages"); each++) {
                 send(producer, settings.get("topic"), burst, "burst", each, open);
