@@ -10,7 +10,7 @@ from notleader.spark_analysis.checks.phrases import by_client, by_rule, count, d
 from notleader.spark_analysis.checks.wire_cases import from_exchanges, of_api, sample
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.schemas import EFFECT
-from notleader.spark_analysis.transforms.attempts import touches
+from notleader.spark_analysis.transforms.attempts import error_of, touches
 
 _NOT_LEADER = 6
 _PATIENCE_US = 5_000_000
@@ -62,7 +62,7 @@ class WrongBroker(Check):
             F.transform(said, lambda t: t["rule"]).alias("fault_names"),
             F.transform(said, lambda t: t["kind"]).alias("fault_kinds"),
             "seen",
-            F.coalesce("p.error_code", "error_code", F.lit(0)).alias("code"),
+            F.coalesce(error_of("p"), F.lit(0)).alias("code"),
         )
         wrong = F.col("code") == _NOT_LEADER
         place_ = ("scope", "client", "topic", "partition")

@@ -28,12 +28,20 @@ def with_topics(exchanges: DataFrame) -> DataFrame:
     return exchanges.crossJoin(F.broadcast(pairs)).withColumn("partitions", named).drop("topics")
 
 
+def error_of(partition: str) -> Column:
+    """The error code that an answer gave one of the row's partitions, a column name; null where it gave none.
+
+    An answer that has codes for partitions means those alone: an incremental Fetch answer (KIP-227) leaves out those
+    that have nothing new. One with a code for the whole says it of all.
+    """
+    of_others = F.exists("partitions", lambda p: F.coalesce(p["error_code"], F.lit(0)) != 0)
+    return F.coalesce(f"{partition}.error_code", F.when(~of_others, F.col("error_code")))
+
+
 def produce_attempts(exchanges: DataFrame) -> DataFrame:
     """One ATTEMPT row per partition of each Produce request; the partition's own error code counts, if it has one."""
     produce = exchanges.filter((F.col("event") == "exchange") & (F.col("api_name") == "Produce"))
-    placed = produce.select("*", F.posexplode("partitions").alias("place", "p")).withColumn(
-        "error_code", F.coalesce("p.error_code", "error_code")
-    )
+    placed = produce.select("*", F.posexplode("partitions").alias("place", "p")).withColumn("error_code", error_of("p"))
     placed = placed.withColumn("touches", touches(F.col("place"))).join(
         F.broadcast(_cut_connections(exchanges)), list(_CONNECTION), "left"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.transforms.attempts import touches, wire
+from notleader.spark_analysis.transforms.attempts import error_of, touches, wire
 
 
 def commit_entries(operations: DataFrame, exchanges: DataFrame, skew_us: int) -> DataFrame:
@@ -27,7 +27,7 @@ def commit_entries(operations: DataFrame, exchanges: DataFrame, skew_us: int) ->
         F.col("request_at_us").alias("c_at_us"),
         wire(
             match_kind=F.lit("offset"),
-            error_code=F.coalesce("p.error_code", "error_code"),
+            error_code=error_of("p"),
             base_offset=F.col("p.base_offset"),
             attempt_id=F.xxhash64("run_id", "proxy_id", "connection_id", "exchange_seq", "place"),
             topic=F.col("p.topic"),

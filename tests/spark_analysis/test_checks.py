@@ -206,6 +206,13 @@ def two_short_searches(s: Story) -> None:
 
 
 @story
+def one_of_two_in_a_fetch_session(s: Story) -> None:
+    """The answer says nothing of the second partition: an incremental one leaves out what has nothing new."""
+    places = [{"topic": "orders", "partition_index": index, "error_code": code} for index, code in ((0, 6), (1, None))]
+    s.exchange(0, "Fetch", error_code=6, partitions=places)
+
+
+@story
 def honest_failure(s: Story) -> None:
     s.produce(0.2, message_ids=["m0"], outcome="injected", error_code=10, fault=("too-large", "error"))
     s.send(0, "m0", outcome="fail", error="MessageSizeTooLarge")
@@ -589,6 +596,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "another_that_gave_up",
             "waiting_for_itself",
             "two_short_searches",
+            "one_of_two_in_a_fetch_session",
         },
     },
     "throttled": {"valid": {"slowed_down"}},
@@ -734,6 +742,11 @@ def test_a_signature_gives_its_evidence(findings: list[Finding]) -> None:
     assert "no request for 10.0 s" in said
     said = sentence_of(findings, "looks_like_sarama_two_minutes", "dialling_in_vain")
     assert "failed only after 6.9 s without an answer by rule firewall (blackhole)" in said
+
+
+def test_what_an_answer_does_not_speak_of_was_not_refused(findings: list[Finding]) -> None:
+    told = [f.group for f in findings if f.check == "wrong_broker" and f.group]
+    assert {group.partition for group in told if group.client == "one_of_two_in_a_fetch_session"} == {0}
 
 
 def test_a_hang_ends_with_its_client(findings: list[Finding]) -> None:
