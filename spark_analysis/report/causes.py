@@ -25,6 +25,8 @@ class Chapter:
     first_us: int | None
     last_us: int | None
     findings: tuple[Finding, ...]
+    heard: bool = True
+    """Whether any client said what became of its calls."""
 
     @property
     def head(self) -> str:
@@ -42,7 +44,8 @@ class Chapter:
         parts = []
         for _, alike in groupby(self.findings, key=lambda finding: finding.check):
             parts.append(_part(list(alike)))
-        return ", ".join(parts) or "nothing that anybody noticed"
+        nothing = "nothing that anybody noticed" if self.heard else "nothing that the traffic shows"
+        return ", ".join(parts) or nothing
 
     @property
     def verdict(self) -> str:
@@ -71,6 +74,7 @@ def chapters(analysis: Analysis) -> list[Chapter]:
                 min(int(str(row["first_us"])) for row in rows),
                 max(int(str(row["until_us"])) for row in rows),
                 own,
+                analysis.outcomes.lines > 0,
             )
         )
     nobody_s = tuple(f for f in ordered if not any(f in chapter.findings for chapter in found))

@@ -35,9 +35,11 @@ def headline(analysis: Analysis | Judged) -> str:
 def basis(analysis: Analysis | Judged) -> str:
     """What was looked at, in one line."""
     capture, said = analysis.capture, analysis.outcomes
+    seen = f"{count(capture.exchanges, 'exchange')} captured, {capture.faulted:,} touched by faults;"
+    if not said.lines:
+        return f"{seen} no client said what became of its calls (--outcomes)"
     return (
-        f"{count(capture.exchanges, 'exchange')} captured, {capture.faulted:,} touched by faults;"
-        f" {count(said.sends, 'send')}: {said.ok:,} ok, {said.failed:,} failed, {said.info:,} uncertain,"
+        f"{seen} {count(said.sends, 'send')}: {said.ok:,} ok, {said.failed:,} failed, {said.info:,} uncertain,"
         f" {said.pending:,} never answered; {count(said.polled, 'record')} read"
     )
 

@@ -19,7 +19,7 @@ from notleader.spark_analysis.jobs.analyze import Analysis
 from notleader.spark_analysis.outcomes import BadLine
 from notleader.spark_analysis.report import figures, html, junit, markdown
 from notleader.spark_analysis.report.causes import chapters, one_line_per_storm
-from notleader.spark_analysis.report.summary import changes, summary
+from notleader.spark_analysis.report.summary import basis, changes, summary
 from notleader.spark_analysis.transforms.timeline import MOST_BINS, MOST_SERIES, bin_width_us
 
 from .made_up import AT, finding, made_up
@@ -97,6 +97,14 @@ def test_the_report_is_told_by_cause_in_the_order_of_the_rules(analysis: Analysi
     assert told_[2].told == "58 sends waited up to 4.1 s"
     assert told_[3].head == "No rule had a hand in it"
     assert told_[3].told == "3 operations told an error"
+
+
+def test_without_outcome_lines_nobody_is_said_to_have_noticed_nothing(analysis: Analysis) -> None:
+    silent = replace(analysis, findings=[], outcomes=replace(analysis.outcomes, lines=0))
+    silent = replace(silent, drawn=replace(analysis.drawn, faults=[struck("lost", AT, AT)]))
+    (chapter,) = chapters(silent)
+    assert chapter.told == "nothing that the traffic shows"
+    assert basis(silent).endswith("; no client said what became of its calls (--outcomes)")
 
 
 def test_a_fleet_that_storms_is_one_line(analysis: Analysis) -> None:
