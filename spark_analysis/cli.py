@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -165,11 +165,16 @@ def _analyze(given: argparse.Namespace) -> int:
             progress.done()
             # Whoever waits has the verdict before anything is done for the next time.
             print(text, flush=True)  # noqa: T201
-            progress("keeping Spark's start for the next time")
-            warm.keep(spark)
-            progress.done()
-        finally:
+        except BaseException:
             spark.stop()
+            raise
+    # Nothing of what follows can take the answer back, Ctrl-C neither.
+    with suppress(Exception, KeyboardInterrupt):
+        progress("keeping Spark's start for the next time")
+        warm.keep(spark)
+        progress.done()
+    with suppress(Exception, KeyboardInterrupt):
+        spark.stop()
     return code
 
 

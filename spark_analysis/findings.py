@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks import Check, Group, HistoryCheck, Tables, all_checks
-from notleader.spark_analysis.checks.base import REGISTRY
+from notleader.spark_analysis.checks.base import REGISTRY, blamed
 from notleader.spark_analysis.checks.phrases import count
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import is_short
@@ -149,7 +149,7 @@ def cases(tables: Tables, options: Options, checks: list[Check]) -> DataFrame:
     if by_row:
         noticed = F.filter(F.array(*by_row), lambda c: c.isNotNull())
         frames.append(tables.history.select(F.explode(noticed).alias("c")).select("c.*"))
-    return conform(reduce(DataFrame.unionByName, frames), CASE, "checks")
+    return blamed(conform(reduce(DataFrame.unionByName, frames), CASE, "checks"))
 
 
 def grouped(found: DataFrame) -> DataFrame:

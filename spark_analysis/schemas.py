@@ -287,7 +287,8 @@ HISTORY = _struct(
     ("life", _INT),
 )
 
-# One thing one check noticed; findings are these, summed up.
+# One thing one check noticed; findings are these, summed up. Where the check gives no `rule`, it and its kind are taken
+# from `by`, the causes to blame, and so is the trouble where there are any, unless the check says it (`own_trouble`).
 CASE = _struct(
     ("check", _STRING),
     ("verdict", _STRING),
@@ -303,6 +304,8 @@ CASE = _struct(
     ("operation_id", _LONG),
     ("note", _STRING),
     ("exchanges", ArrayType(WIRE, True)),
+    ("by", ArrayType(CAUSE, True)),
+    ("own_trouble", _BOOL),
 )
 
 EVIDENCE = _struct(

@@ -35,6 +35,8 @@ COLUMNS = {
     "whole_s": "s to the report",
     "verdict_cpu_s": "CPU s to the verdict",
     "whole_cpu_s": "CPU s to the report",
+    "queries": "queries",
+    "nodes": "plan nodes",
     "jobs": "jobs",
     "stages": "stages",
     "messages": "messages to Java",
@@ -74,13 +76,15 @@ def measure(given: Path, out: Path) -> list[dict[str, Any]]:
     messages = _counted()
     out.mkdir(parents=True)
     rows = []
-    begun, cpu_before, messages_before = time.monotonic(), 0.0, 0
+    begun, cpu_before = time.monotonic(), 0.0
     spark = build_session(input_bytes=size, log_file=out / "spark.log")
     context = spark.sparkContext
     java = str(context._jvm.java.lang.ProcessHandle.current().pid())
     scheduler = context._jsc.sc().dagScheduler()
+    known = spark._jsparkSession.sharedState().statusStore()
     for number in range(1, _TOLD[-1] + 1):
         jobs, stages = scheduler.numTotalJobs(), _stages(context)
+        last = max(_plans(known), default=-1)
         at: list[tuple[float, float]] = []
 
         def noted(_: object = None, at: list[tuple[float, float]] = at) -> None:
@@ -88,11 +92,14 @@ def measure(given: Path, out: Path) -> list[dict[str, Any]]:
 
         apart = spark.newSession()
         suit(apart, size)
+        messages_before = messages[0]
         with let_go_later(context._jvm._gateway_client):
             analysis = analyze(apart, captures, said, str(out), Options(), logs=logs, judged=noted)
         write_report(apart, analysis, str(out))
         noted()
+        sent = messages[0] - messages_before
         if number in _TOLD:
+            plans = {query: nodes for query, nodes in _plans(known).items() if query > last}
             rows.append(
                 {
                     "exchanges": analysis.capture.exchanges,
@@ -101,15 +108,24 @@ def measure(given: Path, out: Path) -> list[dict[str, Any]]:
                     "whole_s": round(at[1][0] - begun, 1),
                     "verdict_cpu_s": round(at[0][1] - cpu_before, 1),
                     "whole_cpu_s": round(at[1][1] - cpu_before, 1),
+                    "queries": len(plans),
+                    "nodes": sum(plans.values()),
                     "jobs": scheduler.numTotalJobs() - jobs,
                     "stages": _stages(context) - stages,
-                    "messages": messages[0] - messages_before,
+                    "messages": sent,
                 }
             )
         let_go(apart)
-        begun, cpu_before, messages_before = time.monotonic(), at[1][1], messages[0]
+        begun, cpu_before = time.monotonic(), cpu_s(java) + time.process_time()
     spark.stop()
     return rows
+
+
+def _plans(known: Any) -> dict[int, int]:
+    """The queries that Spark still knows of, by number: how many nodes the plan of each had."""
+    found = known.executionsList()
+    numbers = [found.apply(place).executionId() for place in range(found.size())]
+    return {number: known.planGraph(number).allNodes().size() for number in numbers}
 
 
 def _stages(context: Any) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -57,8 +58,12 @@ def need_spark(who: str = "the verdict") -> None:
         raise AnalysisError(line)
 
 
-def analyse(inputs: Inputs, folder: Path, *, as_json: bool) -> tuple[str, bool]:
-    """Run `notleader analyze` over recordings; what it printed, and whether the verdict is negative."""
+def analyse(inputs: Inputs, folder: Path, *, as_json: bool, stays_s: int = 0) -> tuple[str, bool]:
+    """Run `notleader analyze` over recordings; what it printed, and whether the verdict is negative.
+
+    A Spark that an earlier analysis left is used. Where there is none one is started, and ends with this analysis, or
+    when nobody has asked it for `stays_s` seconds.
+    """
     need_spark()
     words, log = folder / "verdict.txt", folder / "logs" / "spark.log"
     log.parent.mkdir(exist_ok=True)
@@ -66,8 +71,7 @@ def analyse(inputs: Inputs, folder: Path, *, as_json: bool) -> tuple[str, bool]:
     for name, paths in inputs.texts().items():
         flag = "--log" if name == "logs" else f"--{name}"
         argv += [flag, *paths] if paths else []
-    # A Spark that an earlier `notleader analyze` left is used; none is left, as nothing else is.
-    env = {"NOTLEADER_SPARK_WARM": "use", **find_java().environment()}
+    env = {**_warmth(stays_s, os.environ), **find_java().environment()}
     child = Child([*argv, *(["--json"] if as_json else [])], log=log, stdout=words, env=env)
     code = _ended(child)
     if code not in (0, 1):
@@ -129,6 +133,12 @@ def analyse_each(recorded: Sequence[Recorded], folder: Path, stages: Stages, *, 
     """The findings of all these runs, by one Spark session that starts now; see `Analyst.analyse`."""
     with Analyst(folder) as analyst:
         return analyst.analyse(recorded, stages, report=report)
+
+
+def _warmth(stays_s: int, given: Mapping[str, str]) -> dict[str, str]:
+    """How long a Spark that is started here stays, where the user's environment says nothing of it."""
+    wanted = {"NOTLEADER_SPARK_WARM": "keep" if stays_s else "use", "NOTLEADER_SPARK_IDLE_S": str(stays_s or "")}
+    return {name: value for name, value in wanted.items() if value and name not in given}
 
 
 def _ended(child: Child) -> int:

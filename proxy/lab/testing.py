@@ -32,6 +32,8 @@ from notleader.proxy.net.server import Proxy
 T = TypeVar("T")
 
 _START_S = 60.0
+# The tests that follow, and a run that is repeated, have their verdicts from the Spark of the first.
+_SPARK_STAYS_S = 120
 _SETTLE_S = 5.0
 
 
@@ -194,7 +196,7 @@ class NotLeader:
         inputs = Inputs([self.folder / "capture"], list(outcomes))
         if log and self._read_log(topics, outcomes, folder / "log"):
             inputs.logs.append(folder / "log")
-        words, negative = analyse(inputs, folder, as_json=True)
+        words, negative = analyse(inputs, folder, as_json=True, stays_s=_SPARK_STAYS_S)
         names = Finding.__dataclass_fields__
         findings = [Finding(**{name: each[name] for name in names}) for each in json.loads(words)["findings"]]
         return Verdict(negative, findings, read_outcomes(outcomes), folder / "analysis" / "report.html")

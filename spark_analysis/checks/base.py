@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from functools import cache
 from typing import ClassVar, NamedTuple
 
 from pyspark.sql import Column, DataFrame
@@ -186,7 +185,8 @@ def case(check: str, verdict: Column | str, by: str = "touched_by", **given: Col
         "duration_us": F.col("latency_us"),
         "note": F.lit(None),
         "exchanges": F.slice("attempts", 1, 10),
-        **({} if "rule" in given else _blame(by)),
+        **({"by": F.lit(None)} if "rule" in given else {"by": F.col(by), "rule": F.lit(None), "kind": F.lit(None)}),
+        "own_trouble": F.lit("trouble" in given),
         **given,
     }
     return F.struct(*[as_field(f, columns.get(f.name)) for f in CASE.fields])
@@ -202,27 +202,31 @@ def joined(names: str | Column) -> Column:
     return F.when(F.size(names) > 0, F.array_join(names, ", "))
 
 
-def _blame(by: str) -> dict[str, Column]:
-    return {
-        "rule": joined(_sorted(by, "rule")),
-        "kind": joined(_sorted(by, "kind")),
-        "trouble": F.coalesce(_heaviest(by), F.col("trouble")),
-    }
+def blamed(cases: DataFrame) -> DataFrame:
+    """`cases` of all checks with rule, kind and trouble from the causes `by`, where the check gave no rule itself.
+
+    Said once for all of them: it is the largest expression of a case, and most rows are none.
+    """
+    return cases.withColumns(
+        {
+            "rule": F.coalesce("rule", joined(_sorted("rule"))),
+            "kind": F.coalesce("kind", joined(_sorted("kind"))),
+            "trouble": F.coalesce(F.when(~F.col("own_trouble"), _heaviest()), F.col("trouble")),
+        }
+    ).drop("by", "own_trouble")
 
 
-@cache
-def _sorted(by: str, field: str) -> Column:
-    """The rules, or their kinds, of a CAUSES column; kinds stand in the order of their rules."""
-    pairs = F.array_sort(F.array_distinct(F.transform(by, lambda c: F.struct(c["rule"], c["kind"]))))
+def _sorted(field: str) -> Column:
+    """The rules, or their kinds, of `by`; kinds stand in the order of their rules."""
+    pairs = F.array_sort(F.array_distinct(F.transform("by", lambda c: F.struct(c["rule"], c["kind"]))))
     return F.array_distinct(F.transform(pairs, lambda pair: pair[field]))
 
 
-@cache
-def _heaviest(by: str) -> Column:
+def _heaviest() -> Column:
     """What the cause that weighed most did, as `how:did:error_code`, with `likely:` before it when not sure."""
     most = F.element_at(
         F.array_sort(
-            by,
+            "by",
             lambda one, other: (
                 F.when(one["weight_us"] > other["weight_us"], -1)
                 .when(one["weight_us"] < other["weight_us"], 1)
@@ -232,7 +236,7 @@ def _heaviest(by: str) -> Column:
         1,
     )
     what = F.concat_ws(":", most["how"], most["did"], most["error_code"].cast("string"))
-    return F.when(F.size(by) > 0, F.when(most["sure"], what).otherwise(F.concat(F.lit("likely:"), what)))
+    return F.when(F.size("by") > 0, F.when(most["sure"], what).otherwise(F.concat(F.lit("likely:"), what)))
 
 
 def is_send() -> Column:

@@ -128,20 +128,21 @@ def analyze(
     InputError when there is nothing to analyse, SchemaError when the capture isn't one.
     """
     started = time.monotonic()
-    progress("reading the capture")
+    progress("reading the capture" + (", the outcomes and the log" if logs else " and the outcomes"))
     later: list[Callable[[], None]] = []
-    with ThreadPoolExecutor(1) as pool:
-        # Two small jobs; each alone leaves a core idle.
+    with ThreadPoolExecutor(2) as pool:
+        # Small jobs; each alone leaves a core idle.
         reading = pool.submit(settled, read_outcomes(spark, outcome_files), f"{out}/operations", later)
+        reading_log = pool.submit(io.read_logs, spark, logs) if logs else None
         raw = io.read_captures(spark, captures, runs=runs, dates=dates)
         capture = profile_capture(raw)
         told = reading.result()
+        log_rows = reading_log.result() if reading_log is not None else None
     if not capture.rows:
         raise InputError("the capture holds no rows" + (" for that run or date" if runs or dates else ""))
     log = None
-    if logs:
-        progress("reading the log")
-        log = as_log(io.read_logs(spark, logs), tuple(run for run, _, _ in capture.runs), by_run=options.by_run)
+    if log_rows is not None:
+        log = as_log(log_rows, tuple(run for run, _, _ in capture.runs), by_run=options.by_run)
     return judge(
         spark, raw, told, capture, lambda _: bad_lines(spark, outcome_files), out, options, log,
         started=started, progress=progress, judged=judged, later=later,
@@ -176,7 +177,7 @@ def judge(
     progress(f"matching {said.sends:,} sends with {capture.exchanges:,} exchanges")
     tables = build_tables(raw, good(told), capture, said, options, log)
     history = settled(tables.history, f"{out}/history", later)
-    tables = replace(tables, history=history, unjudged=unjudged(history) if log else None)
+    tables = replace(tables, history=history, unjudged=unjudged(history) if log and not said.polled else None)
     tables = explained(tables, options, f"{out}/causes", later)
 
     progress("checking")

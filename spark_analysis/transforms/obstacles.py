@@ -74,7 +74,11 @@ def names_of(operations: DataFrame) -> DataFrame:
 
 def obstacles_of(exchanges: DataFrame, names: DataFrame, history: DataFrame, last_us: Column) -> DataFrame:
     """scope, client, how, connection, topic, partition, rule, kind, did, error_code, from_us, until_us, covered_us."""
-    told = exchanges.withColumns({"connection": connection(), "touches": touches(), "run_end_us": last_us})
+    told = settled(
+        exchanges.select(
+            *_ASKED, connection().alias("connection"), touches().alias("touches"), last_us.alias("run_end_us")
+        )
+    )
     touched = told.filter(F.size("touches") > 0)
     lines = told.join(F.broadcast(touched.select("connection").distinct()), "connection", "left_semi")
     connects = told.filter((F.col("event") == "connect") & (F.size("touches") == 0)).join(
@@ -86,6 +90,24 @@ def obstacles_of(exchanges: DataFrame, names: DataFrame, history: DataFrame, las
     every = owned.unionByName(_partitions(history))
     return _bursts(every.filter(F.col("until_us") > F.col("from_us")))
 
+
+_ASKED = (
+    "scope",
+    "proxy_id",
+    "connection_id",
+    "exchange_seq",
+    "event",
+    "listener",
+    "node_id",
+    "client_id",
+    "api_name",
+    "request_at_us",
+    "forwarded_at_us",
+    "broker_responded_at_us",
+    "response_at_us",
+    "detail",
+)
+"""What an obstacle is read from, of an exchange."""
 
 _SHAPE = (
     "scope",
