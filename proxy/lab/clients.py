@@ -19,7 +19,7 @@ from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.incident import CLIENTS, Program
 from notleader.proxy.lab.java import find_java
 from notleader.proxy.lab.paths import cache_folder
-from notleader.proxy.lab.process import Child
+from notleader.proxy.lab.process import Child, executable
 from notleader.proxy.lab.stages import Stages
 
 _DUMP_S = 2.0
@@ -41,6 +41,9 @@ def versions(family: str) -> list[str]:
 
 def command(program: Program, stages: Stages) -> list[str]:
     """The command that starts the program, without its arguments; builds it first where that was never done."""
+    if program.command:
+        executable(program.command)
+        return program.command
     source = CLIENTS / program.program
     if not source.is_file():
         raise ClientError(f"client program {program.program} does not exist")

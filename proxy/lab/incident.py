@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from notleader.proxy.config.yaml_text import parse_yaml
 from notleader.proxy.lab.errors import LabError
@@ -27,6 +27,10 @@ Symptom = Literal[
     "records are read again",
     "the consumer lives and reads nothing",
 ]
+
+
+Ends = Literal["well", "badly", "never"]
+"""How a client program ends: with exit code 0, with another one, not before the limit."""
 
 
 class IncidentError(LabError):
@@ -58,13 +62,29 @@ class Program(_Model):
     """One client program: what it is started with, and when it ends."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9._-]+$", description="Also its client id.")
-    program: str = Field(description="File below `clients/`; the first folder is the family.")
+    program: str = Field("", description="File below `clients/`; the first folder is the family.")
+    command: list[str] = Field(
+        default_factory=list,
+        description="In its place a command of your own, in which `{bootstrap}`, `{topic}` (the first one), `{group}` "
+        "and `{outcomes}` (a file for outcome lines, which may go to stdout as well) are replaced.",
+    )
     version: str = Field("", description="One of the family's pinned versions; `installed`: as it is here.")
     role: str = Field(description="What it does in this story, in a few words.")
     arguments: dict[str, str | int | bool] = Field(default_factory=dict)
     until: Literal["done", "others"] = Field(
         "done", description="Ends by itself, or is told to (SIGTERM) when all the others have."
     )
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> Program:
+        if bool(self.program) == bool(self.command):
+            raise ValueError("either program or command is needed")
+        return self
+
+    @property
+    def family(self) -> str:
+        """The folder of its program, or the program that its command starts."""
+        return Path(self.program).parts[0] if self.program else Path(self.command[0]).name
 
     def command_line(self, bootstrap: str) -> list[str]:
         """`name=value` arguments, with the address and the client id that every program takes."""
@@ -104,6 +124,9 @@ class Run(_Model):
     misplaced: Times | None = Field(None, description="How many records lie where nobody sent them.")
     records: dict[str, Times] = Field(
         default_factory=dict, description="How many committed records the log of a topic holds."
+    )
+    ends: Ends | None = Field(
+        None, description="How the first client ends: with exit code 0, with another one, or not before the limit."
     )
     cpu_ms: Times | None = Field(None, description="How much processor time the first client takes, in ms.")
     round: int = Field(0, ge=0, exclude=True, description="Which repetition this is, from 1; 0 when there are none.")
@@ -172,7 +195,7 @@ class Incident(_Model):
         if client is None:
             return self
         family, _, version = client.partition("@")
-        families = {Path(program.program).parts[0] for program in self.clients}
+        families = {program.family for program in self.clients}
         if family not in families:
             raise IncidentError(f"{self.name} has no client {family!r} (it has: {', '.join(sorted(families))})")
         if not version:

@@ -48,7 +48,7 @@ def page() -> str:
 
 def _row(incident: Incident) -> str:
     runs = {run.name: run for run in incident.runs}
-    family = Path(incident.clients[0].program).parts[0]
+    family = incident.clients[0].family
     suffers = f"{family} {_found(runs['affected'])}" if "affected" in runs else "the demo's clients"
     newest = _found(runs["newest"]) if "newest" in runs else ""
     cure = incident.cure.told if incident.cure else ""

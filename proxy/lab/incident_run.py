@@ -171,17 +171,23 @@ def held(recorded: list[Recorded], findings: list[dict[str, Any]]) -> list[Held]
 
 def _hold(one: Recorded, findings: list[dict[str, Any]], stories: dict[str, list[Line]]) -> Held:
     said = read_outcomes(client.outcomes for client in one.clients)
-    judged = (
-        not_done(one.run, one.failed)
-        if one.failed
-        else judge(one.incident, one.run, findings, Counts(one.requests(), one.records(), one.misplaced(), one.cpu_ms))
-    )
+    judged = not_done(one.run, one.failed) if one.failed else judge(one.incident, one.run, findings, _counts(one))
     return Held(one.incident.name, judged, one.hits, said, stories, one.folder)
+
+
+def _counts(one: Recorded) -> Counts:
+    return Counts(one.requests(), one.records(), one.misplaced(), one.ended, one.cpu_ms)
 
 
 def _stories_of(one: Recorded) -> dict[str, list[Line]]:
     return {
-        client.program.name: story(one.capture, client.outcomes, client.program.name, client.ended_at_us)
+        # A command may call itself anything on the wire.
+        client.program.name: story(
+            one.capture,
+            client.outcomes,
+            None if client.program.command else client.program.name,
+            client.ended_at_us,
+        )
         for client in one.clients
         if one.was_seen
     }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 class Outcome:
     """The last word on one operation: `ok`, `fail`, `info`, or `pending` when it never came; times in µs since 1970."""
 
-    client: str
+    client: str | None
     operation: str
     outcome: str
     message_id: str | None = None
@@ -40,16 +41,22 @@ def read_outcomes(files: Iterable[Path]) -> list[Outcome]:
     """The outcomes in files of outcome lines, in the order of their first lines; a torn last line is no line."""
     last: dict[tuple[Any, ...], dict[str, Any]] = {}
     for file in files:
-        for line in file.read_text().splitlines():
-            if not line.endswith("}"):
-                continue
-            said = json.loads(line)
+        for said in outcome_lines(file):
             key = tuple(said.get(name) for name in ("client", "thread", "operation", "message_id", "called_at_us"))
             named = key if said.get("called_at_us") else (*key, said.get("partition"), said.get("offset"))
             # A line `pending` is a promise; one that came later keeps it.
             if named not in last or said["outcome"] != "pending" or last[named]["outcome"] == "pending":
                 last[named] = said
     return [_outcome(said) for said in last.values()]
+
+
+def outcome_lines(file: Path) -> Iterator[dict[str, Any]]:
+    """The outcome lines of a file as they are; a torn last line is none, nor what else a program may have printed."""
+    for line in file.read_text(errors="replace").splitlines():
+        with contextlib.suppress(ValueError):
+            said = json.loads(line)
+            if isinstance(said, dict) and said.keys() >= {"operation", "outcome"}:
+                yield said
 
 
 def _outcome(said: dict[str, Any]) -> Outcome:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -13,6 +14,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Literal
+
+from notleader.proxy.lab.errors import LabError
 
 # Reads "add PGID" and "del PGID" lines, "tmp FOLDER" and "keep FOLDER"; when the pipe closes (the parent ended, by
 # whatever means) it ends every process group and deletes every folder still on its lists. It ignores the terminal's
@@ -207,3 +210,17 @@ class Child:
             self.send_signal(signal.SIGKILL)
             self._watched = False
             _watchdog.tell("del", self.pid)
+
+
+def filled(word: str, words: Mapping[str, str]) -> str:
+    """A word of the command with its placeholders replaced; other braces stay."""
+    for name, value in words.items():
+        word = word.replace(f"{{{name}}}", value)
+    return word
+
+
+def executable(command: Sequence[str]) -> None:
+    """Raise LabError when the command's program isn't there, rather than in each try."""
+    program = command[0]
+    if shutil.which(program) is None and not os.access(program, os.X_OK):
+        raise LabError(f"there is no program {program!r} to run")

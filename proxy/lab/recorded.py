@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 
 from notleader.proxy.brokerlog.reading import LogError, read_log
 from notleader.proxy.lab.errors import LabError
-from notleader.proxy.lab.incident import Incident, Run
+from notleader.proxy.lab.incident import Ends, Incident, Run
 from notleader.proxy.lab.kafka import KafkaCluster
 from notleader.proxy.lab.outcome import read_outcomes
 from notleader.proxy.lab.run import Client, Commands, build, record_on, started
@@ -70,6 +69,11 @@ class Recorded:
     def cpu_ms(self) -> int | None:
         """The processor time of the first client, None where it can't be measured."""
         return self.clients[0].cpu_ms if self.clients else None
+
+    @property
+    def ended(self) -> Ends | None:
+        """How the first client ended, None without one."""
+        return self.clients[0].ended if self.clients else None
 
     def records(self) -> Counter[str]:
         """How many records the log holds by topic, those of transactions that did not commit aside."""
@@ -216,9 +220,13 @@ def rows_of(recording: Path, columns: list[str]) -> list[dict[str, Any]]:
 
 def stamp(outcomes: Path, run_id: str) -> None:
     """Write the proxy's run into every outcome line: runs that overlap in time can't be told apart by it."""
-    lines = [json.loads(line) for line in _whole(outcomes.read_text().splitlines())]
-    outcomes.write_text("".join(json.dumps({**line, "run_id": run_id}) + "\n" for line in lines))
+    lines = [line for line in outcomes.read_text(errors="replace").splitlines() if line.endswith("}")]
+    outcomes.write_text("".join(f"{_stamped(line, run_id)}\n" for line in lines))
 
 
-def _whole(lines: Iterable[str]) -> Iterable[str]:
-    return (line for line in lines if line.endswith("}"))
+def _stamped(line: str, run_id: str) -> str:
+    try:
+        said = json.loads(line)
+    except ValueError:  # a command of the user's may print anything: the analysis sets it aside
+        return line
+    return json.dumps({**said, "run_id": run_id})

@@ -19,10 +19,10 @@ import yaml
 
 from notleader.proxy.lab.clients import command, dump_stacks
 from notleader.proxy.lab.errors import LabError
-from notleader.proxy.lab.incident import Cluster, Incident, Program, Run
+from notleader.proxy.lab.incident import Cluster, Ends, Incident, Program, Run, Topic
 from notleader.proxy.lab.kafka import KafkaCluster
 from notleader.proxy.lab.node import HOST
-from notleader.proxy.lab.process import Child
+from notleader.proxy.lab.process import Child, filled
 from notleader.proxy.lab.stages import Stages
 
 _FIRST_SUCCESS_S = 90.0
@@ -43,7 +43,8 @@ class ClientEndedError(RunError):
 class Client:
     """A client program at work: its process and what it has said so far, counted by outcome.
 
-    `hung` is set when it had to be ended at the limit; its log then has the stacks of its threads. `cpu_ms` is the
+    `hung` is set when it had to be ended at the limit; its log then has the stacks of its threads; `code` is its exit
+    code when it ended before. `cpu_ms` is the
     processor time that it took until it was last listened to, None where that can't be measured.
     """
 
@@ -51,6 +52,7 @@ class Client:
     child: Child
     outcomes: Path
     hung: bool = False
+    code: int | None = None
     ended_at_us: int = 0
     cpu_ms: int | None = None
     said: Counter[str] = field(default_factory=Counter)
@@ -66,7 +68,13 @@ class Client:
         self._read_bytes += len(whole) + len(newline)
         for line in whole.splitlines():
             with contextlib.suppress(ValueError):
-                self.said[json.loads(line).get("outcome", "")] += 1
+                if isinstance(said := json.loads(line), dict):  # a command of the user's may print anything
+                    self.said[said.get("outcome", "")] += 1
+
+    @property
+    def ended(self) -> Ends:
+        """How it ended."""
+        return "never" if self.hung else "badly" if self.code else "well"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +102,9 @@ Commands = dict[str, list[str] | str]
 def build(incident: Incident, stages: Stages) -> Commands:
     """Build all client programs of an incident; raises LabError when no run has all of its own."""
     found: Commands = {}
-    built: dict[tuple[str, str], list[str] | str] = {}
+    built: dict[tuple[str, ...], list[str] | str] = {}
     for program in (program for run in incident.runs for program in incident.programs(run)):
-        source = program.program, program.version
+        source = (program.program, program.version, *program.command)
         if source not in built:
             try:
                 built[source] = command(program, stages)
@@ -173,11 +181,12 @@ def _run_once(incident: Incident, run: Run, proxy: _Proxy, commands: Commands, f
             for program in incident.programs(run):
                 argv = commands[program.name]
                 assert isinstance(argv, list)
-                clients.append(_start(program, argv, proxy.listen, folder))
+                clients.append(_start(program, argv, proxy.listen, incident.topics, folder))
             if steps := incident.steps if run.steps is None else run.steps:
                 _wait_for_first_success(clients, say)
                 proxy.post("/v1/timelines", {"steps": steps})
             _let_work(clients, incident.limit_s, say)
+            _check_codes(clients)
     except ClientEndedError as error:
         failed = str(error)
     finally:
@@ -238,13 +247,18 @@ class _Proxy:
             raise RunError(f"the proxy ended with code {code}: {_last_words(self.child)}")
 
 
-def _start(program: Program, argv: list[str], bootstrap: str, folder: Path) -> Client:
-    outcomes = folder / "outcomes" / f"{program.name}.jsonl"
-    child = Child(
-        [*argv, *program.command_line(bootstrap)],
-        log=folder / "logs" / f"{program.name}.log",
-        stdout=outcomes,
-    )
+def _start(program: Program, argv: list[str], bootstrap: str, topics: list[Topic], folder: Path) -> Client:
+    outcomes = stdout = folder / "outcomes" / f"{program.name}.jsonl"
+    if program.command:
+        name = topics[0].name if topics else program.name
+        words = {"bootstrap": bootstrap, "topic": name, "group": name, "outcomes": str(outcomes.resolve()), "try": "1"}
+        if any("{outcomes}" in word for word in argv):
+            outcomes.touch()
+            stdout = folder / "logs" / f"{program.name}.stdout"
+        argv = [filled(word, words) for word in argv]
+    else:
+        argv = [*argv, *program.command_line(bootstrap)]
+    child = Child(argv, log=folder / "logs" / f"{program.name}.log", stdout=stdout)
     return Client(program, child, outcomes)
 
 
@@ -286,9 +300,15 @@ def _let_work(clients: list[Client], limit_s: float, say: Any) -> None:
     _end(others)
     _count(clients, say)
     for client in workers:
-        code = client.child.popen.returncode
-        if code != 0 and not client.hung:
-            raise ClientEndedError(f"client {client.program.name} ended with code {code}: {_last_words(client.child)}")
+        client.code = None if client.hung else client.child.popen.returncode
+
+
+def _check_codes(clients: list[Client]) -> None:
+    """A program of the lab's ends with code 0 whatever was done to it; how a user's command ends is a result."""
+    for client in clients:
+        if client.code and not client.program.command:
+            said = f"client {client.program.name} ended with code {client.code}"
+            raise ClientEndedError(f"{said}: {_last_words(client.child)}")
 
 
 def _count(clients: list[Client], say: Any) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from notleader.proxy.lab.outcome import outcome_lines
 from notleader.proxy.lab.recorded import rows_of
 from notleader.proxy.wire.names import error_text
 
@@ -32,13 +32,16 @@ class Line:
     usual: bool = False
 
 
-def story(capture: Path, outcomes: Path, client_id: str, ended_at_us: int = 0) -> list[Line]:
-    """The lines of one client, in order; alike neighbours are one line with a count.
+def story(capture: Path, outcomes: Path, client_id: str | None, ended_at_us: int = 0) -> list[Line]:
+    """The lines of one client, in order; alike neighbours are one line with a count. None: of all that are captured.
 
     `ended_at_us` is when it was ended because it still ran at the limit.
     """
     rows = rows_of(capture, _COLUMNS)
-    told = [_exchange(row) for row in rows if row["client_id"] in (client_id, f"{client_id}-fresh")]
+    own = (client_id, f"{client_id}-fresh")
+    told = [
+        _exchange(row) for row in rows if row["client_id"] in own or (client_id is None and row["event"] != "fault")
+    ]
     told += _said(outcomes)
     if not told:
         return []
@@ -113,16 +116,15 @@ def _places(partitions: list[dict[str, Any]] | None) -> str:
 
 
 def _said(outcomes: Path) -> Iterator[Line]:
-    for text in outcomes.read_text().splitlines():
-        line = json.loads(text)
-        if line["operation"] != "send":
+    for line in outcome_lines(outcomes):
+        called, returned = line.get("called_at_us"), line.get("returned_at_us")
+        if line["operation"] != "send" or called is None:
             continue
-        called, returned = line["called_at_us"], line.get("returned_at_us")
         if returned and returned - called >= _SLOW_US:
             yield Line(returned, f"send returns after {(returned - called) / 1000:.0f} ms")
-        if line["outcome"] != "pending":
+        if line["outcome"] != "pending" and line.get("completed_at_us") is not None:
             took_us = line["completed_at_us"] - called
-            who = "a fresh producer's send" if line["client"].endswith("-fresh") else "send"
+            who = "a fresh producer's send" if line.get("client", "").endswith("-fresh") else "send"
             error = f": {line['error']}" if line.get("error") else ""
             fine = line["outcome"] == "ok" and took_us < _SLOW_US and who == "send"
             yield Line(

@@ -7,7 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from notleader.proxy.lab.incident import Incident, Run
+from notleader.proxy.lab.incident import Ends, Incident, Run
+
+_ENDED: dict[Ends | None, str] = {
+    "well": "ended well",
+    "badly": "ended with another exit code than 0",
+    "never": "did not end before the limit",
+    None: "did not start",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +41,14 @@ def not_done(run: Run, reason: str) -> Judged:
 class Counts:
     """What is counted beside the analysis.
 
-    `requests` of the first client by API, `records` of the log by topic and how many of them are `misplaced`, and the
-    first client's processor time, None where it can't be measured.
+    `requests` of the first client by API, `records` of the log by topic and how many of them are `misplaced`, how the
+    first client `ended`, and its processor time; None where that can't be told.
     """
 
     requests: Mapping[str, int] = field(default_factory=Counter)
     records: Mapping[str, int] = field(default_factory=Counter)
     misplaced: int = 0
+    ended: Ends | None = None
     cpu_ms: int | None = None
 
 
@@ -49,7 +57,9 @@ def judge(incident: Incident, run: Run, findings: list[dict[str, Any]], counts: 
     programs = incident.programs(run)
     groups = {str(program.arguments["group_id"]) for program in programs if "group_id" in program.arguments}
     clients = {program.name for program in programs} | groups  # a finding on a group names the group
-    own = [finding for finding in findings if finding["client"] in clients and finding["count"]]
+    # What a command calls itself is its own; the topics are this run's alone.
+    topics = {topic.name for topic in incident.topics} if any(program.command for program in programs) else set()
+    own = [f for f in findings if f["count"] and (f["client"] in clients or f.get("topic") in topics)]
     found: dict[str, int] = {}
     for finding in own:
         found[finding["check"]] = found.get(finding["check"], 0) + finding["count"]
@@ -77,6 +87,9 @@ def _counted(run: Run, client: str, counts: Counts) -> Iterator[tuple[str | None
     if run.misplaced is not None:
         problem = run.misplaced.problem("a record where nobody sent it", counts.misplaced)
         yield problem, f"{counts.misplaced} records lie where nobody sent them."
+    if run.ends is not None:
+        how = f"{client} {_ENDED[counts.ended]}"
+        yield None if run.ends == counts.ended else f"{how}, and it should be: {_ENDED[run.ends]}", f"{how}."
     if run.cpu_ms is not None:
         if counts.cpu_ms is None:
             yield None, f"How much processor time {client} took can't be measured here."

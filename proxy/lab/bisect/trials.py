@@ -38,7 +38,7 @@ class Trial:
 
 def family_of(incident: Incident, asked: str | None) -> str:
     """The client library whose releases are tried; raises IncidentError where the incident leaves that open."""
-    families = {Path(each.program).parts[0] for each in incident.clients if not each.version}
+    families = {each.family for each in incident.clients if not each.version}
     families = {family for family in families if clients.versions(family)}
     if asked is not None and asked in families:
         return asked
@@ -78,7 +78,7 @@ class OfIncident:
         folder = self.folder / release
         try:
             for program in incident.clients:
-                if not program.version and Path(program.program).parts[0] == self.family:
+                if not program.version and program.family == self.family:
                     pin(program.program, release, self.stages)
             recorded = record_incident(self.kafka, incident, folder, self.stages, alone=False)
             if reasons := [one.failed for one in recorded if one.failed]:

@@ -89,7 +89,8 @@ def explore(
         from notleader.proxy.lab.explore.findings import Corpus
         from notleader.proxy.lab.explore.search import Limits, Search
         from notleader.proxy.lab.explore.sql import valid
-        from notleader.proxy.lab.explore.tries import Bench, executable
+        from notleader.proxy.lab.explore.tries import Bench
+        from notleader.proxy.lab.process import executable
 
         if not any("{bootstrap}" in word for word in command):
             raise LabError("the command has to take {bootstrap} somewhere, as its bootstrap server")
@@ -129,7 +130,7 @@ def explore(
                 finally:
                     if search.explored.points:
                         corpus.save(corpus_file)
-                        telling.write(search.explored, command, limits, out)
+                        telling.write(search.explored, command, limits, partitions, out)
                 say(search.explored.progress())
     if replay is not None:
         if as_json:

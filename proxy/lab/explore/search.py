@@ -40,6 +40,10 @@ class Limits:
     limit_s: float | None = None
     patience_s: float = _PATIENCE_S
 
+    def limit_of(self, learned: Learned) -> float:
+        """How long a try may take, in seconds."""
+        return self.limit_s or 10 + 5 * learned.seconds
+
 
 @dataclass(slots=True)
 class Explored:
@@ -108,7 +112,7 @@ class Search:
     @property
     def limit_s(self) -> float:
         """How long a try may take before it counts as late."""
-        return self.limits.limit_s or 10 + 5 * self.explored.learned.seconds
+        return self.limits.limit_of(self.explored.learned)
 
     # ---- strike ---------------------------------------------------------------------------------
 

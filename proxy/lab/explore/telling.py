@@ -28,13 +28,16 @@ from notleader.proxy.lab.explore.words import (
 )
 
 
-def write(explored: Explored, command: list[str], limits: Limits, out: Path) -> None:
+def write(explored: Explored, command: list[str], limits: Limits, partitions: int, out: Path) -> None:
     """All files of a report, into `out`; those of an earlier search go."""
-    for old in (*out.glob("failure-*.yaml"), *out.glob("test_failure_*.py")):
+    for old in (*out.glob("failure-*.yaml"), *out.glob("test_failure_*.py"), *out.glob("incident-*.yaml")):
         old.unlink()
     for number, failure in enumerate(explored.failures, 1):
         (out / rule_file_name(number)).write_text(rule_file(failure, command))
         (out / f"test_failure_{number}.py").write_text(pytest_test(number, failure, command))
+        if failure.kind in _HELD:
+            limit_s = limits.limit_of(explored.learned)
+            (out / f"incident-{number}.yaml").write_text(incident_file(number, failure, command, partitions, limit_s))
     (out / "report.json").write_text(json.dumps(document(explored, command, limits), indent=1))
     (out / "report.md").write_text(markdown(explored, command, limits))
     (out / "report.html").write_text(html(explored, command, limits))
@@ -46,6 +49,37 @@ def rule_file(failure: Failure, command: list[str]) -> str:
     said = [f"{failure.kind}: {failure.verdicts[0].sentence}", f"command: {shlex.join(command)}"]
     head = "".join(f"# {line}\n" for text in said for line in _line(text).splitlines())
     return head + yaml.safe_dump({"faults": failure.rules}, sort_keys=False, allow_unicode=True)
+
+
+def incident_file(number: int, failure: Failure, command: list[str], partitions: int, limit_s: float) -> str:
+    """What `notleader incident run` takes: the command with the rules and without, and what has to become of it."""
+    affected, control = _HELD[failure.kind]
+    name = (
+        re.sub(r"[^a-z0-9]+", "-", f"{failure.kind}-by-{described(failure.rules[0])}".lower())
+        .strip("-")[:60]
+        .strip("-")
+    )
+    document = {
+        "name": name,
+        "title": _line(failure.title)[:120],
+        "story": f"notleader explore found it: {_line(failure.verdicts[0].sentence)}. Say here what it means to whom.",
+        "topics": [{"name": f"explored-{number}", "partitions": partitions}],
+        "faults": failure.rules,
+        "clients": [{"name": "service", "command": command, "role": "the command that was explored"}],
+        "runs": [{"name": "affected", **affected}, {"name": "control", "faults": [], **control}],
+        "limit_s": round(limit_s, 1),
+    }
+    head = "# notleader incident run FILE: the verdict's words, its cause, and a run without the rules beside it.\n"
+    return head + yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=110)
+
+
+_FOUND_BY = {"lost": "lost", "duplicate": "duplicate", "skipped": "skipped", "read-twice": "read_again"}
+_HELD: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "hang": ({"ends": "never"}, {"ends": "well"}),
+    "exit": ({"ends": "badly"}, {"ends": "well"}),
+    **{kind: ({"must": [check]}, {"never": [check], "ends": "well"}) for kind, check in _FOUND_BY.items()},
+}
+"""What an incident's two runs have to show, by verdict; of the others only the search itself can tell."""
 
 
 def pytest_test(number: int, failure: Failure, command: list[str]) -> str:
@@ -97,6 +131,7 @@ def document(explored: Explored, command: list[str], limits: Limits) -> dict[str
         "failures": [
             {
                 "file": rule_file_name(number),
+                "incident": f"incident-{number}.yaml" if failure.kind in _HELD else None,
                 "kind": failure.kind,
                 "title": failure.title,
                 **asdict(failure),

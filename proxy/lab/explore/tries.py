@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import shlex
 import shutil
@@ -24,7 +23,7 @@ from notleader.proxy.config.settings import Settings
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.explore.candidates import Rule
 from notleader.proxy.lab.explore.judging import Ended, Id, said
-from notleader.proxy.lab.process import Child
+from notleader.proxy.lab.process import Child, filled
 from notleader.proxy.lab.testing import NotLeader
 from notleader.proxy.wire.names import ApiKey, ErrorCode
 
@@ -185,13 +184,6 @@ def _last_words(lines: list[str]) -> str:
     return (errors or said or [""])[-1][:200]
 
 
-def filled(word: str, words: dict[str, str]) -> str:
-    """A word of the command with its placeholders replaced; other braces stay."""
-    for name, value in words.items():
-        word = word.replace(f"{{{name}}}", value)
-    return word
-
-
 def create_topic(kafka: str, topic: str, partitions: int) -> None:
     """Create a topic and wait until each partition has a leader. Raises LabError."""
     body = {
@@ -273,10 +265,3 @@ def _produced(rows: list[dict[str, Any]], topic: str) -> set[str]:
         for each in row["partitions"] or ()
         if each["topic"] and topic in each["topic"]
     }
-
-
-def executable(command: Sequence[str]) -> None:
-    """Raise LabError when the command's program isn't there, rather than in each try."""
-    program = command[0]
-    if shutil.which(program) is None and not os.access(program, os.X_OK):
-        raise LabError(f"there is no program {program!r} to run")

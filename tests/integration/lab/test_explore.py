@@ -49,6 +49,11 @@ def test_what_sends_again_without_idempotence_is_found_and_shrunk(kafka: KafkaCl
     compile((tmp_path / "test_failure_1.py").read_text(), "test_failure_1.py", "exec")
     assert "Produce" in (tmp_path / "report.md").read_text()
 
+    # With and without the rule, and Spark's word for it: of the command, under whatever name it goes.
+    run = ["incident", "run", str(tmp_path / "incident-1.yaml"), "--out", str(tmp_path / "incident"), "--json"]
+    shown = CliRunner().invoke(app, run)
+    assert shown.exit_code == 0, shown.output
+
     again = report(explore(kafka, tmp_path / "replay", "resends", "--replay", str(file)), 1)
     assert [each["kind"] for each in again["verdicts"]] == ["duplicate"]
     assert again["hits"] == [1]

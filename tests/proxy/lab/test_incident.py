@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet
 import pytest
+from pydantic import ValidationError
 
 from notleader.faults.schema import parse_faults
 from notleader.faults.timeline import parse_timeline
-from notleader.proxy.lab.incident import CLIENTS, IncidentError, Run, incident_names, load_incident
+from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.incident import CLIENTS, Incident, IncidentError, Run, incident_names, load_incident
 from notleader.proxy.lab.incident_run import Done, Held
-from notleader.proxy.lab.recorded import Recorded, run_of_its_own
+from notleader.proxy.lab.recorded import Recorded, run_of_its_own, stamp
+from notleader.proxy.lab.run import build
+from notleader.proxy.lab.stages import Stages
 from notleader.proxy.lab.verdict import Counts, Judged, judge, not_done
 
 
@@ -154,6 +159,47 @@ def test_the_log_of_a_topic_is_counted_without_what_was_aborted(tmp_path: Path) 
     assert judge(own, run, [], Counts(records=records)).as_expected
     whole = judge(own, run, [], Counts(records={"shipped.word": 30}))
     assert whole.problems == ["the log of shipped.word holds 30 records, and 29 or fewer were expected"]
+
+
+COMMAND = {
+    "name": "explored",
+    "title": "A service",
+    "story": "It was found.",
+    "topics": [{"name": "orders"}],
+    "clients": [{"name": "service", "command": ["./shop", "{bootstrap}"], "role": "sends"}],
+    "runs": [{"name": "affected", "ends": "badly", "must": ["duplicate"]}],
+}
+
+
+def test_a_command_of_ones_own_is_held_by_its_topics_and_how_it_ends() -> None:
+    incident = Incident.model_validate(COMMAND)
+    (run,) = incident.runs
+    found = [finding("duplicate", "shop") | {"topic": "orders"}, finding("lost", "shop") | {"topic": "others"}]
+    ended_badly = judge(incident, run, found, Counts(ended="badly"))
+    assert ended_badly.as_expected
+    assert ended_badly.found == {"duplicate": 1}
+    assert judge(incident, run, found, Counts(ended="well")).problems == [
+        "service ended well, and it should be: ended with another exit code than 0"
+    ]
+
+
+@pytest.mark.parametrize("client", [{"program": "java/P.java", "command": ["./shop"]}, {}])
+def test_a_client_is_a_program_or_a_command(client: dict[str, Any]) -> None:
+    document = COMMAND | {"clients": [{"name": "service", "role": "sends"} | client]}
+    with pytest.raises(ValidationError, match="either program or command is needed"):
+        Incident.model_validate(document)
+
+
+def test_a_command_that_is_not_there_is_told_before_a_kafka_is_started() -> None:
+    with pytest.raises(LabError, match=r"there is no program '\./shop' to run"):
+        build(Incident.model_validate(COMMAND), Stages(quiet=True))
+
+
+def test_what_a_command_printed_beside_its_outcome_lines_is_kept(tmp_path: Path) -> None:
+    file = tmp_path / "service.jsonl"
+    file.write_text('{"operation": "send"}\nhello {}\nhello\n')
+    stamp(file, "r1")
+    assert file.read_text() == '{"operation": "send", "run_id": "r1"}\nhello {}\n'
 
 
 def test_processor_time_is_held_against_its_bound_where_it_is_known() -> None:

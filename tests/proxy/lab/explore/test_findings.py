@@ -7,9 +7,10 @@ import pytest
 
 from notleader.faults.schema import parse_faults
 from notleader.proxy.lab.explore.findings import Corpus, Failure, group
-from notleader.proxy.lab.explore.judging import Learned, Verdict
+from notleader.proxy.lab.explore.judging import KINDS, Learned, Verdict
 from notleader.proxy.lab.explore.search import Explored, Limits
 from notleader.proxy.lab.explore.telling import document, junit, markdown, pytest_test, rule_file, write
+from notleader.proxy.lab.incident import load_incident
 
 COMMAND = ["./shop", "{bootstrap}", 'it "is"\\n']
 
@@ -51,13 +52,32 @@ def test_a_rule_file_is_a_config_file_and_says_what_it_does() -> None:
 @pytest.mark.parametrize("sentence", ["plain", 'quotes """ and \\ backslash', "\x1b[31mred\n# heading"])
 def test_what_a_command_said_breaks_no_file(sentence: str, tmp_path: Path) -> None:
     found = explored(failure(on_produce("close"), sentence=sentence))
-    write(found, COMMAND, Limits(), tmp_path)
+    write(found, COMMAND, Limits(), 1, tmp_path)
     compile((tmp_path / "test_failure_1.py").read_text(), "test", "exec")
     assert "\x1b" not in markdown(found, COMMAND, Limits()) + junit(found)
     assert 'failures="1"' in junit(found)
     assert document(found, COMMAND, Limits())["failures"][0]["file"] == "failure-1.yaml"
-    write(explored(), COMMAND, Limits(), tmp_path)
-    assert not list(tmp_path.glob("*failure*"))
+    assert load_incident(str(tmp_path / "incident-1.yaml")).clients[0].command == COMMAND
+    write(explored(), COMMAND, Limits(), 1, tmp_path)
+    assert not [*tmp_path.glob("*failure*"), *tmp_path.glob("incident*")]
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_what_an_incident_can_show_becomes_one(kind: str, tmp_path: Path) -> None:
+    found = explored(failure(on_produce("close"), kind=kind))
+    write(found, COMMAND, Limits(limit_s=7), 3, tmp_path)
+    (told,) = document(found, COMMAND, Limits())["failures"]
+    if kind in ("missing", "check", "backwards"):
+        assert told["incident"] is None
+        assert not list(tmp_path.glob("incident*"))
+        return
+    incident = load_incident(str(tmp_path / told["incident"]))
+    affected, control = incident.runs
+    assert incident.faults == found.failures[0].rules
+    assert (affected.faults, control.faults, control.ends) == (None, [], "well")
+    assert affected.must == control.never
+    assert affected.must or affected.ends in ("badly", "never")
+    assert (incident.limit_s, incident.topics[0].partitions) == (7, 3)
 
 
 def test_the_test_to_paste_names_the_command_as_it_was_given() -> None:
