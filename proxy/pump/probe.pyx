@@ -44,6 +44,11 @@ cdef Py_ssize_t MOST_ROWS = _probe.MOST_ROWS
 cdef Py_ssize_t MOST_TEXT_BYTES = _probe.MOST_TEXT_BYTES
 
 
+cdef long long[ROW_PLACES] EMPTY
+for _place in range(ROW_PLACES):
+    EMPTY[_place] = NOTHING
+
+
 cdef inline int int16_at(Bytes p) noexcept nogil:
     return <short>((p[0] << 8) | p[1])
 
@@ -88,7 +93,6 @@ cdef class Probe:
         self.begin(program, total)
 
     cdef int begin(self, bytes program, long long total) except -1:
-        cdef int place
         self._owner = program
         self._program = <Bytes><const char*>program
         self._pc = self._depth = 0
@@ -98,8 +102,7 @@ cdef class Probe:
         self.total, self.fed, self.skip = total, 0, 0
         self.ended = self.odd = False
         self._reason = NULL
-        for place in range(FRAME_PLACES):
-            self.places[place] = NOTHING
+        memcpy(self.places, EMPTY, FRAME_PLACES * sizeof(long long))
         return 0
 
     @property
@@ -199,17 +202,15 @@ cdef class Probe:
 
     cdef int _begin_row(self, bint of_topic) except -1:
         cdef long long* row
-        cdef int place
         if self.count >= MOST_ROWS:
             self.odd = True
             return 0
         if (self.count + 1) * ROW_PLACES * 8 > self._rows_room:
             self.numbers = <long long*>resized(self.numbers, &self._rows_room, max(2 * self._rows_room, ROW_PLACES * 32))
         row = self.numbers + self.count * ROW_PLACES
-        for place in range(4):
-            row[place] = self.places[place] if of_topic else NOTHING
-        for place in range(4, ROW_PLACES):
-            row[place] = NOTHING
+        memcpy(row, EMPTY, sizeof(EMPTY))
+        if of_topic:
+            memcpy(row, self.places, 4 * sizeof(long long))
         self.count += 1
         return 0
 
@@ -237,27 +238,41 @@ cdef class Probe:
         while True:
             code = program[pc]
             op = code & ~NO_NULL
-            if op == SKIP:
-                size = program[pc + 1]
+            # Comparisons with constants alone: they become a jump table.
+            if op == I32:
+                if end - at < 4:
+                    self._need = 4
+                    break
+                place = program[pc + 1]
+                to = &self.places[place - FRAME_FROM] if place >= FRAME_FROM else &row[place]
+                to[0] = int32_at(p + at)
+                at += 4
                 pc += 2
-            elif I8 <= op <= I64:
-                used = 1 << (op - I8)
+                continue
+            elif op == I64:
+                if end - at < 8:
+                    self._need = 8
+                    break
+                place = program[pc + 1]
+                to = &self.places[place - FRAME_FROM] if place >= FRAME_FROM else &row[place]
+                to[0] = int64_at(p + at)
+                at += 8
+                pc += 2
+                continue
+            elif op == I8 or op == I16:
+                used = 1 if op == I8 else 2
                 if end - at < used:
                     self._need = used
                     break
                 place = program[pc + 1]
                 to = &self.places[place - FRAME_FROM] if place >= FRAME_FROM else &row[place]
-                if op == I16:
-                    to[0] = int16_at(p + at)
-                elif op == I32:
-                    to[0] = int32_at(p + at)
-                elif op == I64:
-                    to[0] = int64_at(p + at)
-                else:
-                    to[0] = <signed char>p[at]
+                to[0] = <signed char>p[at] if op == I8 else int16_at(p + at)
                 at += used
                 pc += 2
                 continue
+            elif op == SKIP:
+                size = program[pc + 1]
+                pc += 2
             elif op == TAGS or op == FIND:
                 if self._tags_left < 0 and at < end and p[at] == 0:  # nearly always
                     at += 1
@@ -330,7 +345,39 @@ cdef class Probe:
                 self.ended = True
                 self.skip = ALL
                 break
-            elif self._records_left >= 0:
+            elif op == RECORDS or op == CRECORDS:
+                if self._records_left < 0:
+                    if op == RECORDS:
+                        used = 4
+                        if end - at < used:
+                            self._need = used
+                            break
+                        length = int32_at(p + at)
+                    else:
+                        if at < end and p[at] < 0x80:
+                            used, value = 1, p[at]
+                        else:
+                            used = uvarint(p + at, end - at, &value)
+                            if used <= 0:
+                                if used == 0:
+                                    self._need = end - at + 1
+                                else:
+                                    self._break(odd_varint(used))
+                                break
+                        length = value - 1
+                    if length < 0:
+                        if code & NO_NULL:
+                            self._break(b"a field is null that may not be")
+                            break
+                        at += used
+                        pc += 1
+                        continue
+                    if length > self.total - before - at - used:
+                        self._break(b"ends too early")
+                        break
+                    at += used
+                    row[RECORDS_BYTES], row[RECORD_COUNT] = length, 0
+                    self._records_left, self._seen = length, False
                 # On to the next batch, or behind the last one.
                 size = self._records_left
                 if size > BEFORE_MAGIC:
@@ -370,7 +417,7 @@ cdef class Probe:
             else:
                 strict = code & NO_NULL
                 # The length of a string, an array or records; -1 for null.
-                if op == CTEXT or op == CPAST or op == CEACH or op == CRECORDS or op == CARRAY:
+                if op == CTEXT or op == CPAST or op == CEACH or op == CARRAY:
                     if at < end and p[at] < 0x80:
                         used, value = 1, p[at]
                     else:
@@ -411,14 +458,6 @@ cdef class Probe:
                     self._break(b"ends too early")
                     break
                 size = max(length, 0)
-                if op == RECORDS or op == CRECORDS:
-                    at = behind
-                    if length < 0:
-                        pc += 1
-                    else:
-                        row[RECORDS_BYTES], row[RECORD_COUNT] = length, 0
-                        self._records_left, self._seen = length, False
-                    continue
                 if op == TEXT or op == CTEXT:
                     if length <= MOST_TEXT:
                         if end - behind < size:
