@@ -3,7 +3,11 @@ from notleader.proxy.pump.probe cimport Probe
 cdef class Exchange:
     """`pure.Exchange`."""
 
-    cdef public object connection, client_id, outcome, request, response
+    cdef public object connection, client_id, outcome
+    # What is kept of the frames, or where they are in what came: nobody may ever ask for them.
+    cdef object _request, _response
+    cdef bytes request_in, response_in
+    cdef Py_ssize_t request_at, request_size, response_at, response_size
     cdef public object decision, hits, actions, merge, relayed, answer, held_by, afterwards
     cdef public long long seq, request_at_us, forwarded_at_us, broker_responded_at_us, response_at_us
     cdef public long long request_bytes, response_bytes, release_at_us, mute_us

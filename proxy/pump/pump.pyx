@@ -104,6 +104,28 @@ cdef class Exchange:
         self.request_bytes = request_bytes
         self.flags = flags
 
+    @property
+    def request(self):
+        if self.request_in is not None:
+            self._request = self.request_in[self.request_at : self.request_at + self.request_size]
+            self.request_in = None
+        return self._request
+
+    @request.setter
+    def request(self, frame):
+        self._request, self.request_in = frame, None
+
+    @property
+    def response(self):
+        if self.response_in is not None:
+            self._response = self.response_in[self.response_at : self.response_at + self.response_size]
+            self.response_in = None
+        return self._response
+
+    @response.setter
+    def response(self, frame):
+        self._response, self.response_in = frame, None
+
 
 cdef class Passing:
     def __cinit__(self):
@@ -525,10 +547,13 @@ cdef class Pump:
         exchange.forwarded_at_us = now_us
         exchange.awaits_broker = expects_answer
         if flags & KEEP_REQUEST:
-            exchange.request = self._kept(exchange, True, data, at, here, size)
+            if here == total and here < SMALL:
+                exchange.request_in, exchange.request_at, exchange.request_size = data, at + 4, size
+            else:
+                exchange._request = self._kept(exchange, True, data, at, here, size)
         elif flags & ASSEMBLE_RESPONSE:
             # Its header will say how the answer is encoded; the body is not needed.
-            exchange.request = PyBytes_FromStringAndSize(<const char*>p + 4, min(here - 4, HEADER_BYTES))
+            exchange._request = PyBytes_FromStringAndSize(<const char*>p + 4, min(here - 4, HEADER_BYTES))
         return PASSES
 
     cdef int _acks(self, int api_version, Bytes p, Py_ssize_t here, int size) except -1:
@@ -605,7 +630,10 @@ cdef class Pump:
         self._queue.popleft()
         exchange.response_bytes = total
         if exchange.flags & KEEP_RESPONSE:
-            exchange.response = self._kept(exchange, False, data, at, here, size)
+            if here == total and here < SMALL:
+                exchange.response_in, exchange.response_at, exchange.response_size = data, at + 4, size
+            else:
+                exchange._response = self._kept(exchange, False, data, at, here, size)
         if here < total:
             self._endpoints = endpoints
         return PASSES
@@ -654,9 +682,7 @@ cdef class Pump:
         return STOPS
 
     cdef object _kept(self, Exchange exchange, bint asks, bytes data, Py_ssize_t at, Py_ssize_t here, int size):
-        """What is kept of a frame that passes, of which so much is here."""
-        if here == <long long>size + 4 and here < SMALL:
-            return PyBytes_FromStringAndSize(PyBytes_AS_STRING(data) + at + 4, size)
+        """What is kept of a frame that passes and is not small or not here as a whole; so much of it is."""
         start = part(data, at + 4, at + here)
         if <long long>size + 4 <= <long long>self._table.shed_bytes:
             return start

@@ -281,7 +281,7 @@ cdef class BlockWriter:
             return False
         api_key = exchange.api_key
         api = api_key << 8 | exchange.api_version
-        if not self._reads_bodies or exchange.request is None:
+        if not self._reads_bodies or (exchange.request_in is None and exchange._request is None):
             if exchange.outcome is not self._seen_outcome or api != self._seen_api:
                 self._seen_place = self._header_only(exchange, api)
                 self._seen_outcome, self._seen_api = exchange.outcome, api
@@ -381,9 +381,10 @@ cdef class BlockWriter:
     cdef object _known(self, Exchange exchange, int api):
         """What an exchange of the same bytes was found to say; of APIs that are not read in passing."""
         cdef bytes request, response
-        if type(exchange.request) is not bytes or type(exchange.response) is not bytes or exchange.outcome != ANSWERED:
+        asked, answered = exchange.request, exchange.response
+        if type(asked) is not bytes or type(answered) is not bytes or exchange.outcome != ANSWERED:
             return None
-        request, response = exchange.request, exchange.response
+        request, response = asked, answered
         if PyBytes_GET_SIZE(request) + PyBytes_GET_SIZE(response) <= SHORT:
             return self._short.get(short_key(api, request, response))
         return self._lookups.long(api, request, response)
@@ -409,11 +410,19 @@ cdef class BlockWriter:
         programs = found
         if not programs:
             return -1
-        asked = probed(self._asked, programs[0], exchange.request)
+        if exchange.request_in is None:
+            asked = probed(self._asked, programs[0], exchange._request)
+        else:
+            asked = probed_in(self._asked, programs[0], exchange.request_in, exchange.request_at, exchange.request_size)
         if asked is None:
             return -1
-        if exchange.response is not None:
-            answered = probed(self._answered, programs[1], exchange.response)
+        if exchange.response_in is not None:
+            answered = probed_in(
+                self._answered, programs[1], exchange.response_in, exchange.response_at, exchange.response_size
+            )
+        elif exchange._response is not None:
+            answered = probed(self._answered, programs[1], exchange._response)
+        if exchange.response_in is not None or exchange._response is not None:
             if answered is None:
                 return -1
             error = answered.places[ERROR_CODE]
@@ -684,13 +693,19 @@ cdef tuple topic_of(Probe probe, long long* row):
     return name, topic_id
 
 
+cdef Probe probed_in(Probe probe, bytes program, bytes data, Py_ssize_t at, Py_ssize_t size):
+    """A probe that has read a frame which lies there; None where that is no use."""
+    probe.begin(program, size)
+    probe.read(<Bytes>PyBytes_AS_STRING(data) + at, size)
+    return probe if probe.good() else None
+
+
 cdef Probe probed(Probe probe, bytes program, frame):
     """A probe that has read a kept frame, or what stands for one; None where that is no use."""
     cdef Py_ssize_t total = 0
     cdef list pieces
     if type(frame) is bytes:
-        probe.begin(program, PyBytes_GET_SIZE(frame))
-        probe.read(<Bytes>PyBytes_AS_STRING(frame), PyBytes_GET_SIZE(frame))
+        return probed_in(probe, program, frame, 0, PyBytes_GET_SIZE(frame))
     elif type(frame) is list or type(frame) is memoryview:
         pieces = frame if type(frame) is list else [frame]
         for piece in pieces:

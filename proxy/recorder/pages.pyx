@@ -288,7 +288,7 @@ cdef class Numbers:
         cdef int32_t* seen
         cdef list found = []
         for at in range(count):
-            if not 0 <= p[at] <= 0xFFFFFFFF:
+            if p[at] >> 32:
                 raise ValueError("a place that is in no table")
             most = max(most, turned(p[at]))
         if most > MOST_PLACES:
