@@ -19,6 +19,7 @@ class Requests(Enum):
     PASSING = "Requests go to the broker, those first to the faults that these ask for."
     TOKENS = "Bare SASL tokens go to the broker (SaslHandshake v0, KIP-43)."
     HELD = "A request waits, for its time or a rule; those behind it wait too."
+    AGREED = "Requests wait, and bare SASL tokens behind them."
     MUTED = "An answer told the client to be quiet for a time (KIP-219): all requests wait."
     ENDING = "The client will send no more, and requests of it still wait."
     ENDED = "The client will send no more, and the broker has been told."
@@ -67,15 +68,25 @@ REQUESTS: Final[Mapping[Requests, Mapping[Event, Requests]]] = {
         Event.CLOSED: Requests.CLOSED,
     },
     Requests.HELD: {
-        Event.TOKENS_AGREED: Requests.HELD,
+        Event.TOKENS_AGREED: Requests.AGREED,
         Event.REQUEST_HELD: Requests.HELD,
         Event.MUTED: Requests.MUTED,
         Event.ALL_SENT: Requests.PASSING,
         Event.CLIENT_ENDED_EARLY: Requests.ENDING,
         Event.CLOSED: Requests.CLOSED,
     },
+    Requests.AGREED: {
+        Event.TOKENS_AGREED: Requests.AGREED,
+        Event.FIRST_REQUEST: Requests.HELD,
+        Event.REQUEST_HELD: Requests.AGREED,
+        Event.MUTED: Requests.AGREED,
+        Event.ALL_SENT: Requests.TOKENS,
+        Event.CLIENT_ENDED: Requests.ENDED,
+        Event.CLIENT_ENDED_EARLY: Requests.ENDING,
+        Event.CLOSED: Requests.CLOSED,
+    },
     Requests.MUTED: {
-        Event.TOKENS_AGREED: Requests.MUTED,
+        Event.TOKENS_AGREED: Requests.AGREED,
         Event.REQUEST_HELD: Requests.MUTED,
         Event.MUTED: Requests.MUTED,
         Event.ALL_SENT: Requests.PASSING,
@@ -118,7 +129,7 @@ ANSWERS: Final[Mapping[Answers, Mapping[Event, Answers]]] = {
     Answers.CLOSED: {},
 }
 
-WAITING: Final = frozenset((Requests.HELD, Requests.MUTED, Requests.ENDING))
+WAITING: Final = frozenset((Requests.HELD, Requests.AGREED, Requests.MUTED, Requests.ENDING))
 """Requests that come now wait."""
 CLIENT_IS_OVER: Final = frozenset((Requests.ENDING, Requests.ENDED))
 _OF_REQUESTS: Final = frozenset(event for row in REQUESTS.values() for event in row)
@@ -146,7 +157,7 @@ class Life:
         if event in _OF_REQUESTS:
             self.requests = REQUESTS[self.requests][event]
             self._pump.stops_requests = self.requests in WAITING
-            self._pump.bare_requests = self.requests is Requests.TOKENS
+            self._pump.bare_requests = self.requests in (Requests.TOKENS, Requests.AGREED)
         if event in _OF_ANSWERS:
             self.answers = ANSWERS[self.answers][event]
             self._pump.stops_answers = self.answers is Answers.SILENT

@@ -45,7 +45,7 @@ class Requesting:
         self._relays = relays
         self._sasl = Handshake()
         # None until one is: hardly any connection needs it, and empty it takes 760 bytes.
-        self._held: deque[tuple[Exchange, bytes]] | None = None
+        self._held: deque[tuple[Exchange | None, bytes]] | None = None
         self._backlog = Backlog(conversation.commands, "client", max_held_bytes)
 
     def token(self, frame: bytes, now_us: int) -> None:
@@ -53,7 +53,10 @@ class Requesting:
         here = self._conversation
         if is_token(frame[4:]):
             here.connection.principal = self._sasl.principal(frame[4:]) or here.connection.principal
-            here.commands.to_broker(frame)
+            if here.life.requests in WAITING:
+                self._hold(None, frame)
+            else:
+                here.commands.to_broker(frame)
             return
         here.life.happens(Event.FIRST_REQUEST)
         if now_us < here.muted_until_us:
@@ -79,12 +82,16 @@ class Requesting:
                 if decision.on_response:
                     exchange.flags |= RESPONSE_BODY
         if here.life.requests in WAITING or not self._act(exchange, whole, now_us):
-            if self._held is None:
-                self._held = deque()
-            self._held.append((exchange, whole))
-            self._backlog.waiting_bytes += len(whole)
-            here.life.happens(Event.REQUEST_HELD)
-            self._backlog.settle()
+            self._hold(exchange, whole)
+
+    def _hold(self, exchange: Exchange | None, whole: bytes) -> None:
+        """Let a request wait, or a bare token behind one."""
+        if self._held is None:
+            self._held = deque()
+        self._held.append((exchange, whole))
+        self._backlog.waiting_bytes += len(whole)
+        self._conversation.life.happens(Event.REQUEST_HELD)
+        self._backlog.settle()
 
     def run_held(self, now_us: int) -> None:
         """Send on what need not wait any more."""
@@ -96,7 +103,9 @@ class Requesting:
             return
         while self._held and not here.life.is_closed:
             exchange, whole = self._held[0]
-            if not self._act(exchange, whole, now_us):
+            if exchange is None:
+                here.commands.to_broker(whole)
+            elif not self._act(exchange, whole, now_us):
                 return
             self._held.popleft()
             self._backlog.waiting_bytes -= len(whole)

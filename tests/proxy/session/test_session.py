@@ -326,6 +326,18 @@ def test_bare_sasl_tokens_pass_between_a_version_0_handshake_and_the_first_reque
     assert not any(b"secret" in repr(exchange.request).encode() for exchange in talk.exchanges)
 
 
+def test_bare_tokens_wait_behind_a_request_that_a_rule_holds_while_they_are_agreed() -> None:
+    talk = Conversation({"kind": "delay", "delay_ms": 50, "match": {"api_key": "Heartbeat"}})
+    talk.client(request(ApiKey.SaslHandshake, 0, 1, {"mechanism": "PLAIN"}) + heartbeat(2))
+    talk.broker(response(ApiKey.SaslHandshake, 0, 1, {"mechanisms": ["PLAIN"]}))
+    first, second = framed(b"\0alice\0secret"), framed(b"again")
+    assert talk.client(first) == []
+    assert talk.at(50) == [("to_broker", heartbeat(2)), ("to_broker", first)]
+    assert talk.session.connection.principal == "alice"
+    assert talk.client(second) == [("to_broker", second)]
+    assert talk.client(heartbeat(3)) == [("to_broker", heartbeat(3))]
+
+
 def test_the_brokers_last_bare_token_may_follow_the_clients_first_request() -> None:
     talk = Conversation()
     talk.client(request(ApiKey.SaslHandshake, 0, 1, {"mechanism": "PLAIN"}))
