@@ -131,9 +131,10 @@ def said(lines: DataFrame) -> DataFrame:
     """
     lines = lines.filter(F.trim("value") != "")
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
+    # As a generator's output: a filter of what was said is not pushed down to where each line would be parsed for it.
     parsed = lines.select(
-        F.from_json("value", _LINE, options).alias("said"), F.element_at(F.split("file", "/"), -1).alias("source")
-    ).select("said.*", "source")
+        F.inline(F.array(F.from_json("value", _LINE, options))), F.element_at(F.split("file", "/"), -1).alias("source")
+    )
     told = parsed.withColumn("bad_reason", _bad_reason()).filter(
         F.col("bad_reason").isNotNull() | ~F.coalesce(F.col("name"), F.lit("")).isin(*_NOT_OPERATIONS)
     )
@@ -177,8 +178,12 @@ def set_aside(lines: DataFrame, *place: str) -> DataFrame:
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
     return (
         lines.filter(F.trim("value") != "")
-        .withColumn("said", F.from_json("value", _LINE, options))
-        .select("file", *place, F.substring("value", 1, 200).alias("text"), "said.*")
+        .select(
+            "file",
+            *place,
+            F.substring("value", 1, 200).alias("text"),
+            F.inline(F.array(F.from_json("value", _LINE, options))),
+        )
         .withColumn("reason", _bad_reason())
         .filter(F.col("reason").isNotNull())
         .select("file", *place, "text", "reason")

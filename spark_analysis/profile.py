@@ -37,6 +37,9 @@ class CaptureProfile:
     first_at_us: int | None
     last_at_us: int | None
     runs: tuple[tuple[str, int, int], ...]
+    did: tuple[str, ...] | None = None
+    """All that rules did, in the words of `schemas.EFFECT`; None for a capture of a version that doesn't say."""
+
     clients: tuple[str, ...] = ()
     """The client ids with the most exchanges, about: as many as a report can tell apart."""
 
@@ -101,6 +104,8 @@ def profile_capture(exchanges: DataFrame) -> CaptureProfile:
         (_total(F.size(begun)) - begun_places).alias("anew"),
         F.min("request_at_us").alias("first_at_us"),
         F.max(F.greatest("request_at_us", "response_at_us")).alias("last_at_us"),
+        F.array_distinct(F.flatten(F.collect_set(F.transform("effects", lambda e: e["did"])))).alias("did"),
+        F.count_if((F.size("fault_names") > 0) & F.col("effects").isNull()).alias("unsaid"),
         F.expr(f"approx_top_k(client_id, {_MOST_CLIENTS}) filter (where client_id is not null)").alias("clients"),
     )
     runs = by_run.collect()
@@ -112,6 +117,7 @@ def profile_capture(exchanges: DataFrame) -> CaptureProfile:
         first_at_us=min((run.first_at_us for run in runs if run.first_at_us is not None), default=None),
         last_at_us=max((run.last_at_us for run in runs if run.last_at_us is not None), default=None),
         runs=tuple((run.run_id or "", run.first_at_us or 0, run.last_at_us or 0) for run in runs),
+        did=None if any(run.unsaid for run in runs) else tuple({word for run in runs for word in run.did if word}),
         clients=tuple(client for client, _ in asked.most_common(_MOST_CLIENTS)),
     )
 

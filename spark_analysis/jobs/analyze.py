@@ -255,8 +255,9 @@ def explained(
     if not tables.capture.faulted:
         return replace(tables, history=without_causes(history))
     end_us = tables.end_of_run()
+    did = tables.capture.did
     told, struck = with_causes(
-        history, tables.exchanges, tables.operations, options, end_us, F.lit(tables.end_us), out, later
+        history, tables.exchanges, tables.operations, options, did, end_us, F.lit(tables.end_us), out, later
     )
     return replace(tables, history=told, struck=struck)
 

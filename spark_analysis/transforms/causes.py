@@ -7,7 +7,7 @@ that went wrong is compared with the obstacles of its own client alone; how long
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -49,6 +49,7 @@ def with_causes(
     exchanges: DataFrame,
     operations: DataFrame,
     options: Options,
+    did: Collection[str] | None,
     end_us: Column,
     last_us: Column,
     out: str | None,
@@ -63,7 +64,7 @@ def with_causes(
     """
     rows = history.withColumn("end_us", F.coalesce("completed_at_us", end_us))
     names = settled(clients_of(rows, operations))
-    obstacles = obstacles_of(exchanges, names, rows, last_us)
+    obstacles = obstacles_of(exchanges, names, rows, did, last_us)
     obstacles = settled(obstacles) if is_short(obstacles) else obstacles.persist()
     with ThreadPoolExecutor(1) as pool:
         striking = pool.submit(_struck, obstacles, rows)

@@ -5,6 +5,7 @@ Compared with no operation yet: `transforms.causes` does that.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
@@ -72,8 +73,13 @@ def names_of(operations: DataFrame) -> DataFrame:
     return by_name.withColumn("owners", F.count("*").over(alone)).filter("owners = 1").drop("owners")
 
 
-def obstacles_of(exchanges: DataFrame, names: DataFrame, history: DataFrame, last_us: Column) -> DataFrame:
-    """scope, client, how, connection, topic, partition, rule, kind, did, error_code, from_us, until_us, covered_us."""
+def obstacles_of(
+    exchanges: DataFrame, names: DataFrame, history: DataFrame, did: Collection[str] | None, last_us: Column
+) -> DataFrame:
+    """scope, client, how, connection, topic, partition, rule, kind, did, error_code, from_us, until_us, covered_us.
+
+    `did` is all that rules did, as far as that is known: what none of them did is not looked for.
+    """
     told = settled(
         exchanges.select(
             *_ASKED, connection().alias("connection"), touches().alias("touches"), last_us.alias("run_end_us")
@@ -84,7 +90,14 @@ def obstacles_of(exchanges: DataFrame, names: DataFrame, history: DataFrame, las
     connects = told.filter((F.col("event") == "connect") & (F.size("touches") == 0)).join(
         F.broadcast(lines.select("connection").distinct()), "connection", "left_anti"
     )
-    found = [_lines(lines), _answers(told, touched), _cuts(told, touched), _standing(lines, connects)]
+
+    def some_did(*words: str) -> bool:
+        return did is None or not set(words).isdisjoint(did)
+
+    found = [_answers(told, touched)]
+    found += [_lines(lines)] if some_did(*HOLDS, *SWALLOWS) else []
+    found += [_cuts(told, touched)] if some_did(*CUTS) else []
+    found += [_standing(lines, connects)] if some_did(*STANDS) else []
     # Four times below.
     owned = _of_clients(settled(reduce(DataFrame.unionByName, found)), names)
     every = owned.unionByName(_partitions(history))

@@ -54,6 +54,18 @@ def one(told: list[dict[str, Any]], **wanted: Any) -> dict[str, Any]:
     return found[0]
 
 
+def test_a_line_is_parsed_once(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "ours.jsonl").write_text("\n".join(map(json.dumps, OURS)))
+    shown = "spark.sql.debug.maxToStringFields"
+    before = spark.conf.get(shown)
+    spark.conf.set(shown, "1000")
+    try:
+        plan = read_outcomes(spark, [str(tmp_path)])._jdf.queryExecution().optimizedPlan().toString()  # type: ignore[operator]
+    finally:
+        spark.conf.set(shown, before)
+    assert plan.count("from_json(") == 1, plan
+
+
 def test_verifiable_producer_lines(told: list[dict[str, Any]]) -> None:
     success = one(told, operation="send", message_id="41")
     assert (success["outcome"], success["partition"], success["offset"]) == ("ok", 2, 7)
