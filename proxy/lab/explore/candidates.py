@@ -56,11 +56,15 @@ FATAL: Final[dict[str, tuple[str, ...]]] = {
     "FindCoordinator": ("GROUP_AUTHORIZATION_FAILED",),
     "EndTxn": ("INVALID_PRODUCER_EPOCH",),
 }
+# Any API may answer it. Many clients don't try again; they have to say so.
+_ANYWHERE: Final = ("UNKNOWN_SERVER_ERROR",)
 _IDEMPOTENT_FATAL: Final = ("OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH")
 _DOUBLED: Final = frozenset(("Produce", "OffsetCommit", "EndTxn"))
 _LED: Final = frozenset(("Produce", "Fetch", "Metadata"))
 # One error is got over by nearly all; a client's retries are mostly three to five.
-_TIMES: Final = (1, 5)
+_TIMES: Final = {"error": (1, 5), "close": (1, 5), "drop_request": (1, 5)}
+_BLACKHOLES_MS: Final = (3000, 10_000)
+_UNREACHABLE_MS: Final = 6000
 
 
 # What carries the client's work is struck before what it prepares itself with: three faults in a row to one.
@@ -145,7 +149,7 @@ def candidates(points: Iterable[Point]) -> list[Candidate]:
 def strikes(point: Point) -> Iterator[Candidate]:
     """Every fault that can strike at a point, alone; those that a client meets most often first."""
     for rule, costs_s in _rules(point):
-        for times in _TIMES if rule["kind"] == "error" else (1,):
+        for times in _TIMES.get(rule["kind"], (1,)):
             trigger = {"times": times} | ({"skip": point.nth} if point.nth else {})
             match: Rule = {"api_key": point.api}
             if point.partition_index is not None:
@@ -157,12 +161,18 @@ def strikes(point: Point) -> Iterator[Candidate]:
                 (" ".join([*family(document), *often]),),
                 str(point),
                 _is_fatal(rule, point.api),
-                costs_s,
+                costs_s * times,
             )
     if point.api in ("Produce", "Fetch", "FindCoordinator"):
         # It has no place among the exchanges: it begins when the learning run was there.
-        document = {"kind": "blackhole", "trigger": {"after_ms": round(point.at_ms), "for_ms": 3000}}
-        yield Candidate((frozen(document),), (f"{point.api} blackhole",), str(point), costs_s=6.0)
+        for for_ms in _BLACKHOLES_MS:
+            document = {"kind": "blackhole", "trigger": {"after_ms": round(point.at_ms), "for_ms": for_ms}}
+            yield Candidate(
+                (frozen(document),), (f"{point.api} blackhole {for_ms} ms",), str(point), costs_s=for_ms / 500
+            )
+        window = {"after_ms": round(point.at_ms), "for_ms": _UNREACHABLE_MS, "times": "forever"}
+        document = {"kind": "reset", "trigger": window}
+        yield Candidate((frozen(document),), (f"{point.api} reset for {_UNREACHABLE_MS} ms",), str(point), costs_s=12.0)
 
 
 def family(rule: Rule) -> list[str]:
@@ -188,7 +198,7 @@ def cause(rule: Rule, verdict: str) -> str:
 
 
 def _is_fatal(rule: Rule, api: str) -> bool:
-    return rule.get("error_code") in (*FATAL.get(api, ()), *_IDEMPOTENT_FATAL)
+    return rule.get("error_code") in (*FATAL.get(api, ()), *_IDEMPOTENT_FATAL, *_ANYWHERE)
 
 
 def _rules(point: Point) -> Iterator[tuple[Rule, float]]:
@@ -209,6 +219,8 @@ def _rules(point: Point) -> Iterator[tuple[Rule, float]]:
     if api in _LED:
         yield {"kind": "leader_election", "for_ms": 2000}, 2.0
     fatal = FATAL.get(api, ()) + (_IDEMPOTENT_FATAL if api == "Produce" and point.idempotent else ())
+    if api in RETRIABLE:
+        fatal += _ANYWHERE
     for code in fatal:
         yield {"kind": "error", "error_code": code}, 1.0
     yield {"kind": "reset"}, 1.0

@@ -52,6 +52,10 @@ def explore(
     replay: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Try the rules of this file, and nothing else.")
     ] = None,
+    by_chance: Annotated[
+        bool, typer.Option("--random", help="Strike by chance, whatever was seen: no families in turn, no pairs.")
+    ] = False,
+    failures: Annotated[int | None, typer.Option(metavar="N", min=1, help="Stop at so many distinct failures.")] = None,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Report, rule files, corpus; a search of the same command goes on.")
     ] = Path("out/explore"),
@@ -100,7 +104,7 @@ def explore(
             valid(check_sql)
         stages = Stages(quiet=as_json)
         own = any("{topic}" in word for word in command)
-        limits = Limits(minutes, tries, lanes if own else 1, seed, allowed, limit, patience)
+        limits = Limits(minutes, tries, lanes if own else 1, seed, allowed, limit, patience, by_chance, failures)
         if not own:
             stages.console.print("without {topic} the log is not judged, and one try is made at a time", markup=False)
         out.mkdir(parents=True, exist_ok=True)

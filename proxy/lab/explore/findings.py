@@ -29,6 +29,7 @@ class Failure:
     survives_without: bool
     tries_to_find: int
     tries_to_shrink: int
+    seconds_to_find: float = 0.0
     seen_again: int = 0
     evidence: str = ""
     timeline: list[str] = field(default_factory=list)

@@ -12,8 +12,10 @@ KINDS: Final = {
     "hang": "the command did not end in time",
     "exit": "the command ended with another code than 0, by a fault that clients are expected to get over",
     "lost": "a message that the command was told is acknowledged isn't in the broker's log",
-    "missing": "the command ended well, and the log lacks a message that it holds when there are no faults",
+    "missing": "the command ended well, said of nothing that it failed, and the log lacks what it holds without faults",
     "duplicate": "a message is in the log more than once, and without faults it isn't",
+    "unanswered": "the command ended well, and by its outcome lines a send that it began never came back",
+    "stuck": "by outcome lines no send went well any more, though the faults were over",
     "skipped": "the command ended well, and did not get a message from its topic that it gets when there are no faults",
     "backwards": "a group's committed offset went back, which without faults it doesn't",
     "read-twice": "the command got a message from its topic more than once, and without faults it doesn't",
@@ -36,6 +38,12 @@ class Reported:
     failed: frozenset[str] = frozenset()
     got: Counter[str] = field(default_factory=Counter)
     went_back: tuple[str, ...] = ()
+    unanswered: frozenset[str] = frozenset()
+    """The messages of which nothing was said but that they are being sent."""
+    sends: tuple[tuple[int, bool], ...] = ()
+    """When each send that ended was called, in µs since 1970, and whether it went well; where the lines say when."""
+    all_committed: bool = False
+    """Whether there were transactions, and of each was said that it is committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,8 @@ class Ended:
     written: frozenset[str] = frozenset()
     check: str = ""
     last_words: str = ""
+    struck_until_us: int | None = None
+    """When the last fault was over, in µs since 1970; None where none struck."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +78,8 @@ class Learned:
     gets_once: bool = False
     goes_on: bool = False
     """Whether no commit goes back."""
+    answers: bool = False
+    """Whether every send comes back."""
 
     @classmethod
     def of(cls, runs: Collection[Ended]) -> Learned:
@@ -83,6 +95,7 @@ class Learned:
             gets=frozenset.intersection(*(frozenset(run.said.got) for run in runs)),
             gets_once=all(max(run.said.got.values(), default=1) == 1 for run in runs),
             goes_on=not any(run.said.went_back for run in runs),
+            answers=not any(run.said.unanswered for run in runs),
         )
 
 
@@ -113,14 +126,32 @@ def _judged(ended: Ended, learned: Learned, fatal: bool) -> Iterable[Verdict]:
         if learned.tells_ids and (lost := sorted(ended.said.acknowledged - ended.written)):
             yield Verdict("lost", f"{_messages(lost)} acknowledged, and not in the log")
         gone = sorted(name for topic, name in learned.always - ended.log.keys() if name not in ended.said.failed)
-        if gone and not learned.tells_ids and ended.code == 0:
+        if gone and ended.code == 0 and (ended.said.all_committed or not learned.tells_ids):
             yield Verdict("missing", f"ended well, and {_messages(gone)} not in the log")
         doubled = sorted(name for (_, name), count in ended.log.items() if count > 1)
         if learned.unique and doubled:
             yield Verdict("duplicate", f"{_messages(doubled)} in the log more than once")
+    if ended.code == 0 and learned.answers and (open_ := sorted(ended.said.unanswered)):
+        yield Verdict("unanswered", f"ended well, and {_messages(open_)} sent without an answer to the caller")
+    if learned.tells_ids and (failed := _stuck(ended)):
+        yield Verdict("stuck", f"none of the {failed} sends after the last fault went well")
     yield from _consumed(ended, learned, fatal)
     if ended.check:
         yield Verdict("check", ended.check)
+
+
+_STUCK_SENDS: Final = 5
+_STUCK_US: Final = 1_000_000  # a client's own backoff is mostly shorter
+
+
+def _stuck(ended: Ended) -> int:
+    """How many sends were called after the last fault, where all of them failed, and there were enough of them."""
+    if ended.struck_until_us is None:
+        return 0
+    after = [(at, well) for at, well in ended.said.sends if at > ended.struck_until_us]
+    if len(after) < _STUCK_SENDS or any(well for _, well in after) or after[-1][0] - after[0][0] < _STUCK_US:
+        return 0
+    return len(after)
 
 
 def _consumed(ended: Ended, learned: Learned, fatal: bool) -> Iterable[Verdict]:
@@ -150,11 +181,17 @@ def said(lines: Iterable[str], topic: str = "") -> Reported:
     got: Counter[str] = Counter()
     commits: dict[tuple[str, str, int], int] = {}
     went_back: list[str] = []
+    sends: list[tuple[int, bool]] = []
+    transactions: Counter[str] = Counter()
     for document in documents(lines):
         for name, outcome in _outcome(document):
             # An acknowledgement stays one, whatever is said of the same message later.
             if last.get(name) != "ok":
                 last[name] = outcome
+            if outcome in ("ok", "fail", "info") and isinstance(document.get("called_at_us"), int):
+                sends.append((document["called_at_us"], outcome == "ok"))
+        if document.get("operation") == "commit_transaction":
+            transactions[str(document.get("outcome"))] += 1
         got.update(each.replace(topic, "{topic}") if topic else each for each in _got(document))
         for where, offset in _committed(document):
             if offset < commits.get(where, offset):
@@ -164,7 +201,10 @@ def said(lines: Iterable[str], topic: str = "") -> Reported:
                 )
             commits[where] = max(offset, commits.get(where, offset))
     ok = frozenset(name for name, outcome in last.items() if outcome == "ok")
-    return Reported(ok, frozenset(last) - ok, got, tuple(went_back))
+    unanswered = frozenset(name for name, outcome in last.items() if outcome == "pending")
+    ends = {"ok", "pending"} >= transactions.keys()
+    all_committed = ends and 0 < transactions["ok"] >= transactions["pending"]
+    return Reported(ok, frozenset(last) - ok, got, tuple(went_back), unanswered, tuple(sorted(sends)), all_committed)
 
 
 def _got(document: dict[str, Any]) -> Iterable[str]:

@@ -95,6 +95,26 @@ class Frontier:
         return None
 
 
+class ByChance:
+    """The candidates that are left in an order by chance, whatever the tries before showed: to compare with."""
+
+    def __init__(self, candidates: Iterable[Candidate], *, random: Random, seen: Iterable[str] = ()) -> None:
+        known = set(seen)
+        self._left = [candidate for candidate in candidates if key(candidate) not in known]
+        random.shuffle(self._left)
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def next(self) -> Candidate | None:
+        """The next to try; None when nothing is left."""
+        return self._left.pop() if self._left else None
+
+    def told(self, candidate: Candidate, signature: Iterable[str], *, failed: bool) -> bool:
+        """Nothing is learned from a try."""
+        return False
+
+
 def key(candidate: Candidate) -> str:
     """What a candidate is known by from one run to the next."""
     return "\n".join(candidate.rules)

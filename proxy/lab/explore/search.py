@@ -14,7 +14,7 @@ from notleader.proxy.lab.explore.candidates import Candidate, Rule, candidates, 
 from notleader.proxy.lab.explore.findings import Corpus, Failure, group
 from notleader.proxy.lab.explore.judging import Ended, Learned, Verdict, judge
 from notleader.proxy.lab.explore.map import Came, Map
-from notleader.proxy.lab.explore.ordering import Frontier, key
+from notleader.proxy.lab.explore.ordering import ByChance, Frontier, key
 from notleader.proxy.lab.explore.points import Point, Row, points, signature
 from notleader.proxy.lab.explore.shrinking import Rules, shrink
 from notleader.proxy.lab.explore.tries import Bench, Tried
@@ -39,6 +39,8 @@ class Limits:
     allow: frozenset[str] = frozenset()
     limit_s: float | None = None
     patience_s: float = _PATIENCE_S
+    by_chance: bool = False
+    failures: int | None = None
 
     def limit_of(self, learned: Learned) -> float:
         """How long a try may take, in seconds."""
@@ -84,6 +86,7 @@ class Search:
         self.explored = Explored(Learned(0.0))
         self._say = say
         self._tell = tell
+        self._began = time.monotonic()
         self._deadline = time.monotonic() + limits.minutes * 60
         self._groups: dict[tuple[str, ...], Failure] = {}
 
@@ -118,7 +121,7 @@ class Search:
 
     def run(self) -> Explored:
         """The whole search, until a limit or until nothing is left."""
-        began = time.monotonic()
+        began = self._began
         rows = self.learn()
         explored = self.explored
         explored.points = points(rows)
@@ -127,7 +130,8 @@ class Search:
         explored.map = Map.of(explored.points, everything, seen)
         explored.families = len({candidate.family for candidate in everything})
         random = Random(self.limits.seed)
-        frontier = Frontier(everything, random=random, seen=self.corpus.tried)
+        order = ByChance if self.limits.by_chance else Frontier
+        frontier = order(everything, random=random, seen=self.corpus.tried)
         self._tell(
             f"learned: {len(rows)} exchanges in {explored.learned.seconds:.1f} s, {len(explored.points)} points, "
             f"{len(everything)} candidates ({len(everything) - len(frontier)} tried before); a try is late after "
@@ -145,7 +149,7 @@ class Search:
             explored.seconds = time.monotonic() - began
         return explored
 
-    def _strike(self, frontier: Frontier, earlier: list[Candidate], pool: ThreadPoolExecutor) -> None:
+    def _strike(self, frontier: Frontier | ByChance, earlier: list[Candidate], pool: ThreadPoolExecutor) -> None:
         running: dict[Future[Tried], Candidate] = {}
         explored = self.explored
         while True:
@@ -165,10 +169,14 @@ class Search:
                 self._say(explored.progress())
 
     def _goes_on(self, running: int) -> bool:
-        tries = self.limits.tries
-        return time.monotonic() < self._deadline and (tries is None or self.explored.tries + running < tries)
+        limits, explored = self.limits, self.explored
+        return (
+            time.monotonic() < self._deadline
+            and (limits.tries is None or explored.tries + running < limits.tries)
+            and (limits.failures is None or len(explored.failures) < limits.failures)
+        )
 
-    def _take(self, candidate: Candidate, tried: Tried, frontier: Frontier) -> None:
+    def _take(self, candidate: Candidate, tried: Tried, frontier: Frontier | ByChance) -> None:
         explored = self.explored
         if any(tried.hits):
             explored.struck.update(str(p) for p in explored.points if str(p) in candidate.point.split(" and "))
@@ -211,6 +219,7 @@ class Search:
 
     def _investigate(self, candidate: Candidate, first: Tried, verdicts: list[Verdict]) -> None:
         kind = verdicts[0].kind
+        found_s = time.monotonic() - self._began
         self._tell(f"found: {verdicts[0].sentence}; with {' and '.join(candidate.family)} at {candidate.point}")
         asked = 0
         limit_s = self.limit_s + candidate.costs_s
@@ -265,6 +274,7 @@ class Search:
             repeated=_REPEATS,
             survives_without=without,
             tries_to_find=self.explored.tries,
+            seconds_to_find=round(found_s, 1),
             tries_to_shrink=asked,
             evidence=str(told.folder),
             timeline=timeline(told.rows),

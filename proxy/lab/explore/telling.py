@@ -73,7 +73,14 @@ def incident_file(number: int, failure: Failure, command: list[str], partitions:
     return head + yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=110)
 
 
-_FOUND_BY = {"lost": "lost", "duplicate": "duplicate", "skipped": "skipped", "read-twice": "read_again"}
+_FOUND_BY = {
+    "lost": "lost",
+    "duplicate": "duplicate",
+    "skipped": "skipped",
+    "read-twice": "read_again",
+    "stuck": "stuck",
+    "unanswered": "hang",
+}
 _HELD: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "hang": ({"ends": "never"}, {"ends": "well"}),
     "exit": ({"ends": "badly"}, {"ends": "well"}),

@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -115,7 +115,10 @@ class Bench:
         shutil.rmtree(folder / _LOG, ignore_errors=True)
         if self.has_topics:
             delete_topics(self.kafka, {topic, *_produced(rows, topic)})
-        return Tried(Ended(code, seconds, said(lines, topic), log, written, checked, last_words), hits, rows, folder)
+        ended = Ended(
+            code, seconds, said(lines, topic), log, written, checked, last_words, struck_until_us(rows, rules)
+        )
+        return Tried(ended, hits, rows, folder)
 
     def tidy(self, tried: Tried) -> None:
         """Delete the files of a try in which nothing was found."""
@@ -182,6 +185,14 @@ def _last_words(lines: list[str]) -> str:
     said = [line.strip() for line in lines if line.strip()]
     errors = [line for line in said if re.search("error|exception|panic|fatal", line, re.IGNORECASE)]
     return (errors or said or [""])[-1][:200]
+
+
+def struck_until_us(rows: Sequence[Mapping[str, Any]], rules: Sequence[Rule]) -> int | None:
+    """When the last exchange that a rule struck had its end, and what goes on after it; None when none was struck."""
+    struck = [max(row["response_at_us"] or 0, row["request_at_us"]) for row in rows if row["fault_names"]]
+    windows_ms = [where.get("for_ms", 0) for rule in rules for where in (rule, rule.get("trigger", {}))]
+    longest_ms = max(windows_ms, default=0)
+    return max(struck) + round(longest_ms * 1000) if struck else None
 
 
 def create_topic(kafka: str, topic: str, partitions: int) -> None:

@@ -40,7 +40,8 @@ def without(failure: Failure) -> str:
 def origin(failure: Failure) -> str:
     """How it was found."""
     return (
-        f"Found in try {failure.tries_to_find} at {failure.point}, shrunk in {failure.tries_to_shrink} tries, seen "
+        f"Found in try {failure.tries_to_find}, after {failure.seconds_to_find:.0f} s, at {failure.point}, shrunk in "
+        f"{failure.tries_to_shrink} tries, seen "
         f"{failure.seen_again} times more in other places."
     )
 

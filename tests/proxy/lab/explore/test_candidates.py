@@ -40,3 +40,18 @@ def test_what_carries_the_work_comes_more_often() -> None:
     found = candidates([Point("ApiVersions", None, 0, 1, 0.0), Point("Produce", None, 0, 1, 1.0)])
     first = [candidate.family[0].split()[0] for candidate in found[:8]]
     assert first == ["Produce", "Produce", "Produce", "ApiVersions"] * 2
+
+
+def test_an_answer_that_says_nothing_may_come_of_any_api_and_may_end_a_client() -> None:
+    for api in RETRIABLE:
+        rules = {each.family[0]: each for each in strikes(Point(api, None, 0, 1, 0.0))}
+        assert rules[f"{api} error UNKNOWN_SERVER_ERROR"].is_fatal
+
+
+def test_what_is_out_of_reach_is_so_for_seconds_and_in_a_row() -> None:
+    rules = {each.family[0]: each for each in strikes(Point("Produce", None, 2, 9, 400.0))}
+    (gone,) = rules["Produce reset for 6000 ms"].documents
+    assert gone["trigger"] == {"after_ms": 400, "for_ms": 6000, "times": "forever"}
+    (dropped,) = rules["Produce drop_request x5"].documents
+    assert dropped["trigger"] == {"times": 5, "skip": 2}
+    assert rules["Produce drop_request x5"].costs_s == 5 * rules["Produce drop_request"].costs_s

@@ -142,3 +142,46 @@ def test_lines_that_are_no_outcomes_are_passed_over() -> None:
         "{",
     ]
     assert said(odd) == said([])
+
+
+def send(name: str, at_ms: int, outcome: str) -> str:
+    return json.dumps({"operation": "send", "message_id": name, "called_at_us": at_ms * 1000, "outcome": outcome})
+
+
+def sent(*lines: str, until_ms: int | None = 50, code: int | None = 0) -> Ended:
+    reported = said(lines)
+    names = reported.acknowledged
+    until_us = None if until_ms is None else until_ms * 1000
+    return replace(ended(*names, code=code), said=reported, struck_until_us=until_us)
+
+
+SENDS = Learned.of([sent(send("a", 1, "pending"), send("a", 1, "ok"), until_ms=None)] * 2)
+
+
+def test_a_send_that_never_came_back_is_unanswered_though_the_command_ended_well() -> None:
+    open_ = sent(send("a", 1, "ok"), send("b", 2, "pending"))
+    assert kinds(open_, SENDS) == ["unanswered"]
+    assert kinds(replace(open_, code=1), SENDS) == ["exit"]
+    assert kinds(open_, Learned.of([open_] * 2)) == [], "it is so without faults, too"
+
+
+def test_who_fails_for_ever_after_the_last_fault_is_stuck() -> None:
+    failing = [send(f"m{number}", 100 + 300 * number, "fail") for number in range(6)]
+    assert kinds(sent(send("a", 1, "ok"), *failing), SENDS) == ["stuck"]
+    assert kinds(sent(send("a", 1, "ok"), *failing, send("z", 2000, "ok")), SENDS) == []
+    assert kinds(sent(*failing, until_ms=1000), SENDS) == [], "most of them met the fault"
+    assert kinds(sent(*failing[:4]), SENDS) == [], "a few may be within its backoff"
+    assert kinds(sent(*failing, until_ms=None), SENDS) == []
+
+
+def test_what_was_told_committed_and_is_not_there_for_readers_is_missing() -> None:
+    def ran(*outcomes: str, log: str = "a b") -> Ended:
+        lines = [json.dumps({"operation": "commit_transaction", "outcome": outcome}) for outcome in outcomes]
+        reported = said([*lines, send("a", 1, "ok")])
+        return replace(ended(*log.split()), said=reported, written=frozenset("ab"))
+
+    learned = Learned.of([ran("ok", "ok"), ran("pending", "ok")])
+    assert learned.tells_ids
+    assert kinds(ran("pending", "ok", log="a"), learned) == ["missing"]
+    assert kinds(ran("pending", "fail", "ok", log="a"), learned) == [], "that one of them failed was told"
+    assert kinds(ran("pending", log="a"), learned) == []

@@ -3,7 +3,7 @@ from __future__ import annotations
 from random import Random
 
 from notleader.proxy.lab.explore.candidates import Candidate
-from notleader.proxy.lab.explore.ordering import Frontier, key
+from notleader.proxy.lab.explore.ordering import ByChance, Frontier, key
 
 
 def candidate(family: str, place: int = 0) -> Candidate:
@@ -63,3 +63,19 @@ def test_the_same_seed_gives_the_same_order() -> None:
     assert places(1) == places(1)
     assert places(1) != places(2)
     assert places(1)[0] == "0"
+
+
+def test_by_chance_gives_each_once_whatever_was_told() -> None:
+    given = [candidate(family, place) for family in "abc" for place in range(4)]
+
+    def order(seed: int) -> list[Candidate]:
+        left = ByChance(given, random=Random(seed), seen=[key(given[0])])
+        assert len(left) == 11
+        found = []
+        while (one := left.next()) is not None:
+            assert not left.told(one, ["new"], failed=False)
+            found.append(one)
+        return found
+
+    assert order(1) == order(1) != order(2)
+    assert sorted(map(key, order(1))) == sorted(map(key, given[1:]))

@@ -1,0 +1,170 @@
+"""The clients whose bugs are known: what is started, which rules break it, and what has no such bug."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from notleader.proxy.lab.clients import command
+from notleader.proxy.lab.incident import Incident, Program, Run, load_incident
+from notleader.proxy.lab.stages import Stages
+
+_TREE: Final = Path(__file__).resolve().parents[2]
+_SERVICES: Final = _TREE / "tests" / "integration" / "lab"
+_ALIKE: Final = {"phase": "before_broker"}
+_NAMES: Final = ("group_id", "transactional_id")
+
+Rule = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A command of `notleader explore`, and how many partitions its topic has."""
+
+    argv: list[str]
+    partitions: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One of the services of the tests, with a planted bug and without."""
+
+    name: str
+    file: str
+    bug: str
+    verdict: str
+    api: str
+    words: tuple[str, ...] = ("{bootstrap}", "{topic}")
+    options: tuple[str, ...] = ()
+    buggy: str = "planted"
+    sound: str = "without it"
+
+    def start(self, sound: bool, kafka: str, stages: Stages) -> Started:
+        """With the bug, or without."""
+        return Started([sys.executable, str(_SERVICES / self.file), *self.words, "correct" if sound else self.bug])
+
+    def is_known(self, failure: Mapping[str, Any]) -> str:
+        """`yes` when this is the bug that was planted."""
+        apis = {str(rule.get("match", {}).get("api_key")) for rule in failure["rules"]}
+        return "yes" if failure["kind"] == self.verdict and apis == {self.api} else "no"
+
+
+@dataclass(frozen=True, slots=True)
+class OfIncident:
+    """The first client of an incident, as its file starts it, and what is beside it there; its faults are not told."""
+
+    name: str
+    buggy: str
+    sound: str
+    verdicts: tuple[str, ...]
+    affected: str = "affected"
+    mended: str = "newest"
+    arguments: Mapping[str, str | int | bool] | None = None
+    options: tuple[str, ...] = ()
+
+    def start(self, sound: bool, kafka: str, stages: Stages) -> Started:
+        """The run `mended` of the incident, or the one `affected`."""
+        incident = load_incident(self.name)
+        run = _run(incident, self.mended if sound else self.affected)
+        programs = [
+            each.model_copy(
+                update={
+                    "version": each.version or run.version,
+                    "arguments": each.arguments
+                    | ({} if each.version else run.arguments)
+                    | ({} if at else dict(self.arguments or {})),
+                }
+            )
+            for at, each in enumerate(incident.clients)
+        ]
+        commands = [
+            _argv(each, incident, "{bootstrap}" if not at else kafka, stages) for at, each in enumerate(programs)
+        ]
+        partitions = incident.topics[0].partitions
+        if len(commands) == 1:
+            return Started(commands[0], partitions)
+        others = [f"{{topic}}-{topic.name}={topic.partitions}" for topic in incident.topics[1:]]
+        together = [sys.executable, str(Path(__file__).with_name("together.py")), kafka, json.dumps(others)]
+        return Started([*together, *(word for argv in commands for word in ("--", *argv))], partitions)
+
+    def is_known(self, failure: Mapping[str, Any]) -> str:
+        """How a shrunk failure stands to the incident's rules: `yes`, `part` where some of them do, or `no`."""
+        if failure["kind"] not in self.verdicts:
+            return "no"
+        incident = load_incident(self.name)
+        recipe = [said for rule in (_run(incident, self.affected).faults or incident.faults) for said in _each(rule)]
+        found = [said for rule in failure["rules"] for said in _each(rule)]
+        if sorted(found, key=str) == sorted(recipe, key=str):
+            return "yes"
+        return "part" if all(any(_what(one) == _what(other) for other in recipe) for one in found) else "no"
+
+
+def _run(incident: Incident, name: str) -> Run:
+    return next(run for run in incident.runs if run.name == name)
+
+
+def _each(rule: Rule) -> list[dict[str, Any]]:
+    """A rule for each API that it is for, without what says nothing: names, topics, defaults."""
+    match = {key: value for key, value in rule.get("match", {}).items() if key not in ("topic", "client_id")}
+    trigger = {key: value for key, value in rule.get("trigger", {}).items() if (key, value) != ("times", 1)}
+    kept = {key: value for key, value in rule.items() if key not in ("name", "match", "trigger")}
+    kept = {key: value for key, value in kept.items() if _ALIKE.get(key) != value}
+    apis = match.pop("api_key", "any")
+    return [
+        kept | ({"match": match} if match else {}) | ({"trigger": trigger} if trigger else {}) | {"api": api}
+        for api in (apis if isinstance(apis, list) else [apis])
+    ]
+
+
+def _what(rule: Rule) -> tuple[Any, ...]:
+    return rule["api"], rule["kind"], rule.get("error_code")
+
+
+def _argv(program: Program, incident: Incident, bootstrap: str, stages: Stages) -> list[str]:
+    topics = {
+        topic.name: "{topic}" if not at else f"{{topic}}-{topic.name}" for at, topic in enumerate(incident.topics)
+    }
+    given = {"bootstrap": bootstrap, "client_id": program.name, **program.arguments}
+    for name, value in given.items():
+        if name in _NAMES:
+            given[name] = f"{{group}}-{value}"
+        elif name in ("topic", "output"):
+            given[name] = topics[str(value)]
+    said = (f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in given.items())
+    return [*command(program, stages), *said]
+
+
+CASES: Final[Sequence[Service | OfIncident]] = (
+    OfIncident(
+        "sarama-hang", "sarama 1.37.2", "1.61.1", ("hang", "unanswered"), options=("--limit=6", "--patience=20")
+    ),
+    Service("order service, sends again without idempotence", "order_service.py", "resends", "duplicate", "Produce"),
+    Service("order service, calls a failed send a success", "order_service.py", "swallows", "lost", "Produce"),
+    Service(
+        "packing service, commits before it packs",
+        "packing_service.py",
+        "hasty",
+        "skipped",
+        "OffsetCommit",
+        words=("{bootstrap}", "{topic}", "{group}"),
+        options=("--allow=exit,read-twice",),
+    ),
+    OfIncident("librdkafka-fatal-sequence", "librdkafka 1.8.2", "2.15.0", ("stuck", "lost")),
+    OfIncident(
+        "java-callback-deadlock",
+        "Java 0.11.0.3, get() in its callback",
+        "4.4.0 without the get()",
+        ("hang", "unanswered", "stuck"),
+        mended="cure",
+    ),
+    OfIncident("committed-and-never-was", "franz-go 1.21.3", "1.22.2", ("lost", "missing", "skipped")),
+    OfIncident(
+        "first-records-passed-over", "kafka-go 0.4.47", "0.4.51 from the first record", ("skipped",), mended="cure"
+    ),
+    OfIncident("coordinator-never-asked-for", "aiokafka 0.12.0", "0.14", ("hang", "stuck", "unanswered")),
+    OfIncident("committed-backwards", "sarama 1.43.2", "1.61.1", ("backwards", "read-twice")),
+)

@@ -1,0 +1,87 @@
+"""The table for the documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from benchmarks.explore.cases import OfIncident, Service
+
+Found = Mapping[tuple[str, str], Mapping[str, Any]]
+"""What each search said, by case and mode."""
+
+
+def table(cases: Sequence[Service | OfIncident], found: Found) -> str:
+    """Markdown: a row for each case that was searched."""
+    lines = [
+        "| client | first failure | the known bug | shrunk to | all found | by chance | without the bug |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for case in cases:
+        if any(name == case.name for name, _ in found):
+            cells = [
+                f"{case.buggy} ({case.name})" if case.buggy != "planted" else case.name,
+                *_searched(case, found.get((case.name, "bug"))),
+                _by_chance(case, found.get((case.name, "chance"))),
+                _sound(case, found.get((case.name, "sound"))),
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _searched(case: Service | OfIncident, said: Mapping[str, Any] | None) -> list[str]:
+    if said is None or "failures" not in said:
+        return ["-"] * 4
+    failures = said["failures"]
+    known = _known(case, said)
+    return [
+        _found_at(failures[0]) if failures else "none",
+        f"{_found_at(known)}, {_is(case, known)}" if known else "not found",
+        _rules(known) if known else "-",
+        f"{len(failures)} in {said['tries']} tries",
+    ]
+
+
+def _by_chance(case: Service | OfIncident, said: Mapping[str, Any] | None) -> str:
+    if said is None or "failures" not in said:
+        return "-"
+    known = _known(case, said)
+    if known is None:
+        return f"not found, {said['tries']} tries"
+    return f"{_found_at(known)}, {_is(case, known)}"
+
+
+def _sound(case: Service | OfIncident, said: Mapping[str, Any] | None) -> str:
+    if said is None or "failures" not in said:
+        return "-"
+    kinds = sorted(failure["kind"] for failure in said["failures"])
+    return f"{case.sound}: {', '.join(kinds) or 'nothing'} in {said['tries']} tries"
+
+
+def _known(case: Service | OfIncident, said: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The failure that is the known bug; one with the same rules before one that has only some of them."""
+    for wanted in ("yes", "part"):
+        for failure in said["failures"]:
+            if case.is_known(failure) == wanted:
+                return dict(failure)
+    return None
+
+
+def _is(case: Service | OfIncident, failure: Mapping[str, Any]) -> str:
+    return "its recipe" if case.is_known(failure) == "yes" else "part of its recipe"
+
+
+def _found_at(failure: Mapping[str, Any]) -> str:
+    return f"try {failure['tries_to_find']}, {failure['seconds_to_find']:.0f} s"
+
+
+def _rules(failure: Mapping[str, Any]) -> str:
+    said = []
+    for rule in failure["rules"]:
+        trigger = rule.get("trigger", {})
+        words = [str(rule.get("match", {}).get("api_key", "any")), str(rule["kind"])]
+        words += [str(rule[key]) for key in ("error_code", "phase") if key in rule]
+        words += [f"{key}={value}" for key, value in trigger.items() if (key, value) != ("times", 1)]
+        said.append(" ".join(words))
+    return f"{failure['kind']}: {' and '.join(said)}, in {failure['tries_to_shrink']} tries"
