@@ -98,8 +98,17 @@ def _generations() -> Iterator[Workload]:
 
 PARTITIONS = (1, 2, 10)
 GENERATIONS = tuple(_generations())
-"""What the page doesn't show, for it would take hours: asked for by name, or by the beginning of one."""
+"""Of these the page shows a few, for all would take hours: asked for by name, or by the beginning of one."""
 EVERY_WORKLOAD = (*WORKLOADS, *GENERATIONS)
+ON_THE_PAGE = (
+    *(workload.name for workload in WORKLOADS),
+    *(f"produce-v9-{partitions}-100" for partitions in PARTITIONS),
+    "produce-v7-10-100",
+    "produce-v13-10-100-x3",
+    "produce-v9-10-16384",
+    *(f"fetch-v11-{partitions}-100" for partitions in PARTITIONS),
+    "fetch-v17-10-100-x3",
+)
 
 
 def chosen(names: str | None) -> list[Workload]:
@@ -108,7 +117,7 @@ def chosen(names: str | None) -> list[Workload]:
     `produce-v7-*` stands for all that begin so. Raises ValueError on an unknown name.
     """
     if names is None:
-        return list(WORKLOADS)
+        names = ",".join(ON_THE_PAGE)
     known = {workload.name: workload for workload in EVERY_WORKLOAD}
     wanted: list[str] = []
     for name in names.split(","):

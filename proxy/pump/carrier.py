@@ -67,32 +67,26 @@ class Carrier:
 
     def client_bytes(self, data: bytes, now_us: int) -> None:
         """Take what the client sent."""
-        try:
-            steps = self.pump.feed_client(data, now_us)
-            while steps:
-                for step in steps:
-                    if isinstance(step, Pass):
-                        self.broker.write(step.span)
-                    elif isinstance(step, Done):
-                        self.records.record_all(step.exchanges)
-                    else:
-                        self._decides.requested(step, now_us)
-                steps = self.pump.feed_client(b"", now_us) if isinstance(step, Stop) else []
-        except Exception as error:
-            self._decides.failed(error, "client", now_us)
+        self._carry("client", data, now_us)
 
     def broker_bytes(self, data: bytes, now_us: int) -> None:
         """Take what the broker sent."""
+        self._carry("broker", data, now_us)
+
+    def _carry(self, side: Side, data: bytes, now_us: int) -> None:
+        asks = side == "client"
+        take = self.pump.feed_client if asks else self.pump.feed_broker
+        decide = self._decides.requested if asks else self._decides.answered
         try:
-            steps = self.pump.feed_broker(data, now_us)
+            steps = take(data, now_us)
             while steps:
                 for step in steps:
                     if isinstance(step, Pass):
-                        self.client.write(step.span)
+                        (self.broker if asks else self.client).write(step.span)
                     elif isinstance(step, Done):
                         self.records.record_all(step.exchanges)
                     else:
-                        self._decides.answered(step, now_us)
-                steps = self.pump.feed_broker(b"", now_us) if isinstance(step, Stop) else []
+                        decide(step, now_us)
+                steps = take(b"", now_us) if isinstance(step, Stop) else []
         except Exception as error:
-            self._decides.failed(error, "broker", now_us)
+            self._decides.failed(error, side, now_us)

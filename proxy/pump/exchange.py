@@ -104,7 +104,6 @@ class Exchange(_Exchange):
     relayed: Any = None  # the answers of other brokers, while some are missing
     answer: tuple[bytes, ...] | None = None  # a whole frame that waits for its turn, in pieces
     release_at_us: int = 0
-    held_by: str | None = None
     copies: int = 0  # how many times more the broker gets the request
     is_copy: bool = False  # one of those: its answer is thrown away
     close_after: bool = False  # the connection ends once the request is with the broker

@@ -8,7 +8,7 @@ cdef class Exchange:
     cdef object _request, _response
     cdef bytes request_in, response_in
     cdef Py_ssize_t request_at, request_size, response_at, response_size
-    cdef public object decision, hits, actions, merge, relayed, answer, held_by, afterwards
+    cdef public object decision, hits, actions, merge, relayed, answer, afterwards
     cdef public long long seq, request_at_us, forwarded_at_us, broker_responded_at_us, response_at_us
     cdef public long long request_bytes, response_bytes, release_at_us, mute_us
     cdef public int api_key, api_version, correlation_id, flags, error_code, copies

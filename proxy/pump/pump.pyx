@@ -722,46 +722,37 @@ cdef class Carrier:
         self.broker_bytes(data, self.now_us())
 
     cpdef client_bytes(self, bytes data, long long now_us):
-        cdef Pump pump = self.pump
-        try:
-            pump._take_client(data, now_us)
-            while True:
-                if pump._passed is not None:
-                    passed, pump._passed = pump._passed, None
-                    self.broker.write(passed)
-                if pump._done is not None:
-                    done, pump._done = pump._done, None
-                    self.records.record_all(done)
-                if pump._last is None:
-                    break
-                last, pump._last = pump._last, None
-                self._decides.requested(last, now_us)
-                if type(last) is not Stop:
-                    break
-                pump._take_client(b"", now_us)
-        except Exception as error:
-            self._decides.failed(error, "client", now_us)
+        self._carry(True, data, now_us)
 
     cpdef broker_bytes(self, bytes data, long long now_us):
+        self._carry(False, data, now_us)
+
+    cdef void _carry(self, bint asks, bytes data, long long now_us):
         cdef Pump pump = self.pump
         try:
-            pump._take_broker(data, now_us)
             while True:
+                if asks:
+                    pump._take_client(data, now_us)
+                else:
+                    pump._take_broker(data, now_us)
                 if pump._passed is not None:
                     passed, pump._passed = pump._passed, None
-                    self.client.write(passed)
+                    (self.broker if asks else self.client).write(passed)
                 if pump._done is not None:
                     done, pump._done = pump._done, None
                     self.records.record_all(done)
                 if pump._last is None:
-                    break
+                    return
                 last, pump._last = pump._last, None
-                self._decides.answered(last, now_us)
+                if asks:
+                    self._decides.requested(last, now_us)
+                else:
+                    self._decides.answered(last, now_us)
                 if type(last) is not Stop:
-                    break
-                pump._take_broker(b"", now_us)
+                    return
+                data = b""
         except Exception as error:
-            self._decides.failed(error, "broker", now_us)
+            self._decides.failed(error, "client" if asks else "broker", now_us)
 
 
 cpdef Passing passing(int api_key, int api_version, bint asks, start, int size):

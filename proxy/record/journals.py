@@ -122,10 +122,6 @@ class Journals:
             return
         self._write(batch)
 
-    def lose(self, reason: str, rows: int, first_us: int, last_us: int) -> None:
-        """Count rows that never came here."""
-        self._lose(rows, reason, first_us, last_us)
-
     def rotate(self) -> None:
         """Begin the next journal and seal the one at hand, if there is anything in it."""
         self._look()

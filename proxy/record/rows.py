@@ -96,7 +96,6 @@ API_NAMES: Final = {int(key): key.name for key in ApiKey}
 _NO_FAULTS: Final[tuple[list[str], list[str], None, None]] = ([], [], None, None)
 _NO_ID: Final = bytes(16)
 _MOST_TOPICS: Final = 100_000
-_REQUEST_AT: Final = COLUMNS.index("request_at_us")
 PARTITIONS: Final = COLUMNS.index("partitions")
 WHAT_PLACES: Final = tuple(map(COLUMNS.index, WHAT))
 
@@ -221,12 +220,6 @@ class Rows:
     def gap(self, detail: str, first_us: int, last_us: int) -> Row:
         """The row that says what is missing here."""
         return gap_row(self.run_id, self.proxy_id, self.seed, detail, first_us, last_us)
-
-    @staticmethod
-    def time_of(row: Row) -> int | None:
-        """When a row's exchange or event began, µs since the epoch."""
-        at_us: int | None = row[_REQUEST_AT]
-        return at_us
 
     def _event(self, entry: ConnectionEvent) -> Row:
         names, kinds, phase, effects = _faults(entry.hits, None)

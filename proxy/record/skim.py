@@ -6,7 +6,6 @@ the codecs say.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from notleader.proxy.pump import Passing, Probe
@@ -58,26 +57,20 @@ def skimmed(frame: Passing) -> Skimmed | None:
 
 def skim_request(api_key: int, version: int, request: Buffer) -> Skimmed | None:
     """A request, skimmed; None for other APIs, and for what has to be decoded in full."""
-    return _skim(api_key, version, "request", (request,))
+    return _skim(api_key, version, "request", request)
 
 
 def skim_response(api_key: int, version: int, response: Buffer) -> Skimmed | None:
     """An answer, likewise."""
-    return _skim(api_key, version, "response", (response,))
+    return _skim(api_key, version, "response", response)
 
 
-def skim_pieces(api_key: int, version: int, direction: Direction, pieces: Iterable[Buffer]) -> Skimmed | None:
-    """The same of a frame in pieces."""
-    return _skim(api_key, version, direction, tuple(pieces))
-
-
-def _skim(api_key: int, version: int, direction: Direction, pieces: tuple[Buffer, ...]) -> Skimmed | None:
+def _skim(api_key: int, version: int, direction: Direction, frame: Buffer) -> Skimmed | None:
     code = facts_program(api_key, version, direction)
     if code is None:
         return None
-    probe = Probe(code, sum(map(len, pieces)))
-    for piece in pieces:
-        probe.feed(piece)
+    probe = Probe(code, len(frame))
+    probe.feed(frame)
     return said_by(probe, produces=api_key == ApiKey.Produce, answers=direction == "response")
 
 

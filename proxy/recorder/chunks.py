@@ -19,7 +19,7 @@ from notleader.proxy.record.block import NONE, WHAT
 from notleader.proxy.record.frames import WHO_FIELDS
 from notleader.proxy.recorder import thrift
 from notleader.proxy.recorder.columns import IS_COMPILED
-from notleader.proxy.recorder.schema import ASKED_FOR, EXCHANGE, TEMPLATE, VARYING, Identity, Packed
+from notleader.proxy.recorder.schema import ASKED_FOR, EXCHANGE, OWN, TEMPLATE, VARYING, Identity, Packed
 from notleader.proxy.recorder.segment import Chunk
 
 if IS_COMPILED:
@@ -127,7 +127,7 @@ class _Group:
             return self._pointed_to(leaf, _WHO, name)
         if name in WHAT:
             return self._pointed_to(leaf, _WHAT, name)
-        if name in _OWN:
+        if name in OWN:
             return self._varying(leaf, name)
         level = 1 if name in _EMPTY_LISTS else 0
         return self._page(leaf, rows, repeated(level, rows, leaf.bits), _PLAIN, b"", nulls=rows)
@@ -244,18 +244,6 @@ class _Group:
 
     def _compressed(self, data: bytes) -> bytes:
         return bytes(self._codec.compress(data, asbytes=True))
-
-
-_OWN: Final = (
-    "exchange_seq",
-    "correlation_id",
-    "request_at_us",
-    "forwarded_at_us",
-    "broker_responded_at_us",
-    "response_at_us",
-    "request_bytes",
-    "response_bytes",
-)
 
 
 def _as_it_is(data: bytes) -> bytes:

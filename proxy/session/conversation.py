@@ -58,7 +58,6 @@ class Conversation:
                 held = self.plan.is_held(action.rule_name)
             if held and action.until_us is not None:
                 self.commands.wake(action.until_us)
-            exchange.held_by = action.rule_name if held else None
             return held
         if not exchange.release_at_us:
             exchange.release_at_us = now_us + action.delay_us

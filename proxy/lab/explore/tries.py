@@ -27,7 +27,6 @@ from notleader.proxy.lab.process import Child, filled
 from notleader.proxy.lab.testing import NotLeader
 from notleader.proxy.wire.names import ApiKey, ErrorCode
 
-PLACEHOLDERS = ("bootstrap", "topic", "group", "try", "outcomes")
 _CREATE_TOPICS, _DELETE_TOPICS, _METADATA = 5, 3, 8
 _CREATION_MS = 15_000
 _TICK_S = 0.02
