@@ -29,6 +29,7 @@ from typing import IO, Any, Final
 
 IDLE_S: Final = 600.0
 _START_S: Final = 120.0
+_BREATH_S: Final = 3.0
 _STOP_S: Final = 10.0
 _MOST_JOBS: Final = 500  # Java's memory of generated classes grows with each
 
@@ -129,11 +130,12 @@ def serve(
     *,
     rest: Callable[[], None] = lambda: None,
     idle_s: float = IDLE_S,
+    breath_s: float = _BREATH_S,
     told: IO[str] = sys.stderr,
 ) -> None:
     """Do the analyses that are asked for at the socket `place`, until nobody asked for `idle_s`, or one says stop.
 
-    `rest` is what is done behind each, when its caller has the answer already.
+    `rest` is what is done when a caller has its answer and nobody has asked for `breath_s` since.
     """
     before = os.umask(0o177)
     try:
@@ -148,17 +150,22 @@ def serve(
         os.umask(before)
     identity = place.stat().st_ino
     try:
-        listener.settimeout(idle_s)
-        for _ in range(_MOST_JOBS):
+        jobs, at_rest = 0, True
+        while jobs < _MOST_JOBS:
+            listener.settimeout(idle_s if at_rest else breath_s)
             try:
                 connection, _ = listener.accept()
             except TimeoutError:
-                break
+                if at_rest:
+                    break
+                rest()
+                at_rest = True
+                continue
             connection.settimeout(None)
             with connection:
                 if not _answered(connection, job, told):
                     break
-            rest()
+            jobs, at_rest = jobs + 1, False
     finally:
         listener.close()
         with contextlib.suppress(OSError):

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,30 @@ def test_an_analysis_is_asked_for_and_answered_again_and_again(place: Path) -> N
         assert (heard, said) == (["checking"], ["verdict"])
     assert resident.stop() == 1
     assert not place.exists()
+
+
+def test_what_is_done_behind_an_analysis_waits_until_nobody_asks(place: Path) -> None:
+    done: list[str] = []
+    rested = threading.Event()
+
+    def job(asked: dict[str, Any], progress: resident.Progress, say: resident.Say) -> tuple[str, str, int]:
+        done.append(asked["name"])
+        return "", "", 0
+
+    def rest() -> None:
+        done.append("rest")
+        rested.set()
+
+    serve = partial(resident.serve, place, job, rest=rest, breath_s=2, told=io.StringIO())
+    threading.Thread(target=serve).start()
+    while not place.exists():
+        time.sleep(0.01)
+    for name in ("a", "b"):
+        resident.ask({"name": name}, lambda _: None, leave=False)
+    assert rested.wait(20)
+    resident.ask({"name": "c"}, lambda _: None, leave=False)
+    assert done == ["a", "b", "rest", "c"]
+    assert resident.stop() == 1
 
 
 def test_only_its_user_can_reach_it(place: Path) -> None:
