@@ -147,14 +147,14 @@ cdef bytes short_key(int api, bytes request, bytes response):
     return key
 
 
-cdef inline unsigned int since(long long at_us, long long request_at_us) noexcept:
-    """How a time is packed, once it is known to fit."""
-    return <unsigned int>(at_us - request_at_us + 1) if at_us else 0
+cdef inline unsigned long long since(long long at_us, long long request_at_us) noexcept:
+    """How a time is packed; 0 for never."""
+    return at_us - request_at_us + 1 if at_us else 0
 
 
 cdef inline bint fits(long long at_us, long long request_at_us) noexcept:
-    """Whether a time comes after its request, and within an hour."""
-    return not at_us or 0 <= at_us - request_at_us < 0xFFFFFFFF
+    """Whether a time comes after its request."""
+    return at_us == 0 or at_us >= request_at_us
 
 
 cdef class CachedClient:
@@ -208,12 +208,14 @@ cdef class BlockWriter:
     cdef long long _seen_place
     # Produce and Fetch: see `_probed`.
     cdef dict _programs_of
+    cdef tuple _programs  # of what was looked up last
+    cdef int _programs_api
     cdef Probe _asked, _answered
     cdef Caches _caches
 
     def __init__(self, lookups, bint reads_bodies, tuple compressions not None):
         self._lookups, self._reads_bodies, self._compressions = lookups, reads_bodies, compressions
-        self._programs_of = {}
+        self._programs_of, self._programs_api = {}, -1
         self._whos, self._whats = Places(), Places()
         self._asked, self._answered = Probe(b"\0", 0), Probe(b"\0", 0)
         if reads_bodies:
@@ -275,8 +277,8 @@ cdef class BlockWriter:
             fits(exchange.forwarded_at_us, exchange.request_at_us)
             and fits(exchange.broker_responded_at_us, exchange.request_at_us)
             and fits(exchange.response_at_us, exchange.request_at_us)
-            and 0 <= exchange.request_bytes <= 0xFFFFFFFF
-            and 0 <= exchange.response_bytes <= 0xFFFFFFFF
+            and exchange.request_bytes >= 0
+            and exchange.response_bytes >= 0
         ):
             return False
         api_key = exchange.api_key
@@ -404,10 +406,11 @@ cdef class BlockWriter:
         cdef long long* row
         if len(caches._topics) > MOST_TOPICS:
             caches.clear()
-        found = self._programs_of.get(api)
-        if found is None:
-            found = self._programs_of[api] = self._lookups.programs(exchange.api_key, exchange.api_version)
-        programs = found
+        if api != self._programs_api:
+            if api not in self._programs_of:
+                self._programs_of[api] = self._lookups.programs(exchange.api_key, exchange.api_version)
+            self._programs, self._programs_api = self._programs_of[api], api
+        programs = self._programs
         if not programs:
             return -1
         if exchange.request_in is None:
