@@ -29,7 +29,9 @@ from notleader.proxy.recorder.salvage import salvage
 
 log = logging.getLogger("notleader.capture")
 
-_LOOK_S: Final = 0.2
+_LOOK_S: Final = 1.0
+"""How often it looks without being told to: a journal that grows can wait, and to look costs more than to find."""
+_SOON_S: Final = 0.1
 _RETRY_S: Final = 1.0
 _ALIVE_S: Final = 1.0
 _ORPHANED_S: Final = 60.0
@@ -93,7 +95,7 @@ class Service:
         threading.Thread(target=self._salvage, name="notleader-salvage", daemon=True).start()
         busy = True
         while not self._is_done(busy):
-            busy = self.turn(0 if busy else _LOOK_S)
+            busy = self.turn(0 if busy else _SOON_S if self.is_storing or self._is_finishing else _LOOK_S)
             self._tick()
 
     def turn(self, wait_s: float = 0) -> bool:
