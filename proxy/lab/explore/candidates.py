@@ -62,7 +62,8 @@ _IDEMPOTENT_FATAL: Final = ("OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EP
 _DOUBLED: Final = frozenset(("Produce", "OffsetCommit", "EndTxn"))
 _LED: Final = frozenset(("Produce", "Fetch", "Metadata"))
 # One error is got over by nearly all; a client's retries are mostly three to five.
-_TIMES: Final = {"error": (1, 5), "close": (1, 5), "drop_request": (1, 5)}
+_IN_A_ROW: Final = 5
+_ALSO_IN_A_ROW: Final = frozenset(("error", "close", "drop_request"))
 _BLACKHOLES_MS: Final = (3000, 10_000)
 _UNREACHABLE_MS: Final = 6000
 
@@ -148,21 +149,18 @@ def candidates(points: Iterable[Point]) -> list[Candidate]:
 
 def strikes(point: Point) -> Iterator[Candidate]:
     """Every fault that can strike at a point, alone; those that a client meets most often first."""
-    for rule, costs_s in _rules(point):
-        for times in _TIMES.get(rule["kind"], (1,)):
-            trigger = {"times": times} | ({"skip": point.nth} if point.nth else {})
-            match: Rule = {"api_key": point.api}
-            if point.partition_index is not None:
-                match["partition_index"] = point.partition_index
-            document = {**rule, "match": match, "trigger": trigger}
-            often = [] if times == 1 else [f"x{times}"]
-            yield Candidate(
-                (frozen(document),),
-                (" ".join([*family(document), *often]),),
-                str(point),
-                _is_fatal(rule, point.api),
-                costs_s * times,
-            )
+    rules = list(_rules(point))
+    once = [(rule, 1, costs_s) for rule, costs_s in rules]
+    # Beyond what a client's retries are: the usual error before all others, which are met alone first.
+    often = [(rule, _IN_A_ROW, costs_s * _IN_A_ROW) for rule, costs_s in rules if rule["kind"] in _ALSO_IN_A_ROW]
+    for rule, times, costs_s in [*once[:1], *often[:1], *once[1:], *often[1:]]:
+        trigger = {"times": times} | ({"skip": point.nth} if point.nth else {})
+        match: Rule = {"api_key": point.api}
+        if point.partition_index is not None:
+            match["partition_index"] = point.partition_index
+        document = {**rule, "match": match, "trigger": trigger}
+        words = [*family(document), *([] if times == 1 else [f"x{times}"])]
+        yield Candidate((frozen(document),), (" ".join(words),), str(point), _is_fatal(rule, point.api), costs_s)
     if point.api in ("Produce", "Fetch", "FindCoordinator"):
         # It has no place among the exchanges: it begins when the learning run was there.
         for for_ms in _BLACKHOLES_MS:
@@ -210,6 +208,9 @@ def _rules(point: Point) -> Iterator[tuple[Rule, float]]:
     for code in retriable[:1]:
         yield {"kind": "error", "error_code": code}, 1.0
     yield {"kind": "close", "phase": "after_broker"}, 1.0
+    if api in RETRIABLE:
+        for code in _ANYWHERE:
+            yield {"kind": "error", "error_code": code}, 1.0
     for code in APPLIED.get(api, ()):
         yield {"kind": "error", "error_code": code, "phase": "after_broker"}, 1.0
     yield {"kind": "drop_response"}, 5.0
@@ -219,8 +220,6 @@ def _rules(point: Point) -> Iterator[tuple[Rule, float]]:
     if api in _LED:
         yield {"kind": "leader_election", "for_ms": 2000}, 2.0
     fatal = FATAL.get(api, ()) + (_IDEMPOTENT_FATAL if api == "Produce" and point.idempotent else ())
-    if api in RETRIABLE:
-        fatal += _ANYWHERE
     for code in fatal:
         yield {"kind": "error", "error_code": code}, 1.0
     yield {"kind": "reset"}, 1.0
