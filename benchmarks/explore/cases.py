@@ -100,7 +100,7 @@ class OfIncident:
         found = [said for rule in failure["rules"] for said in _each(rule)]
         if sorted(found, key=str) == sorted(recipe, key=str):
             return "yes"
-        return "part" if all(any(_what(one) == _what(other) for other in recipe) for one in found) else "no"
+        return "part" if all(any(_alike(one, other) for other in recipe) for one in found) else "no"
 
 
 def _run(incident: Incident, name: str) -> Run:
@@ -120,8 +120,10 @@ def _each(rule: Rule) -> list[dict[str, Any]]:
     ]
 
 
-def _what(rule: Rule) -> tuple[Any, ...]:
-    return rule["api"], rule["kind"], rule.get("error_code")
+def _alike(one: Rule, other: Rule) -> bool:
+    """Whether both do the same to the same API, however often; one without an API does it to all."""
+    apis = {one["api"], other["api"]}
+    return (len(apis) == 1 or "any" in apis) and all(one.get(key) == other.get(key) for key in ("kind", "error_code"))
 
 
 def _argv(program: Program, incident: Incident, bootstrap: str, stages: Stages) -> list[str]:

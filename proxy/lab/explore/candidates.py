@@ -64,8 +64,10 @@ _LED: Final = frozenset(("Produce", "Fetch", "Metadata"))
 # One error is got over by nearly all; a client's retries are mostly three to five.
 _IN_A_ROW: Final = 5
 _ALSO_IN_A_ROW: Final = frozenset(("error", "close", "drop_request"))
-_BLACKHOLES_MS: Final = (3000, 10_000)
-_UNREACHABLE_MS: Final = 6000
+# Kind, how long, and how long a client may take more: nothing is answered, or nobody is there.
+_OUTAGES: Final = (("blackhole", 3000, 6.0), ("reset", 6000, 12.0), ("blackhole", 10_000, 20.0))
+_OUTAGES_AT: Final = frozenset(("Produce", "Fetch", "FindCoordinator", "OffsetCommit", "EndTxn"))
+_ANY: Final = "any"
 
 
 # What carries the client's work is struck before what it prepares itself with: three faults in a row to one.
@@ -135,7 +137,8 @@ def candidates(points: Iterable[Point]) -> list[Candidate]:
     by_api: dict[str, dict[tuple[str, ...], list[Candidate]]] = {}
     for point in points:
         for candidate in strikes(point):
-            by_api.setdefault(point.api, {}).setdefault(candidate.family, []).append(candidate)
+            api = _ANY if candidate.family[0].startswith(f"{_ANY} ") else point.api
+            by_api.setdefault(api, {}).setdefault(candidate.family, []).append(candidate)
     apis = sorted(by_api, key=lambda api: _WORK.index(api) if api in _WORK else len(_WORK))
     waiting = {api: list(by_api[api].values()) for api in apis}
     found: list[Candidate] = []
@@ -161,21 +164,17 @@ def strikes(point: Point) -> Iterator[Candidate]:
         document = {**rule, "match": match, "trigger": trigger}
         words = [*family(document), *([] if times == 1 else [f"x{times}"])]
         yield Candidate((frozen(document),), (" ".join(words),), str(point), _is_fatal(rule, point.api), costs_s)
-    if point.api in ("Produce", "Fetch", "FindCoordinator"):
+    if point.api in _OUTAGES_AT:
         # It has no place among the exchanges: it begins when the learning run was there.
-        for for_ms in _BLACKHOLES_MS:
-            document = {"kind": "blackhole", "trigger": {"after_ms": round(point.at_ms), "for_ms": for_ms}}
-            yield Candidate(
-                (frozen(document),), (f"{point.api} blackhole {for_ms} ms",), str(point), costs_s=for_ms / 500
-            )
-        window = {"after_ms": round(point.at_ms), "for_ms": _UNREACHABLE_MS, "times": "forever"}
-        document = {"kind": "reset", "trigger": window}
-        yield Candidate((frozen(document),), (f"{point.api} reset for {_UNREACHABLE_MS} ms",), str(point), costs_s=12.0)
+        for kind, for_ms, costs_s in _OUTAGES:
+            window = {"after_ms": round(point.at_ms), "for_ms": for_ms}
+            document = {"kind": kind, "trigger": window | ({} if kind == "blackhole" else {"times": "forever"})}
+            yield Candidate((frozen(document),), (f"{_ANY} {kind} {for_ms} ms",), str(point), costs_s=costs_s)
 
 
 def family(rule: Rule) -> list[str]:
     """API, kind, error and phase of a rule: what failures are grouped by."""
-    api = str(rule.get("match", {}).get("api_key", "any"))
+    api = str(rule.get("match", {}).get("api_key", _ANY))
     words = [api, str(rule["kind"])]
     return [*words, *(str(rule[key]) for key in ("error_code", "phase") if key in rule)]
 
@@ -191,7 +190,7 @@ def cause(rule: Rule, verdict: str) -> str:
     """
     unacknowledged = verdict == "duplicate" and rule.get("phase") == "after_broker"
     if rule["kind"] in _CUT or unacknowledged:
-        return f"{rule.get('match', {}).get('api_key', 'any')} cut"
+        return f"{rule.get('match', {}).get('api_key', _ANY)} cut"
     return " ".join(family(rule))
 
 

@@ -38,8 +38,8 @@ def test_the_place_is_in_the_trigger_and_the_partition_in_the_match() -> None:
 
 def test_what_carries_the_work_comes_more_often() -> None:
     found = candidates([Point("ApiVersions", None, 0, 1, 0.0), Point("Produce", None, 0, 1, 1.0)])
-    first = [candidate.family[0].split()[0] for candidate in found[:8]]
-    assert first == ["Produce", "Produce", "Produce", "ApiVersions"] * 2
+    first = [candidate.family[0].split()[0] for candidate in found[:10]]
+    assert first == ["Produce", "Produce", "Produce", "ApiVersions", "any"] * 2
 
 
 def test_an_answer_that_says_nothing_may_come_of_any_api_and_may_end_a_client() -> None:
@@ -50,8 +50,18 @@ def test_an_answer_that_says_nothing_may_come_of_any_api_and_may_end_a_client() 
 
 def test_what_is_out_of_reach_is_so_for_seconds_and_in_a_row() -> None:
     rules = {each.family[0]: each for each in strikes(Point("Produce", None, 2, 9, 400.0))}
-    (gone,) = rules["Produce reset for 6000 ms"].documents
+    (gone,) = rules["any reset 6000 ms"].documents
     assert gone["trigger"] == {"after_ms": 400, "for_ms": 6000, "times": "forever"}
     (dropped,) = rules["Produce drop_request x5"].documents
     assert dropped["trigger"] == {"times": 5, "skip": 2}
     assert rules["Produce drop_request x5"].costs_s == 5 * rules["Produce drop_request"].costs_s
+
+
+def test_an_outage_is_one_fault_wherever_it_begins_and_has_its_turn_early() -> None:
+    order = candidates([Point("Produce", None, 0, 1, 5.0), Point("Fetch", None, 0, 1, 40.0)])
+    families = list(dict.fromkeys(each.family[0] for each in order))
+    assert "any blackhole 3000 ms" in families[:7]
+    assert [each.documents[0]["trigger"]["after_ms"] for each in order if each.family == ("any reset 6000 ms",)] == [
+        5,
+        40,
+    ]
