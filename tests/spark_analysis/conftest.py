@@ -33,27 +33,31 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
+def tables_of(spark: SparkSession, folder: Path, story: Story, options: Options) -> Tables:
+    """The tables of a story's analysis, the history computed once; `folder` is empty."""
+    capture_folder, outcomes_file = story.write(folder)
+    raw = read_captures(spark, [str(capture_folder)])
+    read_outcomes(spark, [str(outcomes_file)]).write.parquet(str(folder / "operations"))
+    told = spark.read.parquet(str(folder / "operations"))
+    capture = profile_capture(raw)
+    log = None
+    if story.log:
+        runs = tuple(run for run, _, _ in capture.runs)
+        log = as_log(read_logs(spark, [str(folder / "log")]), runs, by_run=options.by_run)
+    tables = build_tables(raw, good(told), capture, profile_outcomes(told), options, log)
+    tables.history.write.parquet(str(folder / "history"))
+    history = spark.read.parquet(str(folder / "history"))
+    left = unjudged(history) if log is not None else None
+    tables = replace(tables, history=history, unjudged=left)
+    return explained(tables, options, str(folder / "causes"))
+
+
 @pytest.fixture(scope="session")
 def build(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Tables]:
-    """story, options → the tables of its analysis, the history computed once."""
+    """story, options → the tables of its analysis."""
 
     def built(story: Story, options: Options) -> Tables:
-        folder = tmp_path_factory.mktemp("story")
-        capture_folder, outcomes_file = story.write(folder)
-        raw = read_captures(spark, [str(capture_folder)])
-        read_outcomes(spark, [str(outcomes_file)]).write.parquet(str(folder / "operations"))
-        told = spark.read.parquet(str(folder / "operations"))
-        capture = profile_capture(raw)
-        log = None
-        if story.log:
-            runs = tuple(run for run, _, _ in capture.runs)
-            log = as_log(read_logs(spark, [str(folder / "log")]), runs, by_run=options.by_run)
-        tables = build_tables(raw, good(told), capture, profile_outcomes(told), options, log)
-        tables.history.write.parquet(str(folder / "history"))
-        history = spark.read.parquet(str(folder / "history"))
-        left = unjudged(history) if log is not None else None
-        tables = replace(tables, history=history, unjudged=left)
-        return explained(tables, options, str(folder / "causes"))
+        return tables_of(spark, tmp_path_factory.mktemp("story"), story, options)
 
     return built
 

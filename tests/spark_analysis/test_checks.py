@@ -353,6 +353,15 @@ def hammering(s: Story) -> None:
 
 
 @story
+def copied_segment(s: Story) -> None:
+    # Two segments hold the same rows: what would be a storm is half as much.
+    for number in range(20):
+        for api_name in ("Produce", "Metadata"):
+            row = s.exchange(3 * number, api_name, error_code=5)
+            s.exchanges.append(row.copy())
+
+
+@story
 def patient(s: Story) -> None:
     for number in range(30):
         s.exchange(100 * number, "Produce", error_code=5)
@@ -705,6 +714,12 @@ def test_evidence_unfolds_to_the_exchanges(findings: list[Finding]) -> None:
     assert [row["exchange_seq"] for row in exchanges] == [1, 4, 2, 3]
     assert [row["error_code"] for row in exchanges] == [6, 0, 6, 6]
     assert finding.evidence[0]["message_id"] == "m0"
+
+
+def test_the_evidence_of_a_copy_has_both_appends(findings: list[Finding]) -> None:
+    told = (f for f in findings if f.check == "duplicate" and f.group and f.group.client == "doubled_by_two_calls")
+    (shown,) = (entry["exchanges"] for finding in told for entry in finding.evidence)
+    assert [row["base_offset"] for row in shown] == [0, 1]
 
 
 def test_who_acknowledged_what_never_arrived_is_named(findings: list[Finding]) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from notleader.spark_analysis.session import build_session
-from tests.truth import page
+from tests.truth import page, third
 from tests.truth.catalogue import EVERY
 from tests.truth.judging import analysed
 from tests.truth.playing import AT_ONCE, Played, forget, play
@@ -33,6 +33,7 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--healthy", action="store_true", help="only those in which nothing is wrong")
     parser.add_argument("--again", action="store_true", help="play what was played before, too")
     parser.add_argument("--no-judge", action="store_true", help="play only")
+    parser.add_argument("--pack", action="store_true", help="keep a third of the recordings with the sources")
     parser.add_argument("--page", action="store_true", help="write the matrix into docs/held-to-the-truth.md")
     return parser.parse_args(arguments)
 
@@ -65,6 +66,8 @@ def main(arguments: list[str]) -> int:
 
     played, failed = play(chosen, given.folder, heard, given.at_once)
     line(f"{len(played)} of {len(chosen)} scenarios are played, {count} of them now; in {given.folder}")
+    if given.pack:
+        third.pack(one.run for one in played if third.is_of_the_third(one.run.scenario))
     if given.no_judge:
         return 1 if failed else 0
     sessions: list[Any] = []

@@ -19,6 +19,10 @@ TOLD = frozenset(
 """Checks whose findings count although their verdict is `valid`: they tell without judging."""
 
 
+OF_OTHER_UNITS = frozenset(("inconsistent_offsets", "reconnect_storm", "recovery", "stuck", "wrong_broker"))
+"""Checks whose cases are told by a unit of their own: of all the others the number is to be right, too."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """One answer to one question of one run: `true`, `false` or `missed`; and its blame, where a scenario knows it."""
@@ -51,8 +55,12 @@ class Judged:
         self.void += other.void
 
 
-def judge(run: Run, true: Truth, findings: Sequence[Finding]) -> Judged:
-    """The marks of one run of a scenario with all its rules."""
+Touched = Mapping[str | None, set[str]]
+"""By client: the rules that touched something of its own on the wire, or anybody's before he said who he is."""
+
+
+def judge(run: Run, true: Truth, findings: Sequence[Finding], touched: Touched | None = None) -> Judged:
+    """The marks of one run of a scenario with all its rules; `touched` is what `touched_by_rules` says of it."""
     scenario = run.scenario
     judged = Judged()
     told = _told(findings)
@@ -62,8 +70,10 @@ def judge(run: Run, true: Truth, findings: Sequence[Finding]) -> Judged:
         if effect.check in SETTLED and true[effect.check, effect.client] < effect.at_least:
             continue  # it did not show, which makes the run no evidence, and is told where that is found out
         judged.marks.append(_mark(scenario, effect, told))
-    touched = _touched(run)
+    touched = touched_by_rules(run) if touched is None else touched
     for (check, client), found in told.items():
+        if note := _miscounted(true, check, client, found):
+            judged.marks.append(Mark(scenario.name, check, client, "false", note=note))
         named = {rule for finding in found for rule in _rules(finding)}
         if (check, client) not in expected:
             if check in SETTLED and not _holds(true, check, client):
@@ -87,6 +97,16 @@ def judge(run: Run, true: Truth, findings: Sequence[Finding]) -> Judged:
         ):
             judged.marks.append(Mark(scenario.name, check, client, "missed", note=f"{cases} cases"))
     return judged
+
+
+def _miscounted(true: Truth, check: str, client: str | None, found: Sequence[Finding]) -> str:
+    """What is wrong with the number of cases that were told; of those that there are none of, that is no question."""
+    count, least = sum(finding["count"] for finding in found), true[check, client]
+    if check not in SETTLED or check in OF_OTHER_UNITS or not least:
+        return ""
+    if least <= count <= least + true[check + MAYBE, client]:
+        return ""
+    return f"told of {count}, there are {least}: {found[0]['sentence']}"
 
 
 def counterfactual(effect: Effect, without_guilty: Truth | None, without_innocent: Truth | None) -> str:
@@ -137,8 +157,8 @@ def _holds(true: Truth, check: str, client: str | None) -> bool:
     return true[check, client] > 0 or true[check + MAYBE, client] > 0
 
 
-def _touched(run: Run) -> dict[str | None, set[str]]:
-    """By client: the rules that touched something of its own on the wire, or anybody's before he said who he is."""
+def touched_by_rules(run: Run) -> Touched:
+    """Whom the rules touched, of the clients that have a client id of their own."""
     seen = rows(run)
     nobody: set[str] = set()
     by_wire_id: dict[str, set[str]] = defaultdict(set)

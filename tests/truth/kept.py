@@ -98,7 +98,10 @@ def load(scenario: Scenario, folder: Path) -> Run | None:
     document: dict[str, Any] = json.loads((folder / _FILE).read_text())
     if document["fingerprint"] != fingerprint(scenario):
         return None
-    log = (Record(*row[:4], bytes.fromhex(row[4]) if row[4] is not None else None) for row in document["log"])
+    log = (
+        Record(topic, partition, offset, message_id, bytes.fromhex(key) if key is not None else None)
+        for topic, partition, offset, message_id, key in document["log"]
+    )
     return Run(
         scenario, document["name"], tuple(document["rules"]), folder, tuple(log), document["hits"],
         tuple(document["problems"]), document["attempt"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -30,8 +31,13 @@ _OTHER_SQL = (
     (" in (", " not in ("),
     ("forall(", "exists("),
 )
-_WORDS_ONLY = frozenset(("sentence", "all_clear", "brief", "title", "means", "note"))
+_WORDS_ONLY = frozenset(("sentence", "_likely", "all_clear", "brief", "title", "means", "note"))
 """Functions, attributes and arguments that say something to people, and decide nothing."""
+_LOOK_FIRST = frozenset(("suspects", "signs", "possible"))
+"""Functions that spare a check a useless look: one that lets more pass than it need changes no answer, only its time.
+
+No and is made an or in them, but where a check's cases are chosen by them, too.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,26 +45,36 @@ class Mutation:
     """A module's source with one edit."""
 
     line: int
-    told: str
+    name: str
+    """The function, what was done, and to what: the same as long as the code there is; no two of a module have one."""
     source: str
 
 
 def mutations(source: str) -> Iterator[Mutation]:
     """Every edit of the module, in the order of its lines; what only words depend on is left alone."""
     tree = ast.parse(source)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    seen: Counter[str] = Counter()
     for node, edit, told in _edits(tree):
-        before, kept = ast.unparse(node), dict(vars(node))
+        where = [one.name for one in functions if one.lineno <= node.lineno <= (one.end_lineno or 0)]
+        name = f"{where[-1] if where else 'module'}: {told}: {_short(ast.unparse(node))}"
+        seen[name] += 1
+        kept = dict(vars(node))
         _apply(node, edit)
         changed = ast.unparse(tree)
         vars(node).update(kept)
-        yield Mutation(node.lineno, f"{told}: {_short(before)}", changed)
+        yield Mutation(node.lineno, name if seen[name] == 1 else f"{name} ({seen[name]})", changed)
 
 
 def _edits(tree: ast.AST) -> list[tuple[ast.expr, str, str]]:
     found: list[tuple[ast.expr, str, str]] = []
+    chooses = any(isinstance(node, ast.Attribute) and node.attr == "suspects" for node in ast.walk(tree))
+    widened = set() if chooses else set(_looking_first(tree))
     for node in _deciding(tree):
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _TURNED:
             found.append((node, "turn", "comparison turned round"))
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd) and node in widened:
+            continue
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.BitOr) and not _of_types(node):
             found.append((node, "join", "and made or" if isinstance(node.op, ast.BitAnd) else "or made and"))
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
@@ -100,6 +116,12 @@ def _deciding(node: ast.AST) -> Iterator[ast.expr]:
         yield from _deciding(child)
 
 
+def _looking_first(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name in _LOOK_FIRST:
+            yield from ast.walk(node)
+
+
 def _of_types(node: ast.BinOp) -> bool:
     """`int | None`, which decides nothing."""
     return any(isinstance(side, ast.Constant) and side.value is None for side in (node.left, node.right))
@@ -120,11 +142,12 @@ def _apply(node: ast.expr, edit: str) -> None:
             [],
             [],
         )
-    elif isinstance(node, ast.Constant):
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
         if edit == "word":
             node.value = _OTHER_WORDS[node.value]
         else:
-            node.value = node.value.replace(*_OTHER_SQL[int(edit.removeprefix("sql"))])
+            old, new = _OTHER_SQL[int(edit.removeprefix("sql"))]
+            node.value = node.value.replace(old, new)
 
 
 def _short(text: str) -> str:

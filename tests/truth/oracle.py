@@ -45,13 +45,13 @@ def lines(run: Run) -> list[Line]:
             line = json.loads(text)
             line["client"] = run.own(line["client"])
             line["group_id"] = run.own(line.get("group_id"))
-            key = (line["client"], line.get("message_id"), line.get("topic"), line["operation"])
-            key += (line.get("called_at_us"),)
+            key = [line["client"], line.get("message_id"), line.get("topic"), line["operation"]]
+            key += [line.get("called_at_us")]
             if line["operation"] != "send":
-                key += (line.get("partition"), line.get("offset"))
+                key += [line.get("partition"), line.get("offset")]
             if line["operation"] == "poll":
-                key += (line.get("completed_at_us"),)
-            last[key] = line
+                key += [line.get("completed_at_us")]
+            last[tuple(key)] = line
     return list(last.values())
 
 
@@ -153,7 +153,7 @@ def _in_the_log(run: Run, told: list[Line], seen: list[Row]) -> Cases:
             if not compacted or key is not None:
                 yield "lost", client
     for line in told:
-        copies = len(places.get(line.get("message_id"), ())) if line["operation"] == "send" else 0
+        copies = len(places.get(line["message_id"], ())) if line["operation"] == "send" else 0
         # Sent again by the application and acknowledged then: one copy is that one's.
         if line["outcome"] == "fail" and copies > (line.get("message_id") in said_ok):
             yield "phantom", line["client"]
@@ -174,7 +174,9 @@ def _order(run: Run, told: list[Line], seen: list[Row]) -> Cases:
         for line in sends:
             # What the application sent again lies where that call was told; what a client did, where it came first.
             again = calls[line["message_id"]] > 1
-            offset = line["offset"] if again else first_copy.get((line["topic"], line["message_id"]), line["offset"])
+            offset: int = line["offset"]
+            if not again:
+                offset = first_copy.get((line["topic"], line["message_id"]), offset)
             if offset < highest:
                 yield "reordered", client
             highest = max(highest, offset)
@@ -221,7 +223,7 @@ def _readers(run: Run, told: list[Line], seen: list[Row]) -> Cases:
         if line["operation"] in ("poll", "send") and line["outcome"] == "ok" and _placed(line):
             by_offset[line["topic"], line["partition"], line["offset"]].add(line["message_id"])
     for client, times in again.items():
-        if times:
+        for _ in range(times):
             yield "read_again", client
     for ids in by_offset.values():
         if len(ids) > 1 and not recreated:

@@ -27,9 +27,9 @@ def write(played: Sequence[Played], judged: Judged) -> None:
     _put(_MATRIX, matrix(played, judged))
 
 
-def write_mutants(outcomes: Sequence[Outcome]) -> None:
-    """Put the table of these edits in the place of the last one."""
-    _put(_MUTANTS, mutants(outcomes))
+def write_mutants(outcomes: Sequence[Outcome], edits: int) -> None:
+    """Put the table of these edits, of so many that there are, in the place of the last one."""
+    _put(_MUTANTS, mutants(outcomes, edits))
 
 
 def _put(marks: tuple[str, str], text: str) -> None:
@@ -39,16 +39,31 @@ def _put(marks: tuple[str, str], text: str) -> None:
     _PAGE.write_text(f"{before}{begin}\n{text}{end}{after}")
 
 
-def mutants(outcomes: Sequence[Outcome]) -> str:
-    """How many edits of each check were caught, and which were not, as Markdown."""
-    edits, caught = Counter(one.check for one in outcomes), Counter(one.check for one in outcomes if one.by)
-    text = ["| check | edits | caught |", "|---|---|---|"]
-    text += [f"| `{check}` | {count} | {caught[check]} |" for check, count in sorted(edits.items())]
-    text.append(f"| all | {edits.total()} | {caught.total()} |")
-    survivors = sorted((one.check, one.mutation.line, one.mutation.told) for one in outcomes if not one.by)
+def mutants(outcomes: Sequence[Outcome], among: int) -> str:
+    """How many edits of each check were caught and by whom, and which were not, as Markdown."""
+    columns = ("edits", "recordings", "stories", "histories", "equivalent", "open")
+    cells: Counter[tuple[str, str]] = Counter()
+    for one in outcomes:
+        word = one.by.split()[0] if one.by else "equivalent" if one.same else "open"
+        for of in (one.edit.file, "all"):
+            cells.update([(of, "edits"), (of, word)])
+    today, total = datetime.datetime.now(tz=datetime.UTC), cells["all", "edits"]
+    caught = total - cells["all", "equivalent"] - cells["all", "open"]
+    text = [
+        f"On {today.day} {today:%B %Y}, {total} of {among} edits tried: {caught} caught, {cells['all', 'equivalent']} "
+        f"equivalent, {cells['all', 'open']} open.",
+        "",
+        "| conditions of | edits | caught by recordings | by stories | by random histories | equivalent | open |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    text += [
+        f"| `{of}` | " + " | ".join(str(cells[of, column]) for column in columns) + " |"
+        for of in [*sorted({one.edit.file for one in outcomes}), "all"]
+    ]
+    survivors = sorted((one.edit.name, one.edit.mutation.line) for one in outcomes if not one.by and not one.same)
     if survivors:
-        text += ["", "Not caught:", ""]
-        text += [f"- `{check}`, line {line}: {told.replace(': ', ': `', 1)}`" for check, line, told in survivors]
+        text += ["", "Open:", ""]
+        text += [f"- line {line}: `{name}`" for name, line in survivors]
     return "\n".join(text) + "\n"
 
 

@@ -8,5 +8,6 @@ from tests.truth.planted_leaders import LEADERS
 from tests.truth.planted_sends import SENDS
 from tests.truth.planted_several import SEVERAL
 from tests.truth.planted_standing import STANDING
+from tests.truth.planted_strangers import STRANGERS
 
-PLANTED = (*SENDS, *STANDING, *GROUPS, *LEADERS, *INCIDENTS, *SEVERAL)
+PLANTED = (*SENDS, *STANDING, *GROUPS, *LEADERS, *INCIDENTS, *STRANGERS, *SEVERAL)

@@ -22,7 +22,7 @@ _WAITING_CALLBACK = {
 _IMPATIENT = {"retry_max": 1, "metadata_retry_max": 3, "dial_timeout_ms": 1000, "write_timeout_ms": 1000}
 
 
-def _after_first(name: str, producer: Producer, fault: Rule, *effects: Effect, **more: Any) -> Scenario:
+def after_first(name: str, producer: Producer, fault: Rule, *effects: Effect, **more: Any) -> Scenario:
     """The rule comes with the producer's first success, and stays; nobody reads, as nobody could."""
     phases = (
         Phase(clients=(producer,), background=True),
@@ -57,7 +57,7 @@ def _sarama() -> list[Scenario]:
         name="p", lib="sarama", version="1.27.2", messages=2, interval_ms=1500, timeout_ms=1000, options=_IMPATIENT
     )
     made.append(
-        _after_first(
+        after_first(
             "seconds-become-minutes-sarama-1-27-2",
             impatient,
             standing("firewall", "blackhole"),
@@ -119,7 +119,7 @@ def _scala() -> list[Scenario]:
     producer = Producer(name="p", lib="scala", version="0.8.2.2", messages=60, interval_ms=100, options=refreshing)
     silent = standing("switched-off", "blackhole", match={"listener": "bootstrap"})
     return [
-        _after_first(
+        after_first(
             "refresh-asks-a-silent-host-scala-0-8-2-2",
             producer,
             silent,

@@ -182,7 +182,7 @@ def _held() -> list[Scenario]:
             made.append(
                 one(
                     f"held-{kind}-{phase.split('_')[0]}-{lib}",
-                    rule("hold", kind, phase=phase, **more),
+                    rule("hold", kind, "Produce", phase=phase, **more),
                     Effect("late", "p", ("hold",), at_least=2),
                     lib=lib,
                     timeout_ms=6000,

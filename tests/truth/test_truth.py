@@ -1,7 +1,7 @@
 """The analysis finds what is true of real runs, names the rules that did it, and accuses nothing that is right.
 
-The few scenarios of the fast cut are played here; `make test-truth` plays all of them (python -m tests.truth), and
-writes what came of it into docs/held-to-the-truth.md.
+A third of the scenarios is judged here as it was recorded, and a few are played; `make test-truth` plays all of them
+(python -m tests.truth), and writes what came of it into docs/held-to-the-truth.md.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from notleader.spark_analysis.session import build_session
 from tests.truth.catalogue import EVERY
 from tests.truth.judging import analysed
 from tests.truth.playing import play
+from tests.truth.third import is_of_the_third, unpacked
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
@@ -27,6 +28,15 @@ def spark(tmp_path: Path) -> Iterator[Any]:
     session.stop()
 
 
+def test_a_third_as_it_was_recorded(tmp_path: Path, spark: Any) -> None:
+    played, missing = unpacked(filter(is_of_the_third, EVERY), tmp_path)
+    assert not missing, f"play these and keep them (python -m tests.truth --no-judge --pack): {', '.join(missing)}"
+    assert len(played) * 3 >= len(EVERY)
+    judged = analysed(lambda: spark, played, tmp_path / "analyses", together=len(played))
+    assert not judged.wrong, "\n".join(map(str, judged.wrong))
+
+
+@pytest.mark.kafka
 def test_the_few_of_the_fast_cut(tmp_path: Path, spark: Any) -> None:
     played, failed = play([scenario for scenario in EVERY if scenario.fast], tmp_path)
     assert not failed, "\n".join(failed)

@@ -113,7 +113,7 @@ def doubled(s: Story) -> None:
 @story
 def doubled_behind_a_swallowed_answer(s: Story) -> None:
     # m0's answer was swallowed: m1, on the same connection, got none either. Both went out again on a new one.
-    swallowed = {"outcome": "dropped", "took_ms": None, "fault": ("eat", "drop_response")}
+    swallowed: dict[str, Any] = {"outcome": "dropped", "took_ms": None, "fault": ("eat", "drop_response")}
     effects = [
         {"rule": "eat", "kind": "drop_response", "did": "swallowed_answer", "error_code": None, "partitions": [0]}
     ]
@@ -341,9 +341,9 @@ def test_what_the_log_has_at_the_place_is_said(judged: Built) -> None:
 
 
 def test_what_got_no_answer_behind_a_swallowed_one_is_doubled_by_that_rule(judged: Built) -> None:
-    doubled = [f for f in judged[1] if f.check == "duplicate" and f.group]
-    blamed = [(f.group.rule, f.count) for f in doubled if f.group.client == "doubled_behind_a_swallowed_answer"]
-    assert sum(count for rule, count in blamed if rule == "eat") == 2, doubled
+    doubled = [f.group for f in judged[1] if f.check == "duplicate" and f.group]
+    blamed = [(g.rule, g.cases) for g in doubled if g.client == "doubled_behind_a_swallowed_answer"]
+    assert sum(cases for rule, cases in blamed if rule == "eat") == 2, doubled
 
 
 def verdicts(findings: list[Finding]) -> dict[str, str]:
