@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from benchmarks.explore.cases import OfIncident, Service
+from benchmarks.explore.cases import PLANTED, OfIncident, Service
 
 Found = Mapping[tuple[str, str], Mapping[str, Any]]
 """What each search said, by case and mode."""
@@ -15,13 +15,13 @@ Found = Mapping[tuple[str, str], Mapping[str, Any]]
 def table(cases: Sequence[Service | OfIncident], found: Found) -> str:
     """Markdown: a row for each case that was searched."""
     lines = [
-        "| client | first failure | the known bug | shrunk to | all found | by chance | without the bug |",
-        "|---|---|---|---|---|---|---|",
+        "| client | the known bug | shrunk to | all failures | by chance | without the bug |",
+        "|---|---|---|---|---|---|",
     ]
     for case in cases:
         if any(name == case.name for name, _ in found):
             cells = [
-                f"{case.buggy} ({case.name})" if case.buggy != "planted" else case.name,
+                case.name if case.buggy == PLANTED else f"{case.buggy} (`{case.name}`)",
                 *_searched(case, found.get((case.name, "bug"))),
                 _by_chance(case, found.get((case.name, "chance"))),
                 _sound(case, found.get((case.name, "sound"))),
@@ -32,31 +32,39 @@ def table(cases: Sequence[Service | OfIncident], found: Found) -> str:
 
 def _searched(case: Service | OfIncident, said: Mapping[str, Any] | None) -> list[str]:
     if said is None or "failures" not in said:
-        return ["-"] * 4
+        return ["not searched", "", ""]
     failures = said["failures"]
     known = _known(case, said)
+    first = f"; the first in {_found_at(failures[0])}" if failures and known is not failures[0] else ""
     return [
-        _found_at(failures[0]) if failures else "none",
-        f"{_found_at(known)}, {_is(case, known)}" if known else "not found",
-        _rules(known) if known else "-",
-        f"{len(failures)} in {said['tries']} tries",
+        f"{_found_at(known)}; {_is(case, known)}" if known else "not found",
+        _rules(known) if known else "",
+        f"{len(failures)} in {_budget(said)}{first}",
     ]
 
 
 def _by_chance(case: Service | OfIncident, said: Mapping[str, Any] | None) -> str:
     if said is None or "failures" not in said:
-        return "-"
+        return "not searched"
     known = _known(case, said)
     if known is None:
-        return f"not found, {said['tries']} tries"
-    return f"{_found_at(known)}, {_is(case, known)}"
+        return f"not found; {len(said['failures'])} other in {_budget(said)}"
+    return f"{_found_at(known)}; {_is(case, known)}"
 
 
 def _sound(case: Service | OfIncident, said: Mapping[str, Any] | None) -> str:
     if said is None or "failures" not in said:
-        return "-"
-    kinds = sorted(failure["kind"] for failure in said["failures"])
-    return f"{case.sound}: {', '.join(kinds) or 'nothing'} in {said['tries']} tries"
+        return "not searched"
+    if not said["failures"]:
+        return f"{case.sound}: nothing in {_budget(said)}"
+    known = _known(case, said)
+    kinds = Counter(failure["kind"] for failure in said["failures"])
+    told = ", ".join(f"{count} `{kind}`" for kind, count in sorted(kinds.items()))
+    return f"{case.sound}: {told} in {_budget(said)}; {'the same among them' if known else 'not this one'}"
+
+
+def _budget(said: Mapping[str, Any]) -> str:
+    return f"{said['tries']} tries, {said['minutes']:g} min"
 
 
 def _known(case: Service | OfIncident, said: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -64,11 +72,14 @@ def _known(case: Service | OfIncident, said: Mapping[str, Any]) -> Mapping[str, 
     for wanted in ("yes", "part"):
         for failure in said["failures"]:
             if case.is_known(failure) == wanted:
-                return dict(failure)
+                known: Mapping[str, Any] = failure
+                return known
     return None
 
 
 def _is(case: Service | OfIncident, failure: Mapping[str, Any]) -> str:
+    if case.buggy == PLANTED:
+        return "as planted"
     return "its recipe" if case.is_known(failure) == "yes" else "part of its recipe"
 
 
@@ -84,4 +95,4 @@ def _rules(failure: Mapping[str, Any]) -> str:
         words += [str(rule[key]) for key in ("error_code", "phase") if key in rule]
         words += [f"{key}={value}" for key, value in trigger.items() if (key, value) != ("times", 1)]
         said.append(" ".join(words))
-    return f"{failure['kind']}: {' and '.join(said)}, in {failure['tries_to_shrink']} tries"
+    return f"`{failure['kind']}`: {' and '.join(said)}; in {failure['tries_to_shrink']} tries"

@@ -46,10 +46,16 @@ def test_every_case_names_runs_that_its_incident_has() -> None:
 
 def test_the_table_has_a_row_for_what_was_searched() -> None:
     case = BY_NAME["sarama-hang"]
-    said = {"failures": [failure("exit", rule("Metadata", "close")), failure("hang", REFUSED)], "tries": 12}
-    rows = table(CASES, {(case.name, "bug"): said, (case.name, "sound"): {"failures": [], "tries": 20}}).splitlines()
+    said = {
+        "failures": [failure("exit", rule("Metadata", "close")), failure("hang", REFUSED)],
+        "tries": 12,
+        "minutes": 1.5,
+    }
+    rows = table(
+        CASES, {(case.name, "bug"): said, (case.name, "sound"): {"failures": [], "tries": 20, "minutes": 2}}
+    ).splitlines()
     assert len(rows) == 3
     assert "its recipe" in rows[2]
     assert "times=4" in rows[2]
-    assert "nothing in 20 tries" in rows[2]
+    assert "nothing in 20 tries, 2 min" in rows[2]
     assert all(isinstance(each, Service | OfIncident) for each in CASES)
