@@ -236,7 +236,12 @@ class Search:
             return None
 
         def broke(rules: Rules) -> int:
-            seen = [breaks(rules) for _ in range(_REPEATS)]
+            with ThreadPoolExecutor(self.limits.lanes, thread_name_prefix="repeat") as pool:
+                try:
+                    seen = list(pool.map(breaks, [rules] * _REPEATS))
+                except BaseException:
+                    self.bench.stop.set()  # else an interruption waits for the others
+                    raise
             for tried in seen:
                 if tried is not None:
                     self.bench.tidy(tried)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -47,3 +48,27 @@ def test_alike_exchanges_in_a_row_are_one_line_of_the_timeline() -> None:
         "0.010 s  Metadata answered, error 5 [leader_election] (x50)",
         "0.099 s  Produce answered",
     ]
+
+
+class TogetherBench(Bench):
+    """The first three tries with rules end when all of them run."""
+
+    def run(self, rules: Any, limit_s: float) -> Tried:
+        with self._lock:
+            self._count += bool(rules)
+            meets = bool(rules) and self._count <= 3
+        if meets:
+            MEETING.wait(20)
+        return Tried(ended(code=1 if rules else 0), [1], [], self.folder / "try")
+
+
+MEETING = Barrier(3)
+
+
+def test_a_failure_is_repeated_on_all_lanes_at_once(tmp_path: Path) -> None:
+    bench = TogetherBench("localhost:9092", ["shop"], tmp_path, "try")
+    search = Search(bench, Limits(lanes=3, minutes=-9), Corpus(["shop"]), lambda text: None, lambda text: None)
+    (first, *_) = candidates([Point("Produce", None, 0, 1, 0.0)])
+    search._take(first, Tried(ended(code=1), [1], [], tmp_path / "try"), Frontier([first], random=Random(0)))
+    (failure,) = search.explored.failures
+    assert (failure.broke, failure.survives_without) == (3, True)
