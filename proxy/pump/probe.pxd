@@ -60,3 +60,4 @@ cdef class Probe:
     cdef int _begin_row(self, bint of_topic) except -1
     cdef long long _keep(self, Bytes text, Py_ssize_t size) except -1
     cdef void _break(self, const char* reason) noexcept
+    cdef void _lacks(self, int used, Py_ssize_t here, int plain) noexcept

@@ -77,6 +77,22 @@ cdef inline int uvarint(Bytes p, Py_ssize_t here, long long* value) noexcept nog
     return 0
 
 
+cdef inline int length_at(Bytes p, Py_ssize_t here, int plain, long long* length) noexcept nogil:
+    """How many bytes a length takes, which has so many or (0) is compact; 0 where it isn't all here, less for odd ones."""
+    cdef int used
+    if plain:
+        if here < plain:
+            return 0
+        length[0] = int16_at(p) if plain == 2 else int32_at(p)
+        return plain
+    if here > 0 and p[0] < 0x80:
+        length[0] = p[0] - 1
+        return 1
+    used = uvarint(p, here, length)
+    length[0] -= 1
+    return used
+
+
 cdef class Probe:
     def __cinit__(self):
         self.head = b""
@@ -149,6 +165,13 @@ cdef class Probe:
         self._reason = reason
         self.ended = True
         self.skip = ALL
+
+    cdef void _lacks(self, int used, Py_ssize_t here, int plain) noexcept:
+        """A length isn't there: more bytes are needed, or none will do."""
+        if used < 0:
+            self._break(odd_varint(used))
+        else:
+            self._need = plain if plain else here + 1
 
     cdef int read_piece(self, piece) except -1:
         """`read` of an object that has a buffer."""
@@ -234,39 +257,24 @@ cdef class Probe:
         cdef long long length, size, value
         cdef Py_ssize_t at = at_[0], behind
         cdef int pc = self._pc, code, op, used, place
-        cdef bint strict
+        cdef bint strict, is_compact
         while True:
             code = program[pc]
             op = code & ~NO_NULL
             # Comparisons with constants alone: they become a jump table.
-            if op == I32:
-                if end - at < 4:
-                    self._need = 4
-                    break
-                place = program[pc + 1]
-                to = &self.places[place - FRAME_FROM] if place >= FRAME_FROM else &row[place]
-                to[0] = int32_at(p + at)
-                at += 4
-                pc += 2
-                continue
-            elif op == I64:
-                if end - at < 8:
-                    self._need = 8
-                    break
-                place = program[pc + 1]
-                to = &self.places[place - FRAME_FROM] if place >= FRAME_FROM else &row[place]
-                to[0] = int64_at(p + at)
-                at += 8
-                pc += 2
-                continue
-            elif op == I8 or op == I16:
-                used = 1 if op == I8 else 2
+            if op == I8 or op == I16 or op == I32 or op == I64:
+                used = 1 << (op - I8)
                 if end - at < used:
                     self._need = used
                     break
                 place = program[pc + 1]
                 to = &self.places[place - FRAME_FROM] if place >= FRAME_FROM else &row[place]
-                to[0] = <signed char>p[at] if op == I8 else int16_at(p + at)
+                if op == I32:
+                    to[0] = int32_at(p + at)
+                elif op == I64:
+                    to[0] = int64_at(p + at)
+                else:
+                    to[0] = int16_at(p + at) if op == I16 else <signed char>p[at]
                 at += used
                 pc += 2
                 continue
@@ -347,24 +355,11 @@ cdef class Probe:
                 break
             elif op == RECORDS or op == CRECORDS:
                 if self._records_left < 0:
-                    if op == RECORDS:
-                        used = 4
-                        if end - at < used:
-                            self._need = used
-                            break
-                        length = int32_at(p + at)
-                    else:
-                        if at < end and p[at] < 0x80:
-                            used, value = 1, p[at]
-                        else:
-                            used = uvarint(p + at, end - at, &value)
-                            if used <= 0:
-                                if used == 0:
-                                    self._need = end - at + 1
-                                else:
-                                    self._break(odd_varint(used))
-                                break
-                        length = value - 1
+                    place = 0 if op == CRECORDS else 4
+                    used = length_at(p + at, end - at, place, &length)
+                    if used <= 0:
+                        self._lacks(used, end - at, place)
+                        break
                     if length < 0:
                         if code & NO_NULL:
                             self._break(b"a field is null that may not be")
@@ -417,24 +412,12 @@ cdef class Probe:
             else:
                 strict = code & NO_NULL
                 # The length of a string, an array or records; -1 for null.
-                if op == CTEXT or op == CPAST or op == CEACH or op == CARRAY:
-                    if at < end and p[at] < 0x80:
-                        used, value = 1, p[at]
-                    else:
-                        used = uvarint(p + at, end - at, &value)
-                        if used <= 0:
-                            if used == 0:
-                                self._need = end - at + 1
-                            else:
-                                self._break(odd_varint(used))
-                            break
-                    length = value - 1
-                else:
-                    used = 2 if op == TEXT or op == PAST2 else 4
-                    if end - at < used:
-                        self._need = used
-                        break
-                    length = int16_at(p + at) if used == 2 else int32_at(p + at)
+                is_compact = op == CTEXT or op == CPAST or op == CEACH or op == CARRAY
+                place = 0 if is_compact else 2 if op == TEXT or op == PAST2 else 4
+                used = length_at(p + at, end - at, place, &length)
+                if used <= 0:
+                    self._lacks(used, end - at, place)
+                    break
                 if length < 0 and strict:
                     self._break(b"a field is null that may not be")
                     break
