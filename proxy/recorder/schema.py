@@ -1,4 +1,4 @@
-"""The Parquet types of the capture's columns (see ``notleader.proxy.record.rows.COLUMNS`` for their order)."""
+"""The Parquet types of the capture's columns (``notleader.proxy.record.rows`` has their names and order)."""
 
 from __future__ import annotations
 
@@ -11,27 +11,15 @@ import pyarrow.compute as pc
 
 from notleader.proxy.record.block import ALL_TOLD, NONE, WHAT, Packing, unpacked_bytes
 from notleader.proxy.record.frames import WHO_FIELDS
-from notleader.proxy.record.rows import Row
+from notleader.proxy.record.rows import COLUMN_KINDS, PARTITION_KINDS, Row
 from notleader.proxy.recorder.columns import columns_of
 
-PARTITION = pa.struct(
-    [
-        ("topic", pa.string()),
-        ("topic_id", pa.string()),
-        ("partition_index", pa.int32()),
-        ("producer_id", pa.int64()),
-        ("producer_epoch", pa.int16()),
-        ("base_sequence", pa.int32()),
-        ("record_count", pa.int32()),
-        ("batch_bytes", pa.int64()),
-        ("compression", pa.string()),
-        ("base_offset", pa.int64()),
-        ("error_code", pa.int16()),
-        ("leader_epoch", pa.int32()),
-        ("message_ids", pa.list_(pa.string())),
-        ("key_hashes", pa.list_(pa.int64())),
-    ]
-)
+_KINDS = {
+    **{name: getattr(pa, name)() for name in ("string", "int16", "int32", "int64", "binary")},
+    "strings": pa.list_(pa.string()),
+    "int64s": pa.list_(pa.int64()),
+}
+PARTITION = pa.struct([(name, _KINDS[kind]) for name, kind in PARTITION_KINDS.items()])
 
 EFFECT = pa.struct(
     [
@@ -44,47 +32,8 @@ EFFECT = pa.struct(
     ]
 )
 
-EXCHANGE = pa.schema(
-    [
-        ("run_id", pa.string()),
-        ("proxy_id", pa.string()),
-        ("connection_id", pa.int64()),
-        ("exchange_seq", pa.int64()),
-        ("event", pa.string()),
-        ("client_addr", pa.string()),
-        ("listener", pa.string()),
-        ("node_id", pa.int32()),
-        ("client_id", pa.string()),
-        ("client_software_name", pa.string()),
-        ("client_software_version", pa.string()),
-        ("principal", pa.string()),
-        ("api_key", pa.int16()),
-        ("api_name", pa.string()),
-        ("api_version", pa.int16()),
-        ("correlation_id", pa.int32()),
-        ("request_at_us", pa.int64()),
-        ("forwarded_at_us", pa.int64()),
-        ("broker_responded_at_us", pa.int64()),
-        ("response_at_us", pa.int64()),
-        ("request_bytes", pa.int64()),
-        ("response_bytes", pa.int64()),
-        ("outcome", pa.string()),
-        ("error_code", pa.int16()),
-        ("throttle_time_ms", pa.int32()),
-        ("fault_names", pa.list_(pa.string())),
-        ("fault_kinds", pa.list_(pa.string())),
-        ("fault_phase", pa.string()),
-        ("effects", pa.list_(EFFECT)),
-        ("seed", pa.int64()),
-        ("transactional_id", pa.string()),
-        ("group_id", pa.string()),
-        ("acks", pa.int16()),
-        ("partitions", pa.list_(PARTITION)),
-        ("detail", pa.string()),
-        ("request_frame", pa.binary()),
-        ("response_frame", pa.binary()),
-    ]
-)
+_KINDS |= {"effects": pa.list_(EFFECT), "partitions": pa.list_(PARTITION)}
+EXCHANGE = pa.schema([(name, _KINDS[kind]) for name, kind in COLUMN_KINDS.items()])
 
 
 def coded(schema: pa.Schema) -> pa.Schema:
