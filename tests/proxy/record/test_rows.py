@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from notleader.proxy.record.event import ConnectionEvent
-from notleader.proxy.record.rows import COLUMNS, PARTITION_FIELDS, Level, Rows
-from notleader.proxy.recorder.schema import EXCHANGE, PARTITION
+from notleader.proxy.record.rows import COLUMNS, Level, Rows
+from notleader.proxy.recorder.schema import EXCHANGE
 from notleader.proxy.wire.names import ApiKey
 from tests.proxy.session.conversation import Conversation, request, response
 
@@ -22,11 +22,6 @@ def row_of(entry: Any, level: Level) -> dict[str, Any]:
     )
     (found,) = table.to_pylist()
     return dict(found)
-
-
-def test_columns_and_their_types_are_listed_in_the_same_order() -> None:
-    assert tuple(EXCHANGE.names) == COLUMNS
-    assert tuple(field.name for field in PARTITION) == PARTITION_FIELDS
 
 
 @pytest.mark.parametrize("level", list(Level))
