@@ -19,6 +19,10 @@ def main() -> None:
 
             sys.exit(serve(asked))
         from notleader.proxy.cli.run import alone as app
+    elif sys.argv[1:2] == ["analyze"]:
+        from notleader.proxy.cli.analyze import become
+
+        sys.exit(become(sys.argv[2:]))
     elif sys.argv[1:2] == ["toxiproxy"]:
         from notleader.proxy.cli.toxiproxy import alone as app
     else:

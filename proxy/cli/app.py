@@ -13,6 +13,7 @@ from notleader.faults.schema import FaultDocumentError, Problem, parse_faults, v
 from notleader.faults.timeline import parse_timeline
 from notleader.proxy import __version__
 from notleader.proxy.brokerlog.cli import log_app
+from notleader.proxy.cli.analyze import become
 from notleader.proxy.cli.capture import capture_app
 from notleader.proxy.cli.completion import teach_bash
 from notleader.proxy.cli.fault import fault_app
@@ -20,7 +21,6 @@ from notleader.proxy.cli.files import init, schema
 from notleader.proxy.cli.run import run
 from notleader.proxy.cli.toxiproxy import toxiproxy
 from notleader.proxy.cli.wire import app as wire_app
-from notleader.proxy.config.extras import missing
 from notleader.proxy.config.settings import ConfigError, load, read_yaml
 from notleader.proxy.lab.bisect.cli import bisect
 from notleader.proxy.lab.cli import demo, incident_app, kafka_app
@@ -64,24 +64,7 @@ app.add_typer(spark_app, name="spark")
 )
 def analyze(context: typer.Context) -> None:
     """Join captures with what the clients said, by Spark, and say what the faults did."""
-    if (line := missing("notleader analyze", "analysis")) is not None:
-        errors.print(line, markup=False, soft_wrap=True)
-        raise typer.Exit(2)
-    from notleader.proxy.lab.errors import LabError
-    from notleader.proxy.lab.java import find_java
-
-    environment = {**os.environ, "NOTLEADER_PROG": "notleader"}
-    arguments = context.args
-    if not {"-h", "--help"} & set(arguments):
-        try:
-            environment["JAVA_HOME"] = str(find_java().home)
-        except LabError as error:
-            errors.print(str(error), markup=False, soft_wrap=True)
-            raise typer.Exit(2) from error
-        arguments = _with_log(arguments)
-    sys.stdout.flush()
-    # In place of this process: Spark gets the signals, the terminal and the exit code.
-    os.execve(sys.executable, [sys.executable, "-m", "notleader.spark_analysis", "analyze", *arguments], environment)
+    raise typer.Exit(become(context.args))
 
 
 @spark_app.callback()
@@ -93,23 +76,6 @@ def spark() -> None:
 def spark_stop() -> None:
     """End the Spark that earlier analyses left; without this it ends by itself when nobody asked for ten minutes."""
     os.execv(sys.executable, [sys.executable, "-m", "notleader.spark_analysis", "stop"])
-
-
-def _with_log(arguments: list[str]) -> list[str]:
-    """The arguments of an analysis, the log read where `--kafka` asks for it."""
-    if not any(argument.partition("=")[0] == "--kafka" for argument in arguments):
-        return arguments
-    from notleader.proxy.brokerlog.before_analysis import with_log
-    from notleader.proxy.brokerlog.reading import LogError
-
-    try:
-        handed_on, told = with_log(arguments)
-    except (LogError, ConfigError, OSError) as error:
-        errors.print(f"notleader analyze: {error}", markup=False, soft_wrap=True)
-        raise typer.Exit(2) from error
-    for line in told:
-        errors.print(line, markup=False, soft_wrap=True)
-    return handed_on
 
 
 @app.command()
