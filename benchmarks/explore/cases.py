@@ -77,10 +77,10 @@ class OfIncident:
                     "version": each.version or run.version,
                     "arguments": each.arguments
                     | ({} if each.version else run.arguments)
-                    | ({} if at else dict(self.arguments or {})),
+                    | {name: value for name, value in (self.arguments or {}).items() if name in each.arguments},
                 }
             )
-            for at, each in enumerate(incident.clients)
+            for each in incident.clients
         ]
         commands = [
             _argv(each, incident, "{bootstrap}" if not at else kafka, stages) for at, each in enumerate(programs)
@@ -164,7 +164,14 @@ CASES: Final[Sequence[Service | OfIncident]] = (
         ("hang", "unanswered", "stuck"),
         mended="cure",
     ),
-    OfIncident("committed-and-never-was", "franz-go 1.21.3", "1.22.2", ("lost", "missing", "skipped")),
+    # Longer than the longest outage, so that who waits for an invoice doesn't give up before it may come.
+    OfIncident(
+        "committed-and-never-was",
+        "franz-go 1.21.3",
+        "1.22.2",
+        ("lost", "missing", "skipped"),
+        arguments={"wait_ms": 30_000},
+    ),
     OfIncident(
         "first-records-passed-over", "kafka-go 0.4.47", "0.4.51 from the first record", ("skipped",), mended="cure"
     ),
