@@ -170,7 +170,8 @@ CASES: Final[Sequence[Service | OfIncident]] = (
         "franz-go 1.21.3",
         "1.22.2",
         ("lost", "missing", "skipped"),
-        arguments={"wait_ms": 30_000},
+        arguments={"wait_ms": 20_000},
+        options=("--limit=40",),
     ),
     OfIncident(
         "first-records-passed-over", "kafka-go 0.4.47", "0.4.51 from the first record", ("skipped",), mended="cure"
