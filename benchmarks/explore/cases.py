@@ -143,7 +143,7 @@ def _argv(program: Program, incident: Incident, bootstrap: str, stages: Stages) 
 
 CASES: Final[Sequence[Service | OfIncident]] = (
     OfIncident(
-        "sarama-hang", "sarama 1.37.2", "1.61.1", ("hang", "unanswered"), options=("--limit=6", "--patience=20")
+        "sarama-hang", "sarama 1.37.2", "1.61.1", ("hang", "unanswered"), options=("--limit=6", "--patience=45")
     ),
     Service("order service, sends again without idempotence", "order_service.py", "resends", "duplicate", "Produce"),
     Service("order service, calls a failed send a success", "order_service.py", "swallows", "lost", "Produce"),
