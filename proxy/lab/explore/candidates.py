@@ -66,6 +66,8 @@ _IN_A_ROW: Final = 5
 _ALSO_IN_A_ROW: Final = frozenset(("error", "close", "drop_request"))
 # Kind, how long, and how long a client may take more: nothing is answered, or nobody is there.
 _OUTAGES: Final = (("blackhole", 3000, 6.0), ("reset", 6000, 12.0), ("blackhole", 10_000, 20.0))
+_LONG_MS: Final = 5000
+_GIVES_UP: Final = frozenset(("exit",))
 _OUTAGES_AT: Final = frozenset(("Produce", "Fetch", "FindCoordinator", "OffsetCommit", "EndTxn"))
 _ANY: Final = "any"
 
@@ -105,6 +107,11 @@ class Candidate:
         """The rules as a config file has them."""
         return [json.loads(rule) for rule in self.rules]
 
+    @property
+    def excuses(self) -> frozenset[str]:
+        """What is no failure under these rules: who can't reach Kafka for many seconds may end with an error."""
+        return _GIVES_UP if any(_outage_ms(rule) >= _LONG_MS for rule in self.documents) else frozenset()
+
     def with_(self, other: Candidate) -> Candidate:
         """Both at once."""
         return Candidate(
@@ -114,6 +121,11 @@ class Candidate:
             self.is_fatal or other.is_fatal,
             self.costs_s + other.costs_s,
         )
+
+
+def _outage_ms(rule: Rule) -> float:
+    """How long a rule for all exchanges lasts; 0 for one that is for some of them."""
+    return 0.0 if rule.get("match") else float(rule.get("trigger", {}).get("for_ms", 0))
 
 
 def of_rules(rules: Iterable[Rule], point: str) -> Candidate:

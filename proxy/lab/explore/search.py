@@ -184,7 +184,7 @@ class Search:
                 explored.families_struck.update(candidate.family)
         else:
             explored.missed += 1
-        verdicts = self._judged(tried.ended, candidate.is_fatal)
+        verdicts = self._judged(tried.ended, candidate)
         if verdicts and verdicts[0].kind == "hang" and self._is_only_slow(candidate):
             explored.slow.append(f"{' and '.join(candidate.family)} at {candidate.point}")
             verdicts = []
@@ -205,15 +205,16 @@ class Search:
         # Not before it was shrunk: what an interruption leaves unfinished is for the next search.
         self.corpus.tried[key(candidate)] = " ".join(verdict.kind for verdict in verdicts)
 
-    def _judged(self, ended: Ended, fatal: bool) -> list[Verdict]:
-        return judge(ended, self.explored.learned, allow=self.limits.allow, fatal=fatal)
+    def _judged(self, ended: Ended, candidate: Candidate) -> list[Verdict]:
+        allow = self.limits.allow | candidate.excuses
+        return judge(ended, self.explored.learned, allow=allow, fatal=candidate.is_fatal)
 
     def _is_only_slow(self, candidate: Candidate) -> bool:
         """Whether the command ends after all when it is waited for as long as clients' own timeouts are."""
         self._say(f"late with {' and '.join(candidate.family)}: waiting up to {self.limits.patience_s:.0f} s")
         tried = self.bench.run(candidate.documents, self.limits.patience_s)
         self.bench.tidy(tried)
-        return tried.ended.code is not None and not self._judged(tried.ended, candidate.is_fatal)
+        return tried.ended.code is not None and not self._judged(tried.ended, candidate)
 
     # ---- repeat and shrink ----------------------------------------------------------------------
 
@@ -229,7 +230,7 @@ class Search:
             asked += 1
             self._say(f"shrinking, {asked} tries: {self.explored.progress()}")
             tried = self.bench.run(rules, limit_s)
-            found = self._judged(tried.ended, candidate.is_fatal)
+            found = self._judged(tried.ended, candidate)
             if any(each.kind == kind for each in found):
                 return tried
             self.bench.tidy(tried)
@@ -266,7 +267,7 @@ class Search:
                 smallest = candidate.documents
         without = breaks([]) is None
         told = breaks(smallest) or first
-        last = self._judged(told.ended, candidate.is_fatal) or verdicts
+        last = self._judged(told.ended, candidate) or verdicts
         if kind == "hang":
             waited = f"{last[0].sentence}; once it was waited for {self.limits.patience_s:.0f} s"
             last = [Verdict(last[0].kind, waited), *last[1:]]
@@ -300,7 +301,7 @@ class Search:
         self.learn()
         candidate = of_rules(rules, "a file")
         tried = self.bench.run(rules, self.limit_s)
-        verdicts = self._judged(tried.ended, candidate.is_fatal)
+        verdicts = self._judged(tried.ended, candidate)
         if verdicts and verdicts[0].kind == "hang" and self._is_only_slow(candidate):
             verdicts = []
         return tried, verdicts

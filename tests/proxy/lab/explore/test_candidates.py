@@ -65,3 +65,11 @@ def test_an_outage_is_one_fault_wherever_it_begins_and_has_its_turn_early() -> N
         5,
         40,
     ]
+
+
+def test_who_cannot_reach_kafka_for_long_may_give_up_and_say_so() -> None:
+    rules = {each.family[0]: each for each in strikes(Point("Produce", None, 0, 1, 5.0))}
+    assert rules["any reset 6000 ms"].excuses == rules["any blackhole 10000 ms"].excuses == {"exit"}
+    assert not rules["any blackhole 3000 ms"].excuses
+    assert not rules["Produce close"].excuses
+    assert rules["Produce close"].with_(rules["any reset 6000 ms"]).excuses == {"exit"}
