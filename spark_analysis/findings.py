@@ -203,7 +203,13 @@ def told(sentence: str, group: Group | None = None) -> str:
 def _fewer(rows: list[Row], most: int) -> list[Row]:
     """The rows with the most cases first; beyond `most` the rest is summed up by verdict and rule."""
     worst = {"invalid": 0, "unknown": 1, "valid": 2}
-    ordered = sorted(rows, key=lambda r: (worst[r.verdict], -r.cases, r.topic or "", r.partition or 0))
+
+    def place(row: Row) -> tuple[Any, ...]:
+        # To the last difference: the order in which Spark has them is another one each time.
+        names = (row.client or "", row.rule or "", row.kind or "", row.trouble or "")
+        return (worst[row.verdict], -row.cases, row.topic or "", row.partition or 0, *names)
+
+    ordered = sorted(rows, key=place)
     kept, rest = ordered[:most], ordered[most:]
     merged: dict[tuple[Any, ...], Row] = {}
     for row in rest:
