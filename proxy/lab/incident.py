@@ -165,6 +165,9 @@ class World(_Model):
 
     role: Literal["producer", "consumer"] = "producer"
     settings: dict[str, str | int | bool] = Field(default_factory=dict, description="Over the matrix' own defaults.")
+    cold: bool = Field(
+        False, description="The story is about a client's first requests: the rules are there before it starts."
+    )
     limit_s: float = Field(25, gt=0, description="A client that is not done then hangs.")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from notleader.proxy.lab.clients import versions
 from notleader.proxy.lab.errors import LabError
@@ -43,6 +45,8 @@ class Family:
     idempotent: Callable[[str], bool] = lambda version: True
     installed: str = ""
     """The version to name where the program runs as it is installed."""
+    reads: Callable[[Settings], Arguments] = lambda settings: {"mode": "consume", **settings}
+    """How a group consumer's settings are called; those of the matrix' `_CONSUMER` are given."""
 
 
 def _same(settings: Settings) -> Arguments:
@@ -103,6 +107,27 @@ def _aiokafka(settings: Settings) -> Arguments:
     }
 
 
+def _streams(settings: Settings) -> Arguments:
+    # What it reads it makes itself, before the story begins.
+    return {
+        "output": settings["topic"],
+        "group_id": f"{settings['topic']}-application",
+        "fill": True,
+        "messages": settings["messages"],
+        "interval_ms": settings["interval_ms"],
+        "wait_ms": settings["wait_ms"],
+        "commit.interval.ms": 100,
+        "producer.request.timeout.ms": settings["request_timeout_ms"],
+        "producer.delivery.timeout.ms": settings["delivery_timeout_ms"],
+        "producer.max.block.ms": settings["request_timeout_ms"],
+        "metadata.max.age.ms": settings["metadata_max_age_ms"],
+    }
+
+
+def _streams_reader(settings: Settings) -> Arguments:
+    return {"commit.interval.ms": 100, **{key: settings[key] for key in ("topic", "group_id", "messages", "wait_ms")}}
+
+
 FAMILIES = {
     "sarama": Family("sarama (Go)", "sarama/main.go", _sarama, "sarama/consumer.go"),
     "franz_go": Family("franz-go (Go)", "franz_go/main.go", _same, "franz_go/main.go"),
@@ -119,6 +144,13 @@ FAMILIES = {
         lambda version: int(version.split(".")[0]) >= 3,
     ),
     "aiokafka": Family("aiokafka (Python)", "aiokafka/producer.py", _aiokafka, installed="0.14"),
+    "kafka_streams": Family(
+        "Kafka Streams, exactly-once v2",
+        "kafka_streams/Streams.java",
+        _streams,
+        "kafka_streams/Streams.java",
+        reads=_streams_reader,
+    ),
     "rskafka": Family("rskafka (Rust)", "rskafka/main.rs", _same, "", lambda _: False),
 }
 
@@ -157,10 +189,16 @@ class Client:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
-    """One client in one incident's world: an incident of its own, with one client under test and one run."""
+    """One client in one incident's world: an incident of its own, with one client under test and one run.
+
+    `own` where it is the incident's own run with its own settings: the client is the one that the incident is about.
+    `round` counts from 1.
+    """
 
     client: Client
     incident: Incident
+    own: bool = False
+    round: int = 1
 
     @property
     def programs(self) -> list[Program]:
@@ -196,23 +234,30 @@ def incidents(wanted: list[str]) -> list[Incident]:
     return [incident for incident in loaded if incident.matrix is not None]
 
 
-def cell(client: Client, incident: Incident) -> Cell:
-    """The incident's world with this client; what it can't be given (see `lacks`) it goes without."""
+def cell(client: Client, incident: Incident, number: int = 1) -> Cell:
+    """The incident's world with this client; what it can't be given (see `lacks`) it goes without.
+
+    The client that the incident is about meets it as the incident has it. `number` is the round.
+    """
     world = incident.matrix
     assert world is not None
     family = FAMILIES[client.family]
+    version = "installed" if client.version == family.installed else client.version
+    word = f"{incident.name}.{client.word}" if number == 1 else f"{incident.name}.{client.word}.r{number}"
+    for run in incident.runs:
+        if run.must and run.version == version and Path(incident.clients[0].program).parts[0] == client.family:
+            return Cell(client, apart(_as_told(incident, run), word), own=True, round=number)
     settings = {**DEFAULTS, **world.settings}
     topic = incident.topics[0].name
-    version = "installed" if client.version == family.installed else client.version
     if world.role == "producer":
         if client.lacks(incident):
             settings["idempotent"] = False
-        arguments = family.arguments(settings)
+        arguments = family.arguments({**settings, "topic": topic})
         programs = [Program(name="client", program=family.producer, version=version, role="under test",
                             arguments={"topic": topic, **arguments})]  # fmt: skip
     else:
         own = {key: value for key, value in settings.items() if key in _CONSUMER or "." in key}
-        consumer: Arguments = {"mode": "consume", "topic": topic, "group_id": f"{topic}-group", **own}
+        consumer = family.reads({"topic": topic, "group_id": f"{topic}-group", **own})
         feeder: Arguments = {"topic": topic, "partitions": incident.topics[0].partitions}
         feeder |= {key: settings[key] for key in ("messages", "interval_ms")}
         feeder |= {"request_timeout_ms": 20_000}
@@ -227,6 +272,34 @@ def cell(client: Client, incident: Incident) -> Cell:
             "runs": [Run(name="matrix")],
             "limit_s": world.limit_s,
             "kafka": incident.kafka.model_copy(update={"version": "3.9"}),
+            **({} if world.cold else _warmed_up(incident)),
         }
     )
-    return Cell(client, apart(alone, f"{incident.name}.{client.word}"))
+    return Cell(client, apart(alone, word), round=number)
+
+
+def _warmed_up(incident: Incident) -> dict[str, list[dict[str, Any]]]:
+    """Its rules come when every client has had its first success: no cell shows a cold start."""
+    return {"faults": [], "steps": [*({"at": "0s", "add": rule} for rule in incident.faults), *incident.steps]}
+
+
+def _as_told(incident: Incident, run: Run) -> Incident:
+    """The incident with one of its runs alone, of which nothing is expected."""
+    programs = [
+        program.model_copy(
+            update={
+                "name": "client" if program is incident.clients[0] else program.name,
+                "version": program.version or run.version,
+                "arguments": program.arguments if program.version else program.arguments | run.arguments,
+            }
+        )
+        for program in incident.clients
+    ]
+    return incident.model_copy(
+        update={
+            "clients": programs,
+            "runs": [Run(name="matrix")],
+            "faults": incident.faults if run.faults is None else run.faults,
+            "steps": incident.steps if run.steps is None else run.steps,
+        }
+    )

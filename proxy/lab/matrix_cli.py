@@ -27,6 +27,12 @@ def matrix(
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Cells and pages; what is done there is not done again.")
     ] = Path("out/matrix"),
+    rounds: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=1, help="Run each cell twice, and up to N times where the two differ; 1: only once."
+        ),
+    ] = 5,
     again: Annotated[bool, typer.Option("--again", help="Run the cells that are done, too.")] = False,
     pages_only: Annotated[bool, typer.Option("--pages-only", help="Run nothing: pages of what is there.")] = False,
     list_only: Annotated[bool, typer.Option("--list", help="Print the clients and incidents, and end.")] = False,
@@ -51,7 +57,7 @@ def matrix(
     from notleader.proxy.lab import matrix as model
     from notleader.proxy.lab.analysis import need_spark
     from notleader.proxy.lab.matrix_page import Page, html, markdown
-    from notleader.proxy.lab.matrix_run import analyse, fill
+    from notleader.proxy.lab.matrix_rounds import by_place
 
     with clear_errors():
         columns = model.clients(_words(clients))
@@ -65,16 +71,16 @@ def matrix(
         need_spark("matrix")
         stages = Stages(quiet=as_json)
         out.mkdir(parents=True, exist_ok=True)
-        cells = [model.cell(client, incident) for incident in rows for client in columns if not client.unable(incident)]
+        places = [(client, incident) for incident in rows for client in columns if not client.unable(incident)]
         began = time.strftime("%Y-%m-%d", time.gmtime())
-        done: list[Filled] = analyse(cells, out, stages) if pages_only else fill(cells, out, stages, again=again)
+        done = by_place(places, rounds, out, stages, again=again, pages_only=pages_only)
         asked = [f"--clients {clients}" if clients else "", f"--incidents {incidents}" if incidents else ""]
         command = " ".join(["notleader matrix", *filter(None, asked)])
         page = Page(
             rows,
             columns,
-            {(f.incident, f.client): f for f in done},
-            [*_about(began, command, done), *filter(None, [note])],
+            done,
+            [*_about(began, command, [cell for each in done.values() for cell in each]), *filter(None, [note])],
         )
         (out / "matrix.html").write_text(html(page))
         (out / "matrix.md").write_text(markdown(page, evidence))
@@ -83,13 +89,15 @@ def matrix(
                 "incident": incident.name,
                 "client": client.name,
                 "word": words.word,
-                "phrase": words.phrase,
-                "evidence": words.evidence,
-                "hits": cell.hits,
-                "failed": cell.failed,
-                "sends": cell.sends,
-                "ok": cell.ok,
-                "at": cell.at,
+                "words": dict(words.counts),
+                "phrase": words.first.phrase,
+                "evidence": words.first.evidence,
+                "own": cell[0].own,
+                "hits": cell[0].hits,
+                "failed": cell[0].failed,
+                "sends": cell[0].sends,
+                "ok": cell[0].ok,
+                "at": cell[0].at,
                 "folder": str(out / "cells" / incident.name / client.word),
             }
             for incident, client, cell, words in page.cells()
@@ -100,7 +108,8 @@ def matrix(
         typer.echo(json.dumps(result))
         return
     for incident, client, _, words in page.cells():
-        typer.echo(f"{incident.name:26} {client.name:20} {words.phrase}")
+        rate = "" if words.stable else f"{words.word}: "
+        typer.echo(f"{incident.name:26} {client.name:20} {rate}{words.first.phrase}")
     typer.echo(f"\npage: {out / 'matrix.html'}")
 
 

@@ -9,7 +9,7 @@ from html import escape
 from notleader.proxy.lab.incident import Incident
 from notleader.proxy.lab.matrix import DEFAULTS, FAMILIES, Client
 from notleader.proxy.lab.matrix_run import Filled
-from notleader.proxy.lab.matrix_words import WORDS, CellWords, lasting, said
+from notleader.proxy.lab.matrix_words import WORDS, Rated, lasting, rated, said
 
 _COLOURS = {
     "hangs": "#f4a6a0", "loses": "#f4a6a0", "duplicates": "#f9cf9c", "stays dead": "#f4a6a0", "lies": "#f9cf9c",
@@ -35,15 +35,15 @@ class Page:
 
     incidents: list[Incident]
     clients: list[Client]
-    filled: dict[tuple[str, str], Filled]
+    filled: dict[tuple[str, str], list[Filled]]
     about: list[str]
 
-    def cells(self) -> Iterable[tuple[Incident, Client, Filled, CellWords]]:
+    def cells(self) -> Iterable[tuple[Incident, Client, list[Filled], Rated]]:
+        """Every cell that was run, with all its rounds."""
         for incident in self.incidents:
             for client in self.clients:
-                cell = self.filled.get((incident.name, client.name))
-                if cell is not None:
-                    yield incident, client, cell, said(cell, to_the_end=lasting(incident))
+                if rounds := self.filled.get((incident.name, client.name)):
+                    yield incident, client, rounds, rated(rounds, to_the_end=lasting(incident))
 
 
 def markdown(page: Page, evidence: str) -> str:
@@ -65,14 +65,16 @@ def html(page: Page) -> str:
     for incident in page.incidents:
         cells = [f'<th><a href="#{incident.name}">{escape(incident.title)}</a></th>']
         for client in page.clients:
-            cell = page.filled.get((incident.name, client.name))
-            if cell is None:
+            rounds = page.filled.get((incident.name, client.name))
+            if not rounds:
                 cells.append(f'<td class="none">{escape(client.unable(incident) or "not run")}</td>')
                 continue
-            told = said(cell, to_the_end=lasting(incident))
-            more = "; ".join(filter(None, [told.phrase if told.phrase != told.word else "", client.lacks(incident)]))
+            told = rated(rounds, to_the_end=lasting(incident))
+            first = told.first
+            own = _OWN if rounds[0].own else client.lacks(incident)
+            more = "; ".join(filter(None, [first.phrase if first.phrase != first.word else "", own]))
             cells.append(
-                f'<td style="background:{_COLOURS[told.word]}"><a href="#{_anchor(incident, client)}">'
+                f'<td style="background:{_COLOURS[first.word]}"><a href="#{_anchor(incident, client)}">'
                 f"<b>{told.word}</b><small>{escape(more)}</small></a></td>"
             )
         rows.append(f"<tr>{''.join(cells)}</tr>")
@@ -93,10 +95,14 @@ def html(page: Page) -> str:
     )
 
 
+_OWN = "as in the incident"
 _INTRO = (
     "Each row is an incident, each column a client library at one version; all meet the same faults, at the same "
-    "moment of their work, at settings that can be compared. The words come from an analysis that joins what the "
-    "proxy saw on the wire, what the client told its application, and what was in the log afterwards."
+    "moment of their work, at settings that can be compared; only whom the incident is about has its settings and its "
+    "program from there. The rules come after a client's first success, except where the story is about its start. A "
+    "cell whose rounds differ says how many say what, and behind each cell is the story of its recording. The words "
+    "come from an analysis that joins what the proxy saw on the wire, what the client told its application, and what "
+    "was in the log afterwards."
 )
 
 
@@ -116,21 +122,30 @@ def _behind(page: Page, incident: Incident) -> str:
         f'<h2 id="{incident.name}">{escape(incident.title)}</h2><p>{escape(incident.story)}</p><p>{links}</p>'
         f"<p>Settings of its own: {escape(given)}; ended after {incident.matrix.limit_s:.0f} s.</p>"
     ]
-    for each, client, cell, told in page.cells():
+    for each, client, rounds, told in page.cells():
         if each is not incident:
             continue
-        hits = ", ".join(f"{name} x{count}" for name, count in cell.hits.items()) or "no rule"
-        ended = f"\n{cell.failed}" if cell.failed else ""
-        evidence = "\n".join([*told.evidence, "", *cell.told])
+        if told.stable:
+            rounds = rounds[:1]
+        rate = "" if told.stable else f"{told.word}: "
+        own = f" ({_OWN})" if rounds[0].own else ""
+        stories = "\n\n".join(_story(cell, lasting(incident)) for cell in rounds)
         parts.append(
-            f'<details id="{_anchor(incident, client)}" open><summary>{escape(client.name)}: {escape(told.phrase)}'
-            f"</summary><pre>{escape(f'{cell.at}, {cell.seconds:.0f} s; struck: {hits}{ended}')}\n\n"
-            f"{escape(evidence)}</pre></details>"
+            f'<details id="{_anchor(incident, client)}" open><summary>{escape(client.name)}{own}: {escape(rate)}'
+            f"{escape(told.first.phrase)}</summary><pre>{escape(stories)}</pre></details>"
         )
     return "".join(parts)
 
 
-def _linked(told: CellWords | None, incident: Incident, client: Client, evidence: str) -> str:
+def _story(cell: Filled, to_the_end: bool) -> str:
+    """One round: when, what struck, what was found, and what happened in its recording."""
+    hits = ", ".join(f"{name} x{count}" for name, count in cell.hits.items()) or "no rule"
+    ended = [cell.failed] if cell.failed else []
+    head = f"{cell.at}, {cell.seconds:.0f} s; struck: {hits}"
+    return "\n".join([head, *ended, "", *said(cell, to_the_end=to_the_end).evidence, "", *cell.told])
+
+
+def _linked(told: Rated | None, incident: Incident, client: Client, evidence: str) -> str:
     return f"[{told.word}]({evidence}#{_anchor(incident, client)})" if told else ""
 
 

@@ -44,6 +44,8 @@ class Filled:
     reader: bool = False
     told: list[str] = field(default_factory=list)
     findings: list[dict[str, Any]] = field(default_factory=list)
+    own: bool = False
+    round: int = 1
 
     def save(self, folder: Path) -> None:
         (folder / "cell.json").write_text(json.dumps(asdict(self), indent=1))
@@ -123,6 +125,8 @@ def _record_row(kafka: KafkaCluster, incident: str, row: list[Cell], out: Path, 
             filled.hits = recorded.hits
             filled.failed = recorded.failed.partition(" (log: ")[0]
             filled.seconds = round(time.monotonic() - began, 1)
+            if not cell.own and cell.incident.steps and not cell.incident.faults:
+                forget_warm_up(folder / "outcomes" / f"{cell.tested}.jsonl")
             _finish(cell, folder, filled)
             with lock:
                 done.append(cell)
@@ -131,6 +135,26 @@ def _record_row(kafka: KafkaCluster, incident: str, row: list[Cell], out: Path, 
         with ThreadPoolExecutor(LANES) as lanes:
             list(lanes.map(one, row))
         say(f"{len(done)} of {len(row)} cells")
+
+
+def forget_warm_up(said: Path) -> None:
+    """Leave out what a client was told until its first success, from when on the rules are there: no cold start counts.
+
+    A message that was not told ok by then stays.
+    """
+    if not said.exists():
+        return
+    lines = [json.loads(text) for text in said.read_text().splitlines()]
+    ended = [line["completed_at_us"] for line in lines if line["outcome"] == "ok" and line.get("completed_at_us")]
+    if not ended:
+        return
+    warm = {
+        line["message_id"]
+        for line in lines
+        if line["outcome"] == "ok" and line.get("message_id") and line.get("completed_at_us", 0) <= min(ended)
+    }
+    kept = (line for line in lines if line["operation"] != "send" or line.get("message_id") not in warm)
+    said.write_text("".join(f"{json.dumps(line)}\n" for line in kept))
 
 
 def _finish(cell: Cell, folder: Path, filled: Filled) -> None:
@@ -164,7 +188,10 @@ def _filled(cell: Cell, failed: str) -> Filled:
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     reader = cell.incident.matrix is not None and cell.incident.matrix.role == "consumer"
     name = cell.client.name
-    return Filled(cell.incident.name, name, cell.tested, digest(cell), at, 0.0, failed=failed, reader=reader)
+    return Filled(
+        cell.incident.name, name, cell.tested, digest(cell), at, 0.0,
+        failed=failed, reader=reader, own=cell.own, round=cell.round,
+    )  # fmt: skip
 
 
 def digest(cell: Cell) -> str:
@@ -185,7 +212,8 @@ def _needs(cell: Cell) -> tuple[str, int, tuple[tuple[str, str], ...]]:
 
 
 def _folder(cell: Cell, out: Path) -> Path:
-    return out / "cells" / cell.incident.name / cell.client.word
+    word = cell.client.word if cell.round == 1 else f"{cell.client.word}-r{cell.round}"
+    return out / "cells" / cell.incident.name / word
 
 
 def _captured(cell: Cell, out: Path) -> bool:

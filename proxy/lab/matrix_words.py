@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +79,33 @@ def said(cell: Filled, *, to_the_end: bool = False) -> CellWords:
     word = min(told, key=list(WORDS).index)
     others = [phrase for each, phrase in told.items() if each != word]
     return CellWords(word, "; ".join([told[word], *others]), evidence)
+
+
+@dataclass(frozen=True, slots=True)
+class Rated:
+    """The rounds of a cell: what most of them say, the worse of two, and how many say what."""
+
+    first: CellWords
+    counts: Counter[str]
+
+    @property
+    def word(self) -> str:
+        """One word where all rounds agree, else each with its rate: `hangs 3 of 5, errors 2 of 5`."""
+        of = self.counts.total()
+        words = sorted(self.counts, key=lambda word: (-self.counts[word], list(WORDS).index(word)))
+        return words[0] if len(words) == 1 else ", ".join(f"{word} {self.counts[word]} of {of}" for word in words)
+
+    @property
+    def stable(self) -> bool:
+        return len(self.counts) == 1
+
+
+def rated(rounds: Sequence[Filled], *, to_the_end: bool = False) -> Rated:
+    """The rounds of one cell together; `first` is one that says what most do."""
+    words = [said(each, to_the_end=to_the_end) for each in rounds]
+    counts = Counter(each.word for each in words)
+    most = min(counts, key=lambda word: (-counts[word], list(WORDS).index(word)))
+    return Rated(next(each for each in words if each.word == most), counts)
 
 
 def _phrase(check: str, findings: list[dict[str, Any]], cell: Filled) -> str:

@@ -11,7 +11,9 @@ from notleader.spark_analysis.options import Options
 
 
 class Reordered(Check):
-    """Sends of one thread to one partition whose offset is smaller than that of an earlier call.
+    """Sends of one thread to one partition whose offset is smaller than that of a call that was over before.
+
+    A coroutine's thread calls while earlier calls of its own still wait: they have no order between them.
 
     Their offsets are those in the log, of several copies the first; without a log those that the client was told, or
     a smaller one at which a consumer got a copy.
@@ -26,7 +28,7 @@ class Reordered(Check):
     order = 13
     means = Meaning(
         invalid=(
-            "a later call of a thread has the smaller offset in a partition, and the two calls are not of one moment"
+            "a later call of a thread has the smaller offset in a partition, and the earlier one had returned before it"
         ),
         valid="no such pair; a topic that was made anew is another topic from there on",
         unknown="no send was told of, or nobody read, no log was given, and the offsets that were told show no case",
@@ -60,14 +62,25 @@ class Reordered(Check):
             )
             .filter((F.col("outcome") == "ok") & F.col("called_at_us").isNotNull() & F.col("offset").isNotNull())
         )
-        # Calls in the same microsecond have no order between them: the frame ends one before.
+        # Each call twice in time: it asks when it is made, and counts for those that are made after it has returned. In
+        # the same microsecond there is no order: the frame ends one before. Who doesn't say when it returned did at once.
+        returned = F.greatest("called_at_us", F.coalesce("returned_at_us", "called_at_us"))
+        moments = F.array(
+            F.struct(F.col("called_at_us").alias("at_us"), F.lit(True).alias("asks")),
+            F.struct(returned.alias("at_us"), F.lit(False).alias("asks")),
+        )
         earlier = (
             Window.partitionBy("scope", "client", "thread", "topic", "partition", "life")
-            .orderBy("called_at_us")
+            .orderBy("moment.at_us")
             .rangeBetween(Window.unboundedPreceding, -1)
         )
-        first = F.max(F.struct("offset", "message_id", "retried_by", "touched_by", "trouble", "attempts")).over(earlier)
-        rows = placed.withColumn("before", first).filter(F.col("offset") < F.col("before.offset"))
+        overtaken_by = F.struct("offset", "message_id", "retried_by", "touched_by", "trouble", "attempts")
+        first = F.max(F.when(~F.col("moment.asks"), overtaken_by)).over(earlier)
+        rows = (
+            placed.withColumn("moment", F.explode(moments))
+            .withColumn("before", first)
+            .filter(F.col("moment.asks") & (F.col("offset") < F.col("before.offset")))
+        )
         # The one that was overtaken was sent again; without a retry a rule can only have changed what was said.
         again = F.when(F.size("before.retried_by") > 0, F.col("before.retried_by")).otherwise(F.col("retried_by"))
         both = F.array_union("touched_by", F.col("before.touched_by"))

@@ -164,6 +164,12 @@ def same_moment(s: Story) -> None:
 
 
 @story
+def coroutines_of_one_thread(s: Story) -> None:
+    acked(s, 0, "m0", 1, took_ms=300, blocked_ms=20)
+    acked(s, 10, "m1", 0, blocked_ms=15)
+
+
+@story
 def two_threads(s: Story) -> None:
     acked(s, 0, "m0", 1, thread="a")
     acked(s, 10, "m1", 0, thread="b")
@@ -585,6 +591,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "sought_back",
             "read_twice",
             "out_of_order",
+            "coroutines_of_one_thread",
             "two_threads",
         },
     },

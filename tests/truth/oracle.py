@@ -170,16 +170,24 @@ def _order(run: Run, told: list[Line], seen: list[Row]) -> Cases:
     calls = Counter(line["message_id"] for line in told if line["operation"] == "send")
     for (client, *_), sends in queues.items():
         sends.sort(key=lambda line: line["called_at_us"])
-        highest = -1
+        # Only a call that had returned comes before another one.
+        returned = sorted(
+            (max(line["called_at_us"], line.get("returned_at_us") or 0), id(line), line) for line in sends
+        )
+        offsets: dict[int, int] = {}
+        highest, over = -1, 0
         for line in sends:
+            while over < len(returned) and returned[over][0] < line["called_at_us"]:
+                highest = max(highest, offsets[returned[over][1]])
+                over += 1
             # What the application sent again lies where that call was told; what a client did, where it came first.
             again = calls[line["message_id"]] > 1
             offset: int = line["offset"]
             if not again:
                 offset = first_copy.get((line["topic"], line["message_id"]), offset)
+            offsets[id(line)] = offset
             if offset < highest:
                 yield "reordered", client
-            highest = max(highest, offset)
     medians: dict[str, list[float]] = defaultdict(list)
     by_place: dict[tuple[str, Any, Any], list[int]] = defaultdict(list)
     for line in told:

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 def test_two_clients_in_one_world_and_only_what_is_new_is_run_again(tmp_path: Path) -> None:
     need("go")
-    asked = ["matrix", "--incidents", "sarama-hang", "--out", str(tmp_path), "--json"]
+    asked = ["matrix", "--incidents", "sarama-hang", "--out", str(tmp_path), "--rounds", "1", "--json"]
     two = ["--clients", "sarama@1.37.2,kafka_python@3.0.12"]
     first = CliRunner().invoke(app, [*asked, *two])
     assert first.exit_code == 0, first.output

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +14,8 @@ from notleader.proxy.lab.incident_docs import PAGE as INCIDENTS
 from notleader.proxy.lab.incident_docs import page as incident_page
 from notleader.proxy.lab.matrix import FAMILIES, Client, MatrixError, cell, clients, incidents
 from notleader.proxy.lab.matrix_page import Page, html, markdown
-from notleader.proxy.lab.matrix_run import Filled, digest
-from notleader.proxy.lab.matrix_words import WORDS, lasting, said
+from notleader.proxy.lab.matrix_run import Filled, digest, forget_warm_up
+from notleader.proxy.lab.matrix_words import WORDS, lasting, rated, said
 from notleader.proxy.lab.recorded import apart
 
 FRANZ = Client("franz_go", "1.22.2")
@@ -54,7 +56,8 @@ def test_every_client_has_a_valid_cell_in_every_world(incident: Incident) -> Non
             continue
         made = cell(client, incident).incident
         assert made.topics[0].name == f"{incident.topics[0].name}.{incident.name}.{client.word}"
-        assert made.clients[0].arguments["topic"] == made.topics[0].name
+        places = {made.clients[0].arguments.get(name) for name in ("topic", "output")}
+        assert made.topics[0].name in places
         assert made.runs[0].must == []
 
 
@@ -126,10 +129,54 @@ def test_what_was_not_judged_is_not_told() -> None:
     assert said(filled({"check": "hang", "verdict": "unknown"}, hits={"x": 1})).word == "recovers"
 
 
+def test_the_client_of_the_incident_meets_it_as_the_incident_has_it() -> None:
+    [incident] = incidents(["java-callback-deadlock"])
+    victim = cell(Client("java", "0.11.0.3"), incident)
+    assert victim.own
+    assert victim.incident.clients[0].arguments["resend"] == "get"
+    assert not cell(Client("java", "2.8.2"), incident).own
+
+
+def test_the_rules_come_after_the_first_success_where_the_story_is_not_about_the_start() -> None:
+    [warm] = incidents(["lost-acknowledgement"])
+    made = cell(FRANZ, warm).incident
+    assert (made.faults, made.steps[0]["at"]) == ([], "0s")
+    assert [step["add"]["name"] for step in made.steps] == [rule["name"] for rule in warm.faults]
+    [cold] = incidents(["java-send-blocks"])
+    assert cell(FRANZ, cold).incident.faults
+
+
+def test_what_came_before_the_rules_is_not_judged(tmp_path: Path) -> None:
+    said_to_it = tmp_path / "client.jsonl"
+    sends = [("m0", "ok", 700), ("m1", "info", 650), ("m2", "ok", 900), ("m3", "pending", None)]
+    lines = [
+        {"operation": "send", "message_id": name, "outcome": outcome, "completed_at_us": at}
+        for name, outcome, at in sends
+    ]
+    said_to_it.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    forget_warm_up(said_to_it)
+    kept = [json.loads(line)["message_id"] for line in said_to_it.read_text().splitlines()]
+    assert kept == ["m1", "m2", "m3"]
+
+
+def test_a_cell_whose_rounds_differ_says_its_rate_and_shows_each_round() -> None:
+    hung = filled({"check": "hang"}, hits={"x": 1}, told=["the story of one that hangs"])
+    back = filled(hits={"x": 1}, told=["the story of one that recovers"])
+    rounds = [back, hung, hung, back, hung]
+    both = rated(rounds)
+    assert (both.word, both.first.word, both.stable) == ("hangs 3 of 5, recovers 2 of 5", "hangs", False)
+    assert rated([hung, back]).first.word == "hangs", "of two that are as frequent the worse"
+    assert (rated([back, back]).word, rated([back, back]).stable) == ("recovers", True)
+    page = Page(incidents(["sarama-hang"]), [FRANZ], {(hung.incident, hung.client): rounds}, [])
+    assert "hangs 3 of 5, recovers 2 of 5" in html(page)
+    assert "the story of one that recovers" in html(page)
+    assert "[hangs 3 of 5, recovers 2 of 5](" in markdown(page, "matrix.html")
+
+
 def test_both_pages_have_every_cell_and_the_html_its_evidence() -> None:
     rows = incidents(["sarama-hang", "offset-out-of-range-once"])
     done = filled({"check": "hang", "sentence": "2 <operations> never completed."}, hits={"not-leader": 4})
-    page = Page(rows, [FRANZ, SCALA], {(done.incident, done.client): done}, ["2026, Kafka 3.9.1"])
+    page = Page(rows, [FRANZ, SCALA], {(done.incident, done.client): [done]}, ["2026, Kafka 3.9.1"])
     text = html(page)
     assert "2 &lt;operations&gt; never completed." in text
     assert 'href="#sarama-hang--franz_go-1.22.2"' in text

@@ -32,8 +32,8 @@ import org.apache.kafka.streams.processor.api.Record;
  *
  * <p>Arguments (name=value): bootstrap, client_id; topic (what it reads), output (what it writes; without, nothing),
  * messages (it is done when that many came out; without an output when it has read that many), interval_ms (how long each
- * record takes), wait_ms (it gives up when so long nothing came), fill (true: it makes the topic that it reads, and fills it), and
- * every setting of Streams and its clients by its own name.
+ * record takes), wait_ms (it gives up when so long nothing came), fill (true: it reads `<output>.read`, which it makes and fills
+ * first), and every setting of Streams and its clients by its own name.
  *
  * <p>A `send` is told when the record is handed on, and `ok` when the reader has it; a read record is a `poll`. What the
  * application dies of is a `receive` that failed.
@@ -71,6 +71,7 @@ public final class Streams {
             }
         });
         if (settings.get("fill").equals("true")) {
+            settings.put("topic", settings.get("output") + ".read");
             fill();
         }
         StreamsBuilder builder = new StreamsBuilder();
