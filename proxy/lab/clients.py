@@ -105,22 +105,8 @@ def _java(source: Path, version: str, stages: Stages) -> list[str]:
 
 
 def _python(source: Path, version: str, stages: Stages) -> list[str]:
-    """A Python program with the packages that `versions/<version>/requirements.txt` pins, beside this Python's own.
-
-    One that starts a Spark of this Python's has `jars.sha256` there, and gets the jars as an argument.
-    """
-    pinned = _pins(source, version)
-    lock, requirements = pinned / "jars.sha256", pinned / "requirements.txt"
-    if lock.exists():
-        with stages.stage(f"jars of {source.parent.name} {version}") as say:
-            found = jars.fetch(lock, lambda done, total: say(f"{done}/{total}"))
-        return [
-            "env",
-            f"JAVA_HOME={find_java().home}",
-            sys.executable,
-            str(source),
-            f"jars={','.join(map(str, found))}",
-        ]
+    """A Python program with the packages that `versions/<version>/requirements.txt` pins, beside this Python's own."""
+    requirements = _pins(source, version) / "requirements.txt"
 
     def build(work: Path) -> None:
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]

@@ -51,8 +51,17 @@ def _row(incident: Incident) -> str:
     family = incident.clients[0].family
     suffers = f"{family} {_found(runs['affected'])}" if "affected" in runs else "the demo's clients"
     newest = _found(runs["newest"]) if "newest" in runs else ""
-    cure = incident.cure.told if incident.cure else ""
+    cure = _cure(incident, runs) if incident.cure else ""
     return f"| `{incident.name}` | {_told(incident)} | {suffers} | {newest} | {cure} |\n"
+
+
+def _cure(incident: Incident, runs: dict[str, Run]) -> str:
+    """What cures it, and the version that was run where a changelog's bound is all that names another."""
+    assert incident.cure is not None
+    version = runs[incident.cure.run].version
+    if version in ("", "installed", runs["affected"].version) or version in incident.cure.told:
+        return incident.cure.told
+    return f"{incident.cure.told} (run here: {version})"
 
 
 def _tried(incident: Incident) -> str:

@@ -63,7 +63,8 @@ class Reordered(Check):
             .filter((F.col("outcome") == "ok") & F.col("called_at_us").isNotNull() & F.col("offset").isNotNull())
         )
         # Each call twice in time: it asks when it is made, and counts for those that are made after it has returned. In
-        # the same microsecond there is no order: the frame ends one before. Who doesn't say when it returned did at once.
+        # the same microsecond there is no order: the frame ends one before. Who doesn't say when it returned did so at
+        # once.
         returned = F.greatest("called_at_us", F.coalesce("returned_at_us", "called_at_us"))
         moments = F.array(
             F.struct(F.col("called_at_us").alias("at_us"), F.lit(True).alias("asks")),
