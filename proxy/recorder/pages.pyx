@@ -11,7 +11,6 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
-from posix.mman cimport MAP_ANONYMOUS, MAP_FAILED, MAP_PRIVATE, PROT_READ, PROT_WRITE, mmap, munmap
 
 ctypedef unsigned char* Bytes
 
@@ -103,9 +102,6 @@ cdef class Numbers:
     cdef int32_t* _places  # of each row's who and what, and each part's template, among those that are pointed to
     cdef uint32_t* _levels
     cdef int64_t* _values
-    cdef void* _memory[7]
-    cdef size_t _sizes[7]
-    cdef int _maps
     # Of reading: by template.
     cdef Last* _lasts
     cdef Py_ssize_t _lasts_room
@@ -121,9 +117,11 @@ cdef class Numbers:
             self.rows += number
             self.parts += own
         own = self.parts
-        self._row = <int64_t*>self._mapped(ROW_PLACES * self.rows * sizeof(int64_t))
-        self._part = <int64_t*>self._mapped(PART_PLACES * own * sizeof(int64_t))
-        self._counts = <int32_t*>self._mapped(self.rows * sizeof(int32_t))
+        self._row = <int64_t*>malloc((ROW_PLACES * self.rows + 1) * sizeof(int64_t))
+        self._part = <int64_t*>malloc((PART_PLACES * own + 1) * sizeof(int64_t))
+        self._counts = <int32_t*>malloc((self.rows + 1) * sizeof(int32_t))
+        if self._row == NULL or self._part == NULL or self._counts == NULL:
+            raise MemoryError
         number = 0
         for packed, _, _ in packings:
             self._read(packed, number, &row, &part)
@@ -140,24 +138,20 @@ cdef class Numbers:
             self.entries += max(number, 1)
         if self.parts > own:
             self._gather(own, told)
-        self._places = <int32_t*>self._mapped((2 * self.rows + self.parts) * sizeof(int32_t))
-        self._levels = <uint32_t*>self._mapped((max(self.entries, self.rows) + 8) * sizeof(uint32_t))
-        self._values = <int64_t*>self._mapped(max(self.parts, self.rows) * sizeof(int64_t))
+        self._places = <int32_t*>malloc((2 * self.rows + self.parts + 1) * sizeof(int32_t))
+        self._levels = <uint32_t*>malloc((max(self.entries, self.rows) + 8) * sizeof(uint32_t))
+        self._values = <int64_t*>malloc((max(self.parts, self.rows) + 1) * sizeof(int64_t))
+        if self._places == NULL or self._levels == NULL or self._values == NULL:
+            raise MemoryError
 
     def __dealloc__(self):
-        cdef int number
-        for number in range(self._maps):
-            munmap(self._memory[number], self._sizes[number])
+        free(self._row)
+        free(self._part)
         free(self._lasts)
-
-    cdef void* _mapped(self, size_t size) except NULL:
-        """Memory of its own: what a row group took is given back with it, whatever else was taken meanwhile."""
-        cdef void* found = mmap(NULL, size + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-        if found == MAP_FAILED:
-            raise MemoryError
-        self._memory[self._maps], self._sizes[self._maps] = found, size + 1
-        self._maps += 1
-        return found
+        free(self._counts)
+        free(self._places)
+        free(self._levels)
+        free(self._values)
 
     cdef int _read(self, const unsigned char[::1] packed, int64_t number, Py_ssize_t* row_, Py_ssize_t* part_) except -1:
         """Numbers as journal.md says, behind those that were read before."""
@@ -244,9 +238,11 @@ cdef class Numbers:
 
     cdef int _gather(self, Py_ssize_t own, dict told) except -1:
         """The rows' own partitions and those that a *what* tells, in the order of the rows."""
-        cdef int64_t* made = <int64_t*>self._mapped(PART_PLACES * self.parts * sizeof(int64_t))
+        cdef int64_t* made = <int64_t*>malloc((PART_PLACES * self.parts + 1) * sizeof(int64_t))
         cdef const int64_t* found
         cdef Py_ssize_t row, nth, place, at = 0, taken = 0
+        if made == NULL:
+            raise MemoryError
         for row in range(self.rows):
             found = NULL
             if self._counts[row] and self._row[COUNT * self.rows + row] == ALL_TOLD:
@@ -259,6 +255,7 @@ cdef class Numbers:
                         made[place * self.parts + at] = self._part[place * own + taken]
                 at += 1
                 taken += found == NULL
+        free(self._part)
         self._part = made
         return 0
 
