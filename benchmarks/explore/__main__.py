@@ -7,6 +7,7 @@ the bug. Nothing of the recipe is told. What each search said is kept in `--out`
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -68,7 +69,7 @@ def search(
     argv += [f"--partitions={start.partitions}", *case.options, *(["--random"] if mode == "chance" else [])]
     began = time.monotonic()
     report = folder / "report.json"
-    report.unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)  # nothing of an earlier search
     with (out / f"{slug(case.name)}.{mode}.log").open("w") as log:
         ran = subprocess.run([*argv, "--", *start.argv], stdout=log, stderr=subprocess.STDOUT)
     found: dict[str, Any] = json.loads(report.read_text()) if report.exists() else {}
