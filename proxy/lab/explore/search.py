@@ -185,9 +185,13 @@ class Search:
         else:
             explored.missed += 1
         verdicts = self._judged(tried.ended, candidate)
-        if verdicts and verdicts[0].kind == "hang" and self._is_only_slow(candidate):
+        late = bool(verdicts) and verdicts[0].kind == "hang"
+        if late:
+            self.bench.tidy(tried)
+            tried = self._waited_for(candidate)
+            verdicts = self._judged(tried.ended, candidate)
+        if late and not verdicts:
             explored.slow.append(f"{' and '.join(candidate.family)} at {candidate.point}")
-            verdicts = []
             came = Came.SLOW
         elif verdicts:
             came = Came.BROKE
@@ -209,12 +213,10 @@ class Search:
         allow = self.limits.allow | candidate.excuses
         return judge(ended, self.explored.learned, allow=allow, fatal=candidate.is_fatal)
 
-    def _is_only_slow(self, candidate: Candidate) -> bool:
-        """Whether the command ends after all when it is waited for as long as clients' own timeouts are."""
+    def _waited_for(self, candidate: Candidate) -> Tried:
+        """The command once more, and waited for as long as clients' own timeouts are: it may end after all."""
         self._say(f"late with {' and '.join(candidate.family)}: waiting up to {self.limits.patience_s:.0f} s")
-        tried = self.bench.run(candidate.documents, self.limits.patience_s)
-        self.bench.tidy(tried)
-        return tried.ended.code is not None and not self._judged(tried.ended, candidate)
+        return self.bench.run(candidate.documents, self.limits.patience_s)
 
     # ---- repeat and shrink ----------------------------------------------------------------------
 
@@ -224,6 +226,8 @@ class Search:
         self._tell(f"found: {verdicts[0].sentence}; with {' and '.join(candidate.family)} at {candidate.point}")
         asked = 0
         limit_s = self.limit_s + candidate.costs_s
+        if kind != "hang":
+            limit_s = max(limit_s, 1.5 * first.ended.seconds)  # what ended badly after all has to be waited for
 
         def breaks(rules: Rules) -> Tried | None:
             nonlocal asked
@@ -302,8 +306,10 @@ class Search:
         candidate = of_rules(rules, "a file")
         tried = self.bench.run(rules, self.limit_s)
         verdicts = self._judged(tried.ended, candidate)
-        if verdicts and verdicts[0].kind == "hang" and self._is_only_slow(candidate):
-            verdicts = []
+        if verdicts and verdicts[0].kind == "hang":
+            self.bench.tidy(tried)
+            tried = self._waited_for(candidate)
+            verdicts = self._judged(tried.ended, candidate)
         return tried, verdicts
 
 

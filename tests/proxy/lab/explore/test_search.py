@@ -72,3 +72,26 @@ def test_a_failure_is_repeated_on_all_lanes_at_once(tmp_path: Path) -> None:
     search._take(first, Tried(ended(code=1), [1], [], tmp_path / "try"), Frontier([first], random=Random(0)))
     (failure,) = search.explored.failures
     assert (failure.broke, failure.survives_without) == (3, True)
+
+
+class LateBench(Bench):
+    """With rules it ends after 30 seconds, with the code that its command is."""
+
+    def run(self, rules: Any, limit_s: float) -> Tried:
+        in_time = not rules or limit_s > 30
+        code = int(self.command[0]) if rules else 0
+        seconds = 30.0 if rules else 1.0
+        return Tried(ended(code=code if in_time else None, seconds=seconds), [1], [], self.folder / "try")
+
+
+@pytest.mark.parametrize(("code", "told"), [(1, ["exit"]), (0, [])])
+def test_what_ends_when_it_is_waited_for_is_told_by_how_it_ends(tmp_path: Path, code: int, told: list[str]) -> None:
+    bench = LateBench("localhost:9092", [str(code)], tmp_path, "try")
+    limits = Limits(limit_s=6, minutes=-9)
+    search = Search(bench, limits, Corpus(["shop"]), lambda text: None, lambda text: None)
+    (first, *_) = candidates([Point("Produce", None, 0, 1, 0.0)])
+    late = Tried(ended(code=None, seconds=6.0), [1], [], tmp_path / "try")
+    search._take(first, late, Frontier([first], random=Random(0)))
+    assert [failure.kind for failure in search.explored.failures] == told
+    assert all(failure.broke == 3 for failure in search.explored.failures)
+    assert len(search.explored.slow) == 1 - len(told)
