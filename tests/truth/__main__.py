@@ -11,6 +11,7 @@ import fnmatch
 import shutil
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,12 @@ _FOLDER = Path(__file__).parents[2] / "build" / "truth"
 def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.truth", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="scenarios, or globs of their names; default: all")
-    parser.add_argument("--folder", type=Path, default=_FOLDER, help="where recordings are kept (default: build/truth)")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        action="append",
+        help="where a set of recordings is kept (default: build/truth); several, each given so, are several sets",
+    )
     parser.add_argument("--at-once", type=int, default=AT_ONCE, help="how many are played at once")
     parser.add_argument("--fast", action="store_true", help="only those of the fast cut, which `make test` has")
     parser.add_argument("--healthy", action="store_true", help="only those in which nothing is wrong")
@@ -51,10 +57,55 @@ def main(arguments: list[str]) -> int:
     def line(text: str) -> None:
         print(f"{time.monotonic() - started:5.0f} s  {text}", flush=True)
 
+    folders = given.folder or [_FOLDER]
+    sets = [(folder, *_played(chosen, folder, given, line)) for folder in folders]
+    if given.pack:
+        third.pack(one.run for one in sets[0][1] if third.is_of_the_third(one.run.scenario))
+    if given.no_judge:
+        return 1 if any(failed for _, _, failed in sets) else 0
+    marked: list[page.Set] = []
+    sessions: list[Any] = []
+
+    def session() -> Any:
+        if not sessions:
+            sessions.append(build_session(log_file=folders[0] / "spark.log"))
+        return sessions[0]
+
+    try:
+        for folder, played, failed in sets:
+            out = folder / ".analyses"
+            judged = analysed(session, played, out, lambda done, all_: line(f"judged {done} of {all_}"))
+            shutil.rmtree(out, ignore_errors=True)
+            judged.void += failed
+            marked.append((played, judged))
+    finally:
+        for one in sessions:
+            one.stop()
+    if given.page:
+        page.write(marked)
+    (folders[0] / "matrix.md").write_text(page.matrix(marked))
+    good = True
+    for folder, (_, judged) in zip(folders, marked, strict=True):
+        for problem in judged.void:
+            print("proves nothing:", problem)
+        for mark in judged.wrong:
+            print(mark)
+        print(
+            f"{folder}: {len(judged.marks)} answers, {len(judged.wrong)} not right; "
+            f"{len(judged.void)} scenarios prove nothing"
+        )
+        good = good and not judged.wrong and not judged.void
+    return 0 if good else 1
+
+
+def _played(
+    chosen: Sequence[Scenario], folder: Path, given: argparse.Namespace, line: Callable[[str], None]
+) -> tuple[list[Played], list[str]]:
+    """The scenarios as they are kept in the folder, those that aren't played now; and which could not be played."""
     if given.again:
         for scenario in chosen:
-            forget(scenario, given.folder)
-    given.folder.mkdir(parents=True, exist_ok=True)
+            forget(scenario, folder)
+    folder.mkdir(parents=True, exist_ok=True)
     count = 0
 
     def heard(name: str, played: Played | None, why: str) -> None:
@@ -64,36 +115,9 @@ def main(arguments: list[str]) -> int:
         for problem in played.problems if played else ():
             line(f"  proves nothing: {problem}")
 
-    played, failed = play(chosen, given.folder, heard, given.at_once)
-    line(f"{len(played)} of {len(chosen)} scenarios are played, {count} of them now; in {given.folder}")
-    if given.pack:
-        third.pack(one.run for one in played if third.is_of_the_third(one.run.scenario))
-    if given.no_judge:
-        return 1 if failed else 0
-    sessions: list[Any] = []
-
-    def session() -> Any:
-        if not sessions:
-            sessions.append(build_session(log_file=given.folder / "spark.log"))
-        return sessions[0]
-
-    out = given.folder / ".analyses"
-    try:
-        judged = analysed(session, played, out, lambda done, all_: line(f"judged {done} of {all_}"))
-    finally:
-        for one in sessions:
-            one.stop()
-        shutil.rmtree(out, ignore_errors=True)
-    judged.void += failed
-    if given.page:
-        page.write(played, judged)
-    (given.folder / "matrix.md").write_text(page.matrix(played, judged))
-    for problem in judged.void:
-        print("proves nothing:", problem)
-    for mark in judged.wrong:
-        print(mark)
-    print(f"{len(judged.marks)} answers, {len(judged.wrong)} not right; {len(judged.void)} scenarios prove nothing")
-    return 1 if judged.wrong or judged.void else 0
+    played, failed = play(chosen, folder, heard, given.at_once)
+    line(f"{len(played)} of {len(chosen)} scenarios are played, {count} of them now; in {folder}")
+    return played, failed
 
 
 if __name__ == "__main__":

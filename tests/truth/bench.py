@@ -6,11 +6,17 @@ import hashlib
 import pickle
 import sys
 import threading
-from collections.abc import Callable, Sequence
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
 
 from notleader import spark_analysis
 from notleader.spark_analysis import findings
@@ -22,6 +28,7 @@ from tests.truth.kept import Run
 from tests.truth.playing import Played
 
 FRAMES = ("exchanges", "operations", "delivered", "attempts", "history")
+Answer = tuple[str, str | None, str]
 _FACTS = ("capture", "outcomes", "unjudged", "struck")
 
 
@@ -58,7 +65,8 @@ class Bench:
         self._lock = threading.Lock()
         self._tables: Any = None
         self._touched = {run.name: judge.touched_by_rules(run) for run in self._runs}
-        self._as_it_is: dict[str, frozenset[judge.Mark]] = {}
+        self._as_it_is: dict[str, frozenset[Answer]] = {}
+        self._longest_s: dict[str, float] = {}
 
     def object(self, check: Check, mutant: Check) -> str:
         """The first scenario of which the edited check says something wrong, and the check as it is doesn't."""
@@ -66,42 +74,77 @@ class Bench:
             if self._tables is None:
                 self._tables = _tables(self._session(), self._runs, self._options, self._folder)
             if check.name not in self._as_it_is:
-                self._as_it_is[check.name] = self._wrong(check)
+                started = time.monotonic()
+                self._as_it_is[check.name] = frozenset(map(_answer, self._wrong(check)))
+                self._longest_s[check.name] = 30 + 30 * (time.monotonic() - started)
         try:
-            known = {_answer(mark) for mark in self._as_it_is[check.name]}
-            new = {mark.scenario for mark in self._wrong(mutant) if _answer(mark) not in known}
+            with limited(self._session().sparkContext, self._longest_s[check.name]):
+                wrong = self._wrong(mutant)
+        except TooLongError:
+            return "(takes too long)"
         except Exception as error:  # Spark refuses the plan, or the code can't run
             return f"({type(error).__name__})"
-        return min(new, default="")
+        return min((mark.scenario for mark in wrong if _answer(mark) not in self._as_it_is[check.name]), default="")
 
     def _wrong(self, check: Check) -> frozenset[judge.Mark]:
         """What isn't right in the answers of this check."""
-        suspected = self._suspected(check)
-        told = found_by(check, self._tables, self._options) if suspected != frozenset() else []
+        name = F.split_part(F.coalesce("client", "topic"), F.lit("."), F.lit(1))
+        named = suspected(check, self._tables, self._options, name)
+        told = found_by(check, self._tables, self._options) if named != frozenset() else []
         each = of_each([finding.as_dict() for finding in told], self._runs)
         wrong: set[judge.Mark] = set()
         for one, found in zip(self._played, each, strict=True):
-            asked = suspected is None or one.run.name in suspected
+            asked = named is None or one.run.name in named
             shown = found if asked and (not found or shows_signs(check, self._tables, self._options, one.run)) else []
             judged = judge.judge(one.run, one.true, shown, self._touched[one.run.name])
             wrong |= {mark for mark in judged.wrong if mark.check == check.name}
         return frozenset(wrong)
 
-    def _suspected(self, check: Check) -> frozenset[str] | None:
-        """The runs of whose history the check, looking for suspects, finds one; None when it looks for none."""
-        from pyspark.sql import functions as F
 
-        suspect = check.suspects(self._tables, self._options)
-        if suspect is None:
-            return None
-        run = F.split_part(F.coalesce("client", "topic"), F.lit("."), F.lit(1)).alias("run")
-        rows = self._tables.history.groupBy(run).agg(F.bool_or(suspect).alias("any")).collect()
-        return frozenset(row["run"] for row in rows if row["any"])
+def suspected(check: Check, tables: Any, bounds: Any, key: Column) -> frozenset[str] | None:
+    """The runs, by `key`, of whose history the check, looking for suspects, finds one; None when it looks for none."""
+    suspect = check.suspects(tables, bounds)
+    if suspect is None:
+        return None
+    rows = tables.history.groupBy(key.alias("run")).agg(F.bool_or(suspect).alias("any")).collect()
+    return frozenset(row["run"] for row in rows if row["any"])
+
+
+class TooLongError(Exception):
+    """An edit made a join of everything with everything, or the like."""
+
+
+@contextmanager
+def limited(context: Any, longest_s: float) -> Iterator[None]:
+    """Ends this thread's Spark jobs after that time, as TooLongError."""
+    group, done, late = uuid.uuid4().hex, threading.Event(), threading.Event()
+    context.setJobGroup(group, "an edited check", interruptOnCancel=True)
+
+    def ends() -> None:
+        wait_s = longest_s
+        while not done.wait(wait_s):
+            late.set()
+            context.cancelJobGroup(group)
+            wait_s = 1.0
+
+    watching = threading.Thread(target=ends, daemon=True)
+    watching.start()
+    try:
+        yield
+    except Exception as error:
+        raise (TooLongError() if late.is_set() else error) from None
+    finally:
+        done.set()
+        watching.join()
 
 
 def found_by(check: Check, tables: Any, bounds: Any) -> list[findings.Finding]:
     """What the check finds, whoever is suspected: many runs are one history here, so that is asked of each run."""
-    vars(findings)["suspected"] = lambda tables, options, checks: checks
+    vars(findings).update(
+        suspected=lambda tables, options, checks: checks,
+        # In the thread that asks, whose jobs can be ended.
+        _noticed=lambda tables, options, checks: findings.grouped(findings.cases(tables, options, checks)).collect(),
+    )
     return findings.find(tables, bounds, [check])
 
 
@@ -115,7 +158,7 @@ def shows_signs(check: Check, tables: Any, bounds: Any, run: Run) -> bool:
     return signs is None or bool(signs.limit(1).collect())
 
 
-def _answer(mark: judge.Mark) -> tuple[str, str | None, str]:
+def _answer(mark: judge.Mark) -> Answer:
     """Of what is true, only the blame may be wrong."""
     return mark.scenario, mark.client, mark.result
 

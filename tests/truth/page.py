@@ -16,15 +16,18 @@ from tests.truth.playing import Played
 if TYPE_CHECKING:
     from tests.truth.mutants import Outcome
 
+Set = tuple[Sequence[Played], Judged]
+"""All scenarios, each played once, and the marks of them."""
+
 _PAGE = Path(__file__).parents[2] / "docs" / "held-to-the-truth.md"
 _MATRIX = ("<!-- truth suite -->", "<!-- end of truth suite -->")
 _NOTED = 190
 _MUTANTS = ("<!-- truth mutants -->", "<!-- end of truth mutants -->")
 
 
-def write(played: Sequence[Played], judged: Judged) -> None:
-    """Put the matrix of these runs in the place of the last one."""
-    _put(_MATRIX, matrix(played, judged))
+def write(sets: Sequence[Set]) -> None:
+    """Put the matrix of these sets of recordings in the place of the last one."""
+    _put(_MATRIX, matrix(sets))
 
 
 def write_mutants(outcomes: Sequence[Outcome], edits: int) -> None:
@@ -67,8 +70,11 @@ def mutants(outcomes: Sequence[Outcome], among: int) -> str:
     return "\n".join(text) + "\n"
 
 
-def matrix(played: Sequence[Played], judged: Judged) -> str:
-    """The confusion matrix per check, and every mark that is not good, as Markdown."""
+def matrix(sets: Sequence[Set]) -> str:
+    """The confusion matrix per check over all sets, and every mark that is not good, as Markdown."""
+    played, judged = sets[0][0], Judged()
+    for _, of_set in sets:
+        judged.add(of_set)
     planted = [one for one in played if not one.run.scenario.healthy]
     healthy = [one for one in played if one.run.scenario.healthy]
     clients = sorted({client.lib for one in played for client in one.run.scenario.clients})
@@ -80,7 +86,8 @@ def matrix(played: Sequence[Played], judged: Judged) -> str:
         f"{len(planted)} planted scenarios with "
         f"{len(kinds)} kinds of fault, {sum(one.run.scenario.name not in bad for one in planted)} without a complaint; "
         f"{len(healthy)} healthy ones, {sum(one.run.scenario.name not in bad for one in healthy)} without. "
-        f"Clients: {', '.join(clients)}.",
+        f"Clients: {', '.join(clients)}. Sets played one after the other: {len(sets)}; in all {len(judged.marks)} "
+        f"answers, {len(judged.wrong)} not right.",
         "",
         "| check | true | false | missed | blame right | partly | wrong |",
         "|---|---|---|---|---|---|---|",
@@ -93,10 +100,10 @@ def matrix(played: Sequence[Played], judged: Judged) -> str:
         text.append(f"| `{check}` | " + " | ".join(map(str, cells)) + " |")
     if judged.wrong or judged.void:
         text += ["", "What is not as it should be:", ""]
-        for mark in judged.wrong:
+        for number, mark in ((n, mark) for n, (_, of_set) in enumerate(sets, 1) for mark in of_set.wrong):
             whose = f" of {mark.client}" if mark.client else ""
             said = f"blame {mark.blame}" if mark.blame not in ("", "right") else mark.result
-            told = f"- `{mark.scenario}`: `{mark.check}`{whose}: {said}. {mark.note}"
+            told = f"- Set {number}, `{mark.scenario}`: `{mark.check}`{whose}: {said}. {mark.note}"
             text.append(shorten(told, _NOTED, placeholder=" …"))  # the judging prints all of it
         text += [f"- {problem} (the scenario proves nothing)" for problem in judged.void]
     return "\n".join(text) + "\n"
