@@ -1,6 +1,7 @@
 """`recorded(client, file)` for aiokafka's AIOKafkaProducer and AIOKafkaConsumer.
 
-Recorded are `send`, `send_and_wait`, `getone`, `getmany`, iteration and `commit`; anything else is the client's own.
+Recorded are `send`, `send_and_wait`, `getone`, `getmany`, iteration, `seek` and its kin, and `commit`;
+anything else is the client's own.
 Batches that the application builds itself (`send_batch`) have no record of their own to write down.
 """
 
@@ -96,11 +97,31 @@ class RecordedProducer(_Recorded):
 
 
 class RecordedConsumer(_Recorded):
-    """An AIOKafkaConsumer that writes down each record it hands out, and each commit."""
+    """An AIOKafkaConsumer that writes down each record it hands out, each commit, and where it is moved to."""
 
     def __init__(self, client: Any, lines: Lines) -> None:
         super().__init__(client, lines)
         self._consumed = Consumed(lines)
+
+    def seek(self, partition: Any, offset: int) -> None:
+        """As AIOKafkaConsumer.seek."""
+        self._lines.sought([partition], offset)
+        self._client.seek(partition, offset)
+
+    async def seek_to_beginning(self, *partitions: Any) -> Any:
+        """As AIOKafkaConsumer.seek_to_beginning."""
+        self._lines.sought(partitions or self._client.assignment())
+        return await self._client.seek_to_beginning(*partitions)
+
+    async def seek_to_end(self, *partitions: Any) -> Any:
+        """As AIOKafkaConsumer.seek_to_end."""
+        self._lines.sought(partitions or self._client.assignment())
+        return await self._client.seek_to_end(*partitions)
+
+    async def seek_to_committed(self, *partitions: Any) -> Any:
+        """As AIOKafkaConsumer.seek_to_committed."""
+        self._lines.sought(partitions or self._client.assignment())
+        return await self._client.seek_to_committed(*partitions)
 
     async def getone(self, *partitions: Any) -> Any:
         """As AIOKafkaConsumer.getone."""

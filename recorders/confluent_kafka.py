@@ -1,6 +1,7 @@
 """`recorded(client, file)` for confluent-kafka's Producer and Consumer (librdkafka).
 
-Recorded are `produce`, `poll` and `consume` of a consumer, and synchronous `commit`; anything else is the client's own.
+Recorded are `produce`, `poll`, `consume` and `seek` of a consumer, and synchronous `commit`;
+anything else is the client's own.
 What an asynchronous commit became only the configuration's `on_commit` hears, so it is not written down.
 """
 
@@ -109,7 +110,14 @@ class RecordedProducer(_Recorded):
 
 
 class RecordedConsumer(_Recorded):
-    """A Consumer that writes down each record it hands out, and each synchronous commit."""
+    """A Consumer that writes down each record it hands out, each synchronous commit, and where it is moved to."""
+
+    def seek(self, partition: Any) -> None:
+        """As Consumer.seek."""
+        # Below 0 are names: the beginning, the end, the committed one.
+        at = partition.offset if partition.offset >= 0 else None
+        self._lines.sought([(partition.topic, partition.partition)], at)
+        self._client.seek(partition)
 
     def poll(self, *args: Any, **kwargs: Any) -> Any:
         """As Consumer.poll."""

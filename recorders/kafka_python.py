@@ -1,6 +1,7 @@
 """`recorded(client, file)` for kafka-python's KafkaProducer and KafkaConsumer.
 
-Recorded are `send`, `poll`, iteration, `commit` and `commit_async`; anything else is the client's own.
+Recorded are `send`, `poll`, iteration, `seek` and its kin, `commit` and `commit_async`;
+anything else is the client's own.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import kafka
 
-from notleader.recorders.lines import Consumed, Lines, key_hash, named, returned
+from notleader.recorders.lines import Consumed, Lines, key_hash, named, now_us, returned
 
 
 def recorded(client: Any, file: str | Path, *, name: str | None = None, budget_ms: int | None = None) -> Any:
@@ -78,11 +79,26 @@ class RecordedProducer(_Recorded):
 
 
 class RecordedConsumer(_Recorded):
-    """A KafkaConsumer that writes down each record it hands out, and each commit."""
+    """A KafkaConsumer that writes down each record it hands out, each commit, and where it is moved to."""
 
     def __init__(self, client: Any, lines: Lines) -> None:
         super().__init__(client, lines)
         self._consumed = Consumed(lines)
+
+    def seek(self, partition: Any, offset: int) -> None:
+        """As KafkaConsumer.seek."""
+        self._lines.sought([partition], offset)
+        self._client.seek(partition, offset)
+
+    def seek_to_beginning(self, *partitions: Any) -> None:
+        """As KafkaConsumer.seek_to_beginning."""
+        self._lines.sought(partitions or self._client.assignment())
+        self._client.seek_to_beginning(*partitions)
+
+    def seek_to_end(self, *partitions: Any) -> None:
+        """As KafkaConsumer.seek_to_end."""
+        self._lines.sought(partitions or self._client.assignment())
+        self._client.seek_to_end(*partitions)
 
     def poll(self, *args: Any, **kwargs: Any) -> Any:
         """As KafkaConsumer.poll."""
@@ -119,7 +135,10 @@ class RecordedConsumer(_Recorded):
             if callback is not None:
                 callback(committed, answer)
 
-        return self._client.commit_async(offsets, callback=done)
+        future = self._client.commit_async(offsets, callback=done)
+        for line in lines:
+            line.setdefault("returned_at_us", now_us())
+        return future
 
     def _committing(self, offsets: Mapping[Any, Any] | None) -> list[dict[str, Any]]:
         places = None if offsets is None else {place: at.offset for place, at in offsets.items()}

@@ -75,6 +75,17 @@ class Lines:
         common = {**self._always, "operation": "poll", "completed_at_us": at, "outcome": "ok", "thread": thread}
         self._write(*({**common, **record} for record in records))
 
+    def sought(self, places: Iterable[tuple[str, int]], offset: int | None = None) -> None:
+        """The application moved a consumer in these places (topic, partition), to `offset` or to one nobody named.
+
+        To be called before the client does it: what it reads there comes after.
+        """
+        at, thread = now_us(), threading.current_thread().name
+        common = {**self._always, "operation": "seek", "called_at_us": at, "completed_at_us": at, "outcome": "ok"}
+        where = {} if offset is None else {"offset": offset}
+        lines = [{**common, "thread": thread, "topic": topic, "partition": number, **where} for topic, number in places]
+        self._write(*lines)
+
     def _write(self, *lines: dict[str, Any]) -> None:
         # One write per call: appended whole, whoever else appends.
         if lines:

@@ -21,6 +21,12 @@ class CaptureProfile:
     produce_batches: int
     batches_with_ids: int
     batches_all_ids: int
+    grouped: int
+    """Exchanges that name a consumer group."""
+    bare_produces: int
+    """Produce requests of which no partition was recorded: captures at level `header`."""
+    refused_produces: int
+    """Produce requests with an error in the answer, or without the answer that they ask for."""
     batches_with_keys: int
     fetches_with_ids: int
     unnamed_topics: int
@@ -39,9 +45,15 @@ class CaptureProfile:
     runs: tuple[tuple[str, int, int], ...]
     did: tuple[str, ...] | None = None
     """All that rules did, in the words of `schemas.EFFECT`; None for a capture of a version that doesn't say."""
-
+    nameless_runs: tuple[str, ...] = ()
+    """The runs in which a Produce was captured whose messages are not all named."""
     clients: tuple[str, ...] = ()
     """The client ids with the most exchanges, about: as many as a report can tell apart."""
+
+    @property
+    def names_messages(self) -> bool:
+        """Every record of every captured batch has its message's id."""
+        return not self.bare_produces and self.batches_all_ids == self.produce_batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +70,7 @@ class OutcomeProfile:
     unnamed_sends: int
     polled: int
     polls_without_ids: int
+    polls_without_groups: int
     consumers: int
     commits: int
     first_at_us: int | None
@@ -77,6 +90,10 @@ def profile_capture(exchanges: DataFrame) -> CaptureProfile:
             batches, lambda p: (F.size(p["message_ids"]) > 0) & F.forall(p["message_ids"], lambda i: i.isNotNull())
         )
     )
+    told = F.col("outcome").isin("answered", "altered", "injected")
+    refused = F.coalesce(F.col("error_code") != 0, F.lit(False))
+    refused |= F.exists(batches, lambda p: F.coalesce(p["error_code"] != 0, F.lit(False)))
+    in_vain = refused | (~told & (F.coalesce("acks", F.lit(-1)) != 0))
     with_keys = F.size(F.filter(batches, lambda p: F.size(p["key_hashes"]) > 0))
     fetch = exchange & (F.col("api_name") == "Fetch")
     begun = F.transform(
@@ -91,6 +108,9 @@ def profile_capture(exchanges: DataFrame) -> CaptureProfile:
         _total(F.when(produce, F.size(batches))).alias("produce_batches"),
         _total(F.when(produce, with_ids)).alias("batches_with_ids"),
         _total(F.when(produce, all_ids)).alias("batches_all_ids"),
+        F.count_if(exchange & F.col("group_id").isNotNull()).alias("grouped"),
+        F.count_if(produce & (F.size(batches) == 0)).alias("bare_produces"),
+        F.count_if(produce & in_vain).alias("refused_produces"),
         _total(F.when(produce, with_keys)).alias("batches_with_keys"),
         _total(F.when(fetch, with_ids)).alias("fetches_with_ids"),
         _total(unnamed).alias("unnamed_topics"),
@@ -116,6 +136,9 @@ def profile_capture(exchanges: DataFrame) -> CaptureProfile:
         **{name: sum(run[name] for run in runs) for name in _COUNTS},
         first_at_us=min((run.first_at_us for run in runs if run.first_at_us is not None), default=None),
         last_at_us=max((run.last_at_us for run in runs if run.last_at_us is not None), default=None),
+        nameless_runs=tuple(
+            run.run_id or "" for run in runs if run.bare_produces or run.batches_all_ids != run.produce_batches
+        ),
         runs=tuple((run.run_id or "", run.first_at_us or 0, run.last_at_us or 0) for run in runs),
         did=None if any(run.unsaid for run in runs) else tuple({word for run in runs for word in run.did if word}),
         clients=tuple(client for client, _ in asked.most_common(_MOST_CLIENTS)),
@@ -129,6 +152,9 @@ _COUNTS = (
     "produce_batches",
     "batches_with_ids",
     "batches_all_ids",
+    "grouped",
+    "bare_produces",
+    "refused_produces",
     "batches_with_keys",
     "fetches_with_ids",
     "unnamed_topics",
@@ -172,6 +198,7 @@ def profile_outcomes(operations: DataFrame) -> OutcomeProfile:
         F.count_if(send & F.col("message_id").isNull()).alias("unnamed_sends"),
         _total(F.when(record, F.coalesce("record_count", F.lit(1)))).alias("polled"),
         F.count_if(record & F.col("message_id").isNull()).alias("polls_without_ids"),
+        F.count_if(record & F.col("group_id").isNull()).alias("polls_without_groups"),
         F.count_distinct(F.when(record, F.col("client"))).alias("consumers"),
         F.count_if(is_good & (F.col("operation") == "commit")).alias("commits"),
         F.min(F.least(*times)).alias("first_at_us"),

@@ -207,6 +207,7 @@ ATTEMPT = _struct(
     ("producer_epoch", _SHORT),
     ("base_sequence", _INT),
     ("record_count", _INT),
+    ("batch_bytes", _LONG),
     ("base_offset", _LONG),
     ("error_code", _SHORT),
     ("outcome", _STRING),

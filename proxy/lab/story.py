@@ -84,9 +84,10 @@ def _exchange(row: dict[str, Any]) -> Line:
         speaker = (
             "the proxy"
             if row["outcome"] == "injected"
-            else "the broker"
-            if not faults
             else "the proxy, in the broker's place,"
+            if row["outcome"] == "altered"
+            # Its own error, whoever held the answer.
+            else "the broker"
         )
         answer = f"{speaker} says {error_text(row['error_code'])}"
     else:

@@ -28,13 +28,19 @@ class OffsetReset(Check):
     means = Meaning(
         invalid="never",
         valid="told: a Fetch was answered OFFSET_OUT_OF_RANGE",
-        unknown="no exchange was captured",
+        unknown="no exchange was captured; or at level `header`, and an answer said OFFSET_OUT_OF_RANGE",
         evidence="captured Fetch answers",
         cause=(
             "the rule that said it; of the broker's own the rule (likely) that told the client a place within 10 s "
             "before: an answer to ListOffsets or OffsetFetch that was changed or made up"
         ),
     )
+
+    def unsettled(self, tables: Tables) -> str | None:
+        if tables.capture.out_of_range:
+            answers = count(tables.capture.out_of_range, "answer")
+            return f"{answers} said OFFSET_OUT_OF_RANGE, and at level header no partition is recorded"
+        return None
 
     def possible(self, tables: Tables, options: Options) -> bool:
         return tables.capture.out_of_range > 0

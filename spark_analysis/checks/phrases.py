@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from notleader.spark_analysis.checks.base import Group
 from notleader.spark_analysis.kafka_names import error_name
+from notleader.spark_analysis.transforms.unseen import UNSEEN
 
 _HAPPENED = {
     "dropped": "had a request or its answer swallowed",
@@ -104,6 +105,8 @@ def met(group: Group) -> str:
     sort, _, what = group.trouble.removeprefix("likely:").partition(":")
     if sort == "unsent":
         return number_agrees(group.cases, "were not seen by the proxy") + by_rule(group)
+    if sort == UNSEEN:
+        return "went out in requests that this capture doesn't tell from others (recorded at level record it does)"
     if sort in ("error", "outcome"):
         happened = f"were answered {error_name(int(what))}" if sort == "error" else _HAPPENED.get(what, what)
         return number_agrees(group.cases, happened) + by_rule(group)
@@ -150,4 +153,6 @@ def because(group: Group) -> str:
     if group.trouble is None and not group.rule:
         return "; no fault had a hand in it"
     them = "it" if group.cases == 1 else "they"
+    if group.trouble == UNSEEN:
+        return f"; whether a fault had a hand in it is not known: {them} {met(group)}"
     return f"; {them} {met(group)}" + ("" if group.rule else ", and no fault had a hand in it")

@@ -9,7 +9,7 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, 
 from notleader.spark_analysis.checks.phrases import SENT, by_rule, count, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges
 from notleader.spark_analysis.options import Options
-from notleader.spark_analysis.transforms.sent_back import told_places, with_senders_back
+from notleader.spark_analysis.transforms.sent_back import seeks, told_places, with_senders_back
 
 
 class ReadAgain(Check):
@@ -82,6 +82,27 @@ def _blamed(rows: DataFrame, tables: Tables) -> DataFrame:
     """`rows` with the rules that sent the consumer back, and how (`trouble`)."""
     told = told_places(tables.exchanges, tables.operations)
     found = with_senders_back(rows.withColumn("since_us", -F.col("furthest.since")), told)
+    sought = F.broadcast(
+        seeks(tables.operations)
+        .groupBy("s_scope", "s_client", "s_topic", "s_partition")
+        .agg(F.collect_list(F.struct("s_at_us", "s_offset")).alias("seeks"))
+    )
+    # Whoever said that it sought there was sent by nobody.
+    itself = F.exists(
+        "seeks",
+        lambda s: (
+            s["s_at_us"].between(F.col("since_us"), F.col("at_us"))
+            & (s["s_offset"].isNull() | (s["s_offset"] <= F.col("first_offset")))
+        ),
+    )
+    found = found.join(
+        sought,
+        F.col("scope").eqNullSafe(F.col("s_scope"))
+        & (F.col("client") == F.col("s_client"))
+        & (F.col("topic") == F.col("s_topic"))
+        & (F.col("partition") == F.col("s_partition")),
+        "left",
+    ).withColumn("sent_by", F.when(F.coalesce(itself, F.lit(False)), F.array()).otherwise(F.col("sent_by")))
     return found.withColumns(
         {
             "rule": joined(F.array_sort(F.array_distinct("sent_by.rule"))),

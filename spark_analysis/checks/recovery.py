@@ -114,9 +114,8 @@ class Recovery(Check):
         where = f"{place(group)}{by_client(group)}"
         if group.verdict == "unknown":
             return f"no send to {where} was acknowledged after the last hit{by_rule(group)}, so recovery is not known"
-        return (
-            f"sends to {where} were acknowledged again {duration(group.slowest_us)} after the last hit{by_rule(group)}"
-        )
+        soon = f"{duration(group.slowest_us)} after" if group.slowest_us else "at once after"
+        return f"sends to {where} were acknowledged again {soon} the last hit{by_rule(group)}"
 
     def all_clear(self, tables: Tables) -> str:
         return "no send was touched by a fault, so there was nothing to recover from"

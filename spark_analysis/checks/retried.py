@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case, is_send
-from notleader.spark_analysis.checks.phrases import duration, met, sends
+from notleader.spark_analysis.checks.phrases import count, duration, met, sends
 from notleader.spark_analysis.options import Options
 
 
@@ -21,10 +21,20 @@ class Retried(HistoryCheck):
     means = Meaning(
         invalid="never",
         valid="told: acknowledged after more than one attempt",
-        unknown="no send was told of, or no exchange captured",
+        unknown=(
+            "no send was told of, or no exchange captured; or requests went wrong, and the capture, below level "
+            "`record`, doesn't say what was in them"
+        ),
         evidence="outcome lines and the captured attempts",
         cause="what ended each attempt but the last",
     )
+
+    def unsettled(self, tables: Tables) -> str | None:
+        seen = tables.capture
+        if seen.refused_produces and not seen.names_messages:
+            wrong = count(seen.refused_produces, "request")
+            return f"{wrong} went wrong, and below level record none names its messages"
+        return None
 
     def case_of_row(self, options: Options, end_us: Column) -> Column:
         again = is_send() & (F.col("outcome") == "ok") & (F.col("attempt_count") > 1)

@@ -9,7 +9,7 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, 
 from notleader.spark_analysis.checks.phrases import SENT, by_rule, count, place
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.transforms.obstacles import names_of
-from notleader.spark_analysis.transforms.sent_back import told_places, with_senders_back
+from notleader.spark_analysis.transforms.sent_back import seeks, told_places, with_senders_back
 
 _OUT_OF_RANGE = 1
 _LONGEST = 100_000
@@ -29,10 +29,11 @@ class Skipped(Check):
         invalid="a group read on both sides of a record that somebody else got, and not it",
         valid=(
             "no such record; without the log, of those sent in transactions none is asked for, as some are aborted; "
-            "of a group that asked for an offset of its own accord, between two reads, and went on there: it sought"
+            "of a group that asked for an offset of its own accord, between two reads, and went on there, or whose "
+            "member said that it sought (`seek`)"
         ),
         unknown="nobody read, or no send was told of",
-        evidence="what consumers got, by group, and captured ListOffsets answers",
+        evidence="what consumers got, by group, their seeks, and captured ListOffsets answers",
         cause="a rule that told the reader another place before it jumped: OFFSET_OUT_OF_RANGE, an offset, a commit",
     )
 
@@ -191,9 +192,22 @@ def _sought(tables: Tables, read: DataFrame) -> DataFrame:
     )
     gap = ("j_group", "j_scope", "j_topic", "j_partition", "j_low")
     there = (F.col("api_name") == "ListOffsets") & F.col("p.base_offset").between(F.col("j_low") + 1, F.col("j_high"))
-    return (
+    by_capture = (
         met.groupBy(*gap)
         .agg(F.count_if(there).alias("there"), F.count_if(F.col("api_name") != "ListOffsets").alias("sent"))
         .filter((F.col("there") > 0) & (F.col("sent") == 0))
         .select(*gap)
     )
+    # Over what it had fetched before a consumer seeks without asking: only its own word tells.
+    said = seeks(tables.operations)
+    by_word = gaps.join(
+        said,
+        F.col("j_scope").eqNullSafe(F.col("s_scope"))
+        & (F.col("j_client") == F.col("s_client"))
+        & (F.col("j_topic") == F.col("s_topic"))
+        & (F.col("j_partition") == F.col("s_partition"))
+        & F.col("s_at_us").between(F.col("j_from_us"), F.col("j_until_us"))
+        & (F.col("s_offset").isNull() | F.col("s_offset").between(F.col("j_low") + 1, F.col("j_high"))),
+        "left_semi",
+    ).select(*gap)
+    return by_capture.unionByName(by_word).distinct()

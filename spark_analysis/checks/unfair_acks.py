@@ -6,9 +6,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, is_send, joined
-from notleader.spark_analysis.checks.phrases import by_client, by_rule, duration, place
+from notleader.spark_analysis.checks.phrases import because, by_client, by_rule, duration, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.transforms.unseen import UNSEEN
 
 _FEWEST_SENDS = 20
 _TIMES_SLOWER = 10
@@ -58,6 +59,7 @@ class UnfairAcks(Check):
                 F.count("*").alias("sends"),
                 F.percentile_approx("latency_us", 0.5, 1000).alias("median"),
                 F.min("called_at_us").alias("at_us"),
+                F.max(F.when(F.col("trouble") == UNSEEN, F.lit(UNSEEN))).alias("trouble"),
             )
             .filter(F.col("sends") >= _FEWEST_SENDS)
         )
@@ -75,6 +77,7 @@ class UnfairAcks(Check):
             _with_rules(rows, sends) if tables.capture.faulted else rows,
             self.name,
             F.col("verdict"),
+            trouble=F.col("trouble"),
             duration_us=F.col("median"),
             note=F.format_string("median of %d sends; %d µs on the fastest partition", "sends", "best.median"),
         )
@@ -83,7 +86,7 @@ class UnfairAcks(Check):
         what = f"sends to {place(group)}{by_client(group)} take {duration(group.slowest_us)} at the median"
         if group.verdict == "unknown":
             return f"{what}, some times the fastest partition: a busy machine's doing, or not"
-        blamed = f"; most of them were slowed down{by_rule(group)}" if group.rule else "; no fault had a hand in it"
+        blamed = f"; most of them were slowed down{by_rule(group)}" if group.rule else because(group)
         return f"{what}, ten times the fastest partition or more{blamed}"
 
     def all_clear(self, tables: Tables) -> str:

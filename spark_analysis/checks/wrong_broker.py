@@ -34,7 +34,7 @@ class WrongBroker(Check):
             "partition and API"
         ),
         valid="no search; shorter ones are told",
-        unknown="no exchange was captured",
+        unknown="no exchange was captured; or at level `header`, and an answer said NOT_LEADER_OR_FOLLOWER",
         evidence="captured Produce and Fetch answers",
         cause=(
             "the rules that said NOT_LEADER_OR_FOLLOWER for that very partition; of the broker's own refusal the rule "
@@ -42,6 +42,12 @@ class WrongBroker(Check):
             "the refusal has no part in it"
         ),
     )
+
+    def unsettled(self, tables: Tables) -> str | None:
+        if tables.capture.not_leader:
+            answers = count(tables.capture.not_leader, "answer")
+            return f"{answers} said NOT_LEADER_OR_FOLLOWER, and at level header no partition is recorded"
+        return None
 
     def possible(self, tables: Tables, options: Options) -> bool:
         return tables.capture.not_leader > 0

@@ -26,11 +26,13 @@ from notleader.spark_analysis.transforms.attempts import produce_attempts, with_
 from notleader.spark_analysis.transforms.causes import with_causes, without_causes
 from notleader.spark_analysis.transforms.clocks import Clock, clocks, in_proxy_time
 from notleader.spark_analysis.transforms.commits import commit_entries
+from notleader.spark_analysis.transforms.groups import with_groups
 from notleader.spark_analysis.transforms.history import build_history, run_of
 from notleader.spark_analysis.transforms.landed import deliveries, fetched
 from notleader.spark_analysis.transforms.lives import history_of_lives, in_one_life, with_lives
 from notleader.spark_analysis.transforms.log import Log, LogProfile, as_log, unjudged
 from notleader.spark_analysis.transforms.presence import with_gone
+from notleader.spark_analysis.transforms.unseen import with_unseen
 
 Progress = Callable[[str], None]
 
@@ -227,6 +229,8 @@ def build_tables(
     operation_scope = guessed if options.by_run else F.lit("")
     exchanges = named.withColumn("scope", exchange_scope)
     scoped = operations.withColumn("scope", operation_scope)
+    if capture.grouped and said.polls_without_groups:
+        scoped = with_groups(scoped, exchanges)
     attempts = produce_attempts(named)
     if options.by_run:
         attempts = attempts.withColumn("scope", F.col("run_id"))
@@ -259,6 +263,8 @@ def explained(
     told, struck = with_causes(
         history, tables.exchanges, tables.operations, options, did, end_us, F.lit(tables.end_us), out, later
     )
+    if not tables.capture.names_messages:
+        told = with_unseen(told, tables.exchanges, tables.operations)
     return replace(tables, history=told, struck=struck)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -9,8 +10,10 @@ from notleader.spark_analysis.checks.base import REGISTRY, Group
 from notleader.spark_analysis.checks.phrases import count, duration
 from notleader.spark_analysis.findings import Finding, told
 from notleader.spark_analysis.jobs.analyze import Analysis
+from notleader.spark_analysis.transforms.unseen import UNSEEN
 
 _FEW = 3
+_LENGTH = re.compile(r" (for up to|up to|after) \{slowest\}")
 _STORMS = ("retry_storm", "metadata_storm", "reconnect_storm")
 _WORST = {"invalid": 0, "unknown": 2, "valid": 1}
 
@@ -32,7 +35,7 @@ class Chapter:
     def head(self) -> str:
         """`leader-lost (leader_election), 2.0 s, 345 hits`."""
         if self.rule is None:
-            return "No rule had a hand in it"
+            return self.kind or "No rule had a hand in it"
         lasted = (self.last_us or 0) - (self.first_us or 0)
         parts = [f"{self.rule} ({self.kind})" if self.kind else self.rule]
         parts += [duration(lasted)] if lasted else []
@@ -77,8 +80,11 @@ def chapters(analysis: Analysis) -> list[Chapter]:
                 analysis.outcomes.lines > 0,
             )
         )
-    nobody_s = tuple(f for f in ordered if not any(f in chapter.findings for chapter in found))
-    return [*found, *([Chapter(None, "", 0, None, None, nobody_s)] if nobody_s else [])]
+    nobody_s = [f for f in ordered if not any(f in chapter.findings for chapter in found)]
+    unseen = tuple(f for f in nobody_s if f.group and f.group.trouble == UNSEEN)
+    rest = tuple(f for f in nobody_s if f not in unseen)
+    last = ((rest, ""), (unseen, "Whether a rule had a hand in it is not known"))
+    return [*found, *[Chapter(None, head, 0, None, None, those) for those, head in last if those]]
 
 
 def one_line_per_storm(findings: list[Finding]) -> list[Finding]:
@@ -135,9 +141,12 @@ def _part(alike: list[Finding]) -> str:
     if check is None:
         return f"{cases:,} x {alike[0].title.lower()}"
     rates = [int(word) for f in alike for e in f.evidence if (word := str(e["note"] or "").partition(" ")[0]).isdigit()]
-    return check.brief.format(
+    slowest = max((g.slowest_us or 0 for g in groups), default=0)
+    # What had no length, as a single refusal, lasted "up to" nothing.
+    brief = check.brief if slowest else _LENGTH.sub("", check.brief)
+    return brief.format(
         n=count(cases, *check.counts),
-        slowest=duration(max((g.slowest_us or 0 for g in groups), default=0)),
+        slowest=duration(slowest),
         clients=_clients(groups),
         rate=f"{max(rates, default=0):,}",
     )

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
 from notleader.spark_analysis.checks.phrases import by_client, by_rule, duration
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.signatures.who import may_be
 
 
 class JavaCallbackDeadlock(Check):
@@ -22,7 +23,10 @@ class JavaCallbackDeadlock(Check):
     needs = ("sends", "faults")
     order = 7
     means = Meaning(
-        invalid="after a failure no later send reached the wire, and calls blocked",
+        invalid=(
+            "after a failure no later send reached the wire, and calls blocked; not where the client is known to be "
+            "another"
+        ),
         valid="no such producer",
         unknown="no send was told of, or no fault struck",
         evidence="outcome lines and attempts",
@@ -38,7 +42,7 @@ class JavaCallbackDeadlock(Check):
         return is_send() & (F.col("outcome") != "ok") & (F.col("attempt_count") == 0) & blocked
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        sends = tables.history.filter(is_send() & F.col("called_at_us").isNotNull())
+        sends = tables.history.filter(is_send() & F.col("called_at_us").isNotNull() & may_be("java"))
         struck = (
             sends.filter((F.size("ended_by") > 0) & (F.col("outcome") != "ok"))
             .groupBy("scope", "client")

@@ -8,6 +8,8 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
 from notleader.spark_analysis.checks.phrases import by_client, count, duration
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.signatures.who import may_be
+from notleader.spark_analysis.transforms.obstacles import connection
 
 _TIMES_LONGER = 10
 
@@ -25,7 +27,9 @@ class ScalaRefreshStall(Check):
     order = 9
     means = Meaning(
         invalid=(
-            "twice or more the caller waited `--slow-ms` before its send went out, and it was answered at once there"
+            "twice or more the caller waited `--slow-ms` before its send went out, and it was answered at once there; "
+            "not of a client that asked for ApiVersions or sends in transactions, which the old producer doesn't know, "
+            "nor where the client is known to be another"
         ),
         valid="no such producer",
         unknown="no send was told of, or no exchange captured",
@@ -52,6 +56,7 @@ class ScalaRefreshStall(Check):
             # It is the caller who waits: a record that waits in a buffer is another story.
             & (F.col("blocked_us") >= F.col("waited"))
         )
+        answered = answered.filter(may_be("scala") & ~F.col("transactional"))
         shown = F.struct("message_id", "operation_id", "slow_by", "attempts", "called_at_us")
         rows = (
             answered.groupBy("scope", "client", "topic")
@@ -65,6 +70,7 @@ class ScalaRefreshStall(Check):
             .filter((F.col("stalled") >= 2) & (F.col("stalled") * 2 < F.col("sends")))
             .select("*", "s.*")
         )
+        rows = rows.join(F.broadcast(_modern(rows, tables)), ["scope", "client"], "left_anti")
         return as_cases(
             rows,
             self.name,
@@ -85,3 +91,11 @@ class ScalaRefreshStall(Check):
 
     def all_clear(self, tables: Tables) -> str:
         return "no send waited long before it went on the wire"
+
+
+def _modern(rows: DataFrame, tables: Tables) -> DataFrame:
+    """scope, client of those of `rows` who asked for ApiVersions where their sends went: clients since Kafka 0.10."""
+    sent = rows.select("scope", "client", F.explode("attempts").alias("a"))
+    theirs = sent.select("scope", "client", connection("a.").alias("_theirs")).distinct()
+    asked = tables.exchanges.filter(F.col("api_name") == "ApiVersions").select(connection().alias("_asked")).distinct()
+    return asked.join(F.broadcast(theirs), F.col("_asked") == F.col("_theirs")).select("scope", "client").distinct()

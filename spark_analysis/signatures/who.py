@@ -15,6 +15,7 @@ _LIBRARIES = (
     "kafka-go",
     "kafkajs",
     "rskafka",
+    "scala",
 )
 _JAVA = ("kafka-clients", "apache-kafka-java", "java")
 

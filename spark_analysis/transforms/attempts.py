@@ -133,6 +133,7 @@ _OF_PARTITION = (
     "producer_epoch",
     "base_sequence",
     "record_count",
+    "batch_bytes",
     "base_offset",
     "message_ids",
     "key_hashes",

@@ -216,13 +216,27 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     by_way = rows.groupBy("operation_id", "error", "rule", "kind", "how").agg(
         F.max_by(F.struct("did", "error_code"), "weight_us").alias("w"),
         F.max("sure").alias("sure"),
+        F.max(on_its_way).alias("mine"),
+        F.max("length_us").alias("length_us"),
         F.least(F.sum("weight_us"), F.max("length_us")).alias("weight_us"),
     )
     cause = F.struct("rule", "kind", "how", "w.did", "w.error_code", "sure", "weight_us")
     told = F.when(names_error(F.col("error"), F.col("w.error_code")), cause)
-    return by_way.groupBy("operation_id").agg(
-        F.collect_list(cause).cast(CAUSES).alias("_waits"), F.collect_list(told).cast(CAUSES).alias("_told")
+    every = by_way.groupBy("operation_id").agg(
+        F.collect_list(F.struct(cause.alias("cause"), "mine")).alias("_waits"),
+        F.collect_list(told).cast(CAUSES).alias("_told"),
+        F.max("length_us").alias("length_us"),
+        F.max(F.when(F.col("sure"), F.col("weight_us"))).alias("sure_us"),
     )
+    # While it surely waited for one thing, what befell its client elsewhere kept it no longer.
+    left_us = F.col("length_us") - F.coalesce("sure_us", F.lit(0))
+
+    def in_the_rest(w: Column) -> Column:
+        cause = w["cause"]
+        rest = cause.withField("weight_us", F.least(cause["weight_us"], left_us))
+        return F.when(w["mine"] | cause["sure"], cause).otherwise(rest)
+
+    return every.select("operation_id", F.transform("_waits", in_the_rest).cast(CAUSES).alias("_waits"), "_told")
 
 
 def _broken(history: DataFrame) -> DataFrame:

@@ -29,11 +29,14 @@ def own_causes() -> dict[str, Column]:
         """What was found on an attempt as CAUSES; those that held it weigh how long they did."""
         whole = F.coalesce(attempt["response_at_us"] - attempt["request_at_us"], F.lit(0))
 
+        # That it is an attempt of this operation may be a guess.
+        sure = ~F.coalesce(attempt["match_kind"], F.lit("")).isin("batch", "time")
+
         def cause(t: Column) -> Column:
             held_us = F.when(t["did"].isin(*HOLDS), F.coalesce(t["held_us"], whole)).otherwise(F.lit(0))
             return F.struct(
                 t["rule"].alias("rule"), t["kind"].alias("kind"), F.lit("own").alias("how"), t["did"].alias("did"),
-                t["error_code"].alias("error_code"), F.lit(True).alias("sure"),
+                t["error_code"].alias("error_code"), sure.alias("sure"),
                 held_us.cast("long").alias("weight_us"),
             )  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.options import Options
@@ -16,9 +16,10 @@ from notleader.spark_analysis.transforms.intervals import join_offsets, overlaps
 from notleader.spark_analysis.transforms.landed import landed_of, message_key, places, places_by_offset
 from notleader.spark_analysis.transforms.log import Log, judged_by_log, seen_in, without_log
 
-# From sure to guessed. The first three name one batch; a key may repeat; a time only says "then".
-MATCH_KINDS = ("message_id", "sequence", "offset", "key_hash", "time")
-_SURE = 3
+# From sure to guessed. The first three name one batch, the fourth one that looks the same and went out again; a key may
+# repeat; a time only says "then".
+MATCH_KINDS = ("message_id", "sequence", "offset", "batch", "key_hash", "time")
+_SURE = 4
 _BUCKET_US = 10_000_000
 
 
@@ -67,8 +68,14 @@ def build_history(
         rows = rows.join(places_by_offset(sends, delivered), "operation_id", "left")
         rows = rows.withColumn("landed", F.coalesce("landed", "landed_here"))
     rows = judged_by_log(rows, log) if log is not None else without_log(rows)
-    sure = 0 < capture.produce_batches == capture.batches_all_ids
-    return _shape(rows, sure)
+    return _shape(rows, _named(capture, options))
+
+
+def _named(capture: CaptureProfile, options: Options) -> Column:
+    """Every record of every batch of the row's scope has its message's id: what isn't there was not on the wire."""
+    if capture.names_messages or not options.by_run:
+        return F.lit(capture.produce_batches > 0 and capture.names_messages)
+    return ~F.col("scope").isin(*capture.nameless_runs)
 
 
 _ENTRIES = f"array<struct<attempt_id:bigint,rank:int,wire:{WIRE.simpleString()},transactional:boolean>>"
@@ -144,13 +151,14 @@ def _links(
     options: Options,
 ) -> DataFrame | None:
     """`operation_id` → `others`, the attempts found without a message id; None when every send and batch has one."""
-    every_batch_has_ids = 0 < capture.produce_batches == capture.batches_all_ids
-    if every_batch_has_ids and not outcomes.unnamed_sends:
+    if capture.produce_batches and capture.names_messages and not outcomes.unnamed_sends:
         return None
     # With ids on every batch, a send that has an id and no match was never on the wire: no guessing.
-    rest = sends.filter(F.col("message_id").isNull()) if every_batch_has_ids else sends
+    rest = sends.filter(F.col("message_id").isNull() | ~_named(capture, options))
     by_offset = _by_offset(rest, attempts, options.skew_ms * 1000)
     found = [by_offset, _by_sequence(by_offset, attempts)]
+    if capture.faulted or capture.failed:
+        found.append(_by_batch(by_offset, attempts))
     if capture.batches_with_keys:
         found.append(_by_key(rest, attempts, options.skew_ms * 1000))
     if capture.faulted:
@@ -227,6 +235,41 @@ def _by_sequence(linked: DataFrame, attempts: DataFrame) -> DataFrame:
     return _linked(rows, 2)
 
 
+def _by_batch(linked: DataFrame, attempts: DataFrame) -> DataFrame:
+    """Links to earlier attempts of what seems to be the same batch, of producers whose batches have no sequence.
+
+    Refused or unanswered, of the same client and partition, with as many records and bytes; since the call, and over
+    when the one went out that was acknowledged. Each belongs to the first send of which that is true.
+    """
+    shape = ("topic", "partition_index", "record_count", "batch_bytes")
+    anonymous = F.coalesce("producer_id", F.lit(-1)) < 0
+    told = F.col("outcome").isin("answered", "altered", "injected")
+    in_vain = (~told | (F.coalesce("error_code", F.lit(0)) != 0)) & (F.coalesce("acks", F.lit(-1)) != 0)
+    nameless = ~F.exists(F.coalesce("message_ids", F.array().cast("array<string>")), lambda i: i.isNotNull())
+    troubled = attempts.filter(anonymous & nameless & in_vain).withColumn(
+        "_t_shape", F.xxhash64("scope", "client_id", *shape)
+    )
+    acknowledged = (
+        linked.filter(anonymous & F.col("batch_bytes").isNotNull() & F.col("called_at_us").isNotNull())
+        .select(
+            "operation_id",
+            "called_at_us",
+            F.col("request_at_us").alias("sent_us"),
+            F.xxhash64("a_scope", "a_client_id", "a_topic", *shape[1:]).alias("_shape"),
+        )
+        .distinct()
+    )
+    over = F.coalesce("response_at_us", "request_at_us")
+    met = acknowledged.join(
+        troubled,
+        (F.col("_shape") == F.col("_t_shape"))
+        & (F.col("called_at_us") <= F.col("request_at_us"))
+        & (over <= F.col("sent_us")),
+    )
+    first = F.min("sent_us").over(Window.partitionBy("attempt_id"))
+    return _linked(met.withColumn("first_us", first).filter(F.col("sent_us") == F.col("first_us")), 4)
+
+
 def _by_key(sends: DataFrame, attempts: DataFrame, skew_us: int) -> DataFrame:
     """Links by the record's key and the time of the call; several sends of one key at once stay together."""
     keyed = _attempts_as(attempts.withColumn("a_key_hash", F.explode("key_hashes")))
@@ -238,7 +281,7 @@ def _by_key(sends: DataFrame, attempts: DataFrame, skew_us: int) -> DataFrame:
         & _same_client()
         & _in_time(skew_us),
     )
-    return _linked(_back(rows), 4).dropDuplicates(["operation_id", "attempt_id"])
+    return _linked(_back(rows), 5).dropDuplicates(["operation_id", "attempt_id"])
 
 
 def _same_client() -> Column:
@@ -246,10 +289,12 @@ def _same_client() -> Column:
 
 
 def _by_time(sends: DataFrame, attempts: DataFrame, options: Options) -> DataFrame:
-    """Links a send that went wrong or slow to the faulted attempts of its topic at its time: a guess."""
+    """Links a send that went wrong or slow, or was told no place, to the faulted attempts of its topic: a guess."""
     slow = F.col("completed_at_us") - F.col("called_at_us") >= options.slow_ms * 1000
     suspects = sends.filter(
-        ((F.col("outcome") != "ok") | slow) & F.col("topic").isNotNull() & F.col("called_at_us").isNotNull()
+        ((F.col("outcome") != "ok") | slow | F.col("offset").isNull())
+        & F.col("topic").isNotNull()
+        & F.col("called_at_us").isNotNull()
     )
     # An end that never came is open: what came long after the call explains nothing.
     until = F.coalesce("completed_at_us", F.col("called_at_us") + 60 * _BUCKET_US)
@@ -268,10 +313,10 @@ def _by_time(sends: DataFrame, attempts: DataFrame, options: Options) -> DataFra
         & _same_client()
         & _in_time(0),
     )
-    return _linked(_back(rows), 5)
+    return _linked(_back(rows), 6)
 
 
-def _shape(rows: DataFrame, every_batch_has_ids: bool) -> DataFrame:
+def _shape(rows: DataFrame, named: Column) -> DataFrame:
     empty_wire = F.array().cast(HISTORY["attempts"].dataType)
     in_time = F.array_sort(F.transform("entries", lambda e: e["wire"].cast(WIRE)))
     with_attempts = rows.withColumns(
@@ -286,12 +331,7 @@ def _shape(rows: DataFrame, every_batch_has_ids: bool) -> DataFrame:
     troubles = F.filter(
         F.transform("attempts", lambda a: trouble(a["outcome"], a["error_code"])), lambda t: t.isNotNull()
     )
-    unsent = (
-        F.lit(every_batch_has_ids)
-        & (F.col("operation") == "send")
-        & F.col("message_id").isNotNull()
-        & (F.size("attempts") == 0)
-    )
+    unsent = named & (F.col("operation") == "send") & F.col("message_id").isNotNull() & (F.size("attempts") == 0)
     shaped = with_attempts.withColumns(
         {
             "blocked_us": F.col("returned_at_us") - F.col("called_at_us"),

@@ -72,6 +72,18 @@ def _of_clients(rows: DataFrame, operations: DataFrame | None) -> DataFrame:
     return rows.join(F.broadcast(own), same)
 
 
+def seeks(operations: DataFrame) -> DataFrame:
+    """s_scope, s_client, s_topic, s_partition, s_offset (null: not named), s_at_us: where clients said they sought."""
+    return operations.filter((F.col("operation") == "seek") & (F.col("outcome") == "ok")).select(
+        F.col("scope").alias("s_scope"),
+        F.col("client").alias("s_client"),
+        F.col("topic").alias("s_topic"),
+        F.col("partition").alias("s_partition"),
+        F.col("offset").alias("s_offset"),
+        F.coalesce("called_at_us", "completed_at_us").alias("s_at_us"),
+    )
+
+
 def with_senders_back(rows: DataFrame, told: DataFrame) -> DataFrame:
     """`rows` of records read again with `sent_by`: what sent the client back there, as `told_places` tells it.
 

@@ -98,6 +98,17 @@ def test_a_commit_that_raises_has_returned(tmp_path: Path) -> None:
     assert (said["outcome"], said["returned_at_us"] >= said["called_at_us"]) == ("info", True)
 
 
+def test_a_seek_is_a_line_for_each_place(tmp_path: Path) -> None:
+    lines = Lines(tmp_path / "said.jsonl", "app", "1", group_id="g")
+    lines.sought([("orders", 0), ("orders", 3)], 7)
+    lines.sought([("bills", 1)])
+    said = [json.loads(text) for text in (tmp_path / "said.jsonl").read_text().splitlines()]
+    places = [(line["topic"], line["partition"], line.get("offset")) for line in said]
+    assert places == [("orders", 0, 7), ("orders", 3, 7), ("bills", 1, None)]
+    assert {(line["operation"], line["outcome"], line["group_id"]) for line in said} == {("seek", "ok", "g")}
+    assert all(line["called_at_us"] == line["completed_at_us"] for line in said)
+
+
 def test_the_clients_in_go_know_the_same_codes() -> None:
     text = (Path(__file__).parents[2] / "recorders" / "go" / "ended.go").read_text()
     line = next(line for line in text.splitlines() if line.startswith("var refusedCodes"))

@@ -54,7 +54,9 @@ def made_up() -> Analysis:
         spread=[{"client": "app", "faulted": True, "step": 31, "count": 4}],
         matched={"message_id": 4, "none": 1, "attempts": 3},
     )  # fmt: skip
-    capture = CaptureProfile(9, 9, 1, 4, 4, 4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, AT, AT + 1, (("run-1", AT, AT + 1),))
-    said = OutcomeProfile(6, 1, 5, 4, 0, 0, 1, 0, 0, 0, 0, 0, AT, AT + 1)
+    capture = CaptureProfile(
+        9, 9, 1, 4, 4, 4, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, AT, AT + 1, (("run-1", AT, AT + 1),)
+    )
+    said = OutcomeProfile(6, 1, 5, 4, 0, 0, 1, 0, 0, 0, 0, 0, 0, AT, AT + 1)
     bad = [BadLine("/data/a.jsonl", 7, "not JSON", NASTY)]
     return Analysis(verdict(findings), findings, capture, said, None, bad, drawn, "out", 1.0)

@@ -503,6 +503,13 @@ def refreshing(s: Story) -> None:
 
 
 @story
+def refreshing_though_it_is_new(s: Story) -> None:
+    # The old Scala producer knows no ApiVersions: whoever asks for them waits for something else.
+    s.exchange(0, "ApiVersions")
+    refreshing(s)
+
+
+@story
 def waiting_for_a_leader(s: Story) -> None:
     s.exchange(100, "Metadata", error_code=5, outcome="altered", fault=("no-leader", "leader_election"))
     s.exchange(1900, "Metadata", error_code=5, outcome="altered", fault=("no-leader", "leader_election"))
@@ -576,7 +583,15 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
     "blocked_call": {"invalid": {"blocking", "blocking_then_failed", "waiting_for_itself", "waiting_for_metadata"}},
     "late": {
         "invalid": {"over_budget"},
-        "valid": {"slow", "blocking", "synchronous", "retrying", "refreshing", "waiting_for_a_leader"},
+        "valid": {
+            "slow",
+            "blocking",
+            "synchronous",
+            "retrying",
+            "refreshing",
+            "refreshing_though_it_is_new",
+            "waiting_for_a_leader",
+        },
     },
     "retried": {
         "valid": {"retrying", "doubled", "doubled_by_the_broker_s_word", "the_second_copy_was_acknowledged"},

@@ -107,6 +107,22 @@ def test_without_outcome_lines_nobody_is_said_to_have_noticed_nothing(analysis: 
     assert basis(silent).endswith("; no client said what became of its calls (--outcomes)")
 
 
+def test_what_lasted_no_time_is_told_without_a_length(analysis: Analysis) -> None:
+    faults = [struck("lost", AT, AT)]
+    findings = [by_rule("wrong_broker", "lost", 1, slowest_us=0), by_rule("recovery", "lost", 1, slowest_us=0)]
+    (told_,) = chapters(replace(analysis, findings=findings, drawn=replace(analysis.drawn, faults=faults)))
+    assert told_.told == "app refused as at the wrong broker, acknowledged again"
+    assert not any("0 µs" in finding.sentence for finding in findings)
+
+
+def test_what_the_capture_cannot_tell_acquits_nobody(analysis: Analysis) -> None:
+    findings = [by_rule("failed", None, 3), by_rule("failed", None, 2, "b", trouble="unseen")]
+    own, unseen = chapters(replace(analysis, findings=findings, drawn=replace(analysis.drawn, faults=[])))
+    assert (own.head, own.told) == ("No rule had a hand in it", "3 operations told an error")
+    assert unseen.head == "Whether a rule had a hand in it is not known"
+    assert "whether a fault had a hand in it is not known: they went out in requests" in findings[1].sentence
+
+
 def test_a_fleet_that_storms_is_one_line(analysis: Analysis) -> None:
     storms = [by_rule("metadata_storm", f"r{n % 2}", 2, f"client-{n}", verdict="invalid") for n in range(60)]
     (one,) = one_line_per_storm(storms)

@@ -228,7 +228,8 @@ def _readers(run: Run, told: list[Line], seen: list[Row]) -> Cases:
         group = line.get("group_id")
         if line["operation"] in ("poll", "commit") and line["outcome"] == "ok" and group:
             events[group].append(line)
-        if line["operation"] in ("poll", "send") and line["outcome"] == "ok" and _placed(line):
+        named = line["operation"] in ("poll", "send") and line.get("message_id") is not None
+        if named and line["outcome"] == "ok" and _placed(line):
             by_offset[line["topic"], line["partition"], line["offset"]].add(line["message_id"])
     for client, times in again.items():
         for _ in range(times):
@@ -289,6 +290,9 @@ def _wire(run: Run, told: list[Line], seen: list[Row]) -> Cases:
         if row["api_name"] in ("Produce", "Fetch") and codes:
             refused[client, row["connection_id"], second] += 1
     for line in told:
+        if line["operation"] == "send" and run.scenario.level != "record":
+            # Which request carried it only message ids show.
+            yield "retried" + MAYBE, line["client"]
         if line["operation"] == "send" and line["outcome"] == "ok":
             called = line["called_at_us"] - clocks[line["client"]]
             if sum(at >= called for at, *_ in attempts.get(line["message_id"], ())) > 1:
@@ -357,4 +361,5 @@ def _afterwards(run: Run, told: list[Line], seen: list[Row]) -> Cases:
             last_ok = acknowledged.get((topic, partition), 0)
             if told_so and name == wire_id and last_ok > asked:
                 # The acknowledgement of what was hit last may itself be the next one.
-                yield "recovery" if last_ok > answered else "recovery" + MAYBE, client.name
+                sure = last_ok > answered and run.scenario.level == "record"
+                yield "recovery" if sure else "recovery" + MAYBE, client.name

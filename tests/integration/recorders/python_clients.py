@@ -1,4 +1,4 @@
-"""Ten sends, ten reads and a commit with one Python client and its recorder: CLIENT BOOTSTRAP TOPIC FILE.
+"""Ten sends, ten reads, a commit and two seeks with one Python client and its recorder: CLIENT BOOTSTRAP TOPIC FILE.
 
 The eleventh send is larger than its topic allows, which the broker refuses.
 """
@@ -37,6 +37,8 @@ async def aiokafka(bootstrap: str, topic: str, file: str) -> None:
         while got < COUNT - 1:
             got += sum(map(len, (await consumer.getmany(timeout_ms=500)).values()))
         await consumer.commit()
+        await consumer.seek_to_beginning()
+        consumer.seek(next(iter(consumer.assignment())), 5)
     unheard = AIOKafkaProducer(bootstrap_servers=bootstrap, acks=0)
     async with recorded(unheard, file, name="aiokafka-unacknowledged") as unheard:
         await unheard.send_and_wait(topic, b"v")
@@ -62,6 +64,8 @@ def kafka_python(bootstrap: str, topic: str, file: str) -> None:
     while got < COUNT:
         got += sum(map(len, consumer.poll(timeout_ms=500).values()))
     consumer.commit()
+    consumer.seek_to_beginning()
+    consumer.seek(next(iter(consumer.assignment())), 5)
     consumer.close()
     unheard = recorded(KafkaProducer(bootstrap_servers=bootstrap, acks=0), file, name="kafka-python-unacknowledged")
     unheard.send(topic, b"v").get(30)
@@ -69,7 +73,7 @@ def kafka_python(bootstrap: str, topic: str, file: str) -> None:
 
 
 def confluent_kafka(bootstrap: str, topic: str, file: str) -> None:
-    from confluent_kafka import Consumer, Producer
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
     from notleader.recorders.confluent_kafka import recorded
 
@@ -91,6 +95,8 @@ def confluent_kafka(bootstrap: str, topic: str, file: str) -> None:
         if got == COUNT // 2:
             got += len([m for m in consumer.consume(COUNT, 1) if m.error() is None])
     consumer.commit(asynchronous=False)
+    for offset in (OFFSET_BEGINNING, 5):
+        consumer.seek(TopicPartition(topic, 0, offset))
     consumer.close()
     unheard = recorded(
         Producer({"bootstrap.servers": bootstrap, "acks": 0}), file, name="confluent-kafka-unacknowledged"

@@ -120,6 +120,9 @@ async def test_every_recorder_s_words_meet_what_the_proxy_saw(
         told = [(row["outcome"], row["offset"], row["completed_at_us"] is not None) for row in unacknowledged]
         assert told == ([("ok", None, True)] if client in PYTHON else []), client
         commits = [row for row in rows if row["client"] == f"{client}-reader" and row["operation"] == "commit"]
+        seeks = [row for row in rows if row["client"] == f"{client}-reader" and row["operation"] == "seek"]
+        sought = {(row["outcome"], row["partition"], row["offset"]) for row in seeks}
+        assert sought == ({("ok", 0, None), ("ok", 0, 5)} if client in PYTHON else set()), client
         if client in COMMITS:
             assert {(row["outcome"], row["offset"]) for row in commits} == {("ok", COUNT)}, client
 

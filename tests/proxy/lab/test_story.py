@@ -87,3 +87,11 @@ def test_long_stretches_of_the_usual_are_left_out() -> None:
     assert [line.text for line in shortened(lines)] == [
         "line 0", "line 1", "… all as usual, 6 lines …", "line 8", "line 9", "trouble", "line 0", "line 1", "line 2",
     ]  # fmt: skip
+
+
+def test_an_error_is_the_broker_s_own_though_a_rule_held_the_answer(tmp_path: Path) -> None:
+    held = {"outcome": "answered", "error_code": 10, "fault_names": ["slow"], "fault_kinds": ["delay"]}
+    changed = held | {"outcome": "altered", "error_code": 6}
+    told_ = [text for _, text, _ in told(tmp_path, [exchange(1_000, **held), exchange(2_000, **changed)], [])]
+    assert "→ the broker says MESSAGE_TOO_LARGE" in told_[0]
+    assert "→ the proxy, in the broker's place, says NOT_LEADER_OR_FOLLOWER" in told_[1]

@@ -338,6 +338,40 @@ def jumped(s: Story) -> None:
     fetched_past_a_gap(s)
 
 
+def says_it_sought(s: Story, at: float, offset: int | None, client: str) -> None:
+    s.poll(at, None, offset, client=client, operation="seek")  # type: ignore[arg-type]
+
+
+@story
+def sought_over_what_was_fetched(s: Story) -> None:
+    # No request says so: the records that it passed over were there already.
+    fetched_past_a_gap(s)
+    says_it_sought(s, 35, 5, s.client)
+
+
+@story
+def sought_back_while_shaken(s: Story) -> None:
+    sent_back_out_of_its_group(s)
+    says_it_sought(s, 25, None, s.client)
+
+
+@story
+def one_group_by_its_commits(s: Story) -> None:
+    # Kafka's verifiable consumer says no group; a member of another group committed other offsets.
+    for offset in range(6):
+        s.produce(offset, message_ids=[f"m{offset}"], base_offset=offset)
+        s.send(offset, f"m{offset}", offset=offset)
+        s.poll(100 + offset, f"m{offset}", offset)
+    places = ((20, s.client, (0, 1)), (30, "second", (2, 3)), (40, s.client, (4, 5)))
+    for at, member, offsets in places:
+        for offset in offsets:
+            s.poll(at, f"m{offset}", offset, client=member, called_at_us=None)
+        committed = one_of("orders", 0, base_offset=offsets[-1] + 1)
+        s.exchange(at + 1, "OffsetCommit", client_id=f"consumer-{member}", group_id="g", partitions=committed)
+        s.poll(at + 4, None, offsets[-1] + 1, client=member, operation="commit", called_at_us=None)
+    s.exchange(60, "OffsetCommit", client_id="h-1", group_id="h", partitions=one_of("orders", 0, base_offset=3))
+
+
 @story
 def made_anew(s: Story) -> None:
     for life, start in enumerate((0, 1000)):
@@ -481,6 +515,16 @@ def silenced_with_a_batch_on_it(s: Story) -> None:
 
 
 @story
+def silenced_while_another_is_silent(s: Story) -> None:
+    # Two connections of one client, each silenced by a rule of its own; the batch was on the first, all the time.
+    ok(s, 0, "m0", 0, took_ms=2500)
+    link_event(s, 1, "fault", 1, **did(OFF))
+    s.exchange(0, "Metadata", connection_id=2, node_id=2)
+    link_event(s, 10, "fault", 2, **did(("elsewhere", "blackhole", "silenced")))
+    link_event(s, 2600, "disconnect", 2)
+
+
+@story
 def cut_and_told_late(s: Story) -> None:
     # Two that were told late: by much of the wait, and by a trifle of it.
     for number, (rule, late_ms) in enumerate((("later", 2400), ("soon", 20))):
@@ -551,6 +595,9 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "sought_to_the_end": {"skipped": set()},
     "sent_to_the_end": {"skipped": {None}},
     "jumped": {"skipped": {None}},
+    "sought_over_what_was_fetched": {"skipped": set()},
+    "sought_back_while_shaken": {"read_again": {None}},
+    "one_group_by_its_commits": {"skipped": set()},
     "made_anew": {"inconsistent_offsets": set()},
     "made_anew_and_read_since": {"lost": {None}, "reordered": set(), "inconsistent_offsets": set()},
     "differently_read": {"inconsistent_offsets": {None}},
@@ -563,6 +610,7 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "a_host_that_came_back_long_before": {"late": {None}},
     "a_host_that_took_somebody_since": {"late": {None}},
     "silenced_with_a_batch_on_it": {"late": {"off"}},
+    "silenced_while_another_is_silent": {"late": {"off"}},
     "cut_and_told_late": {"late": {"break, later", "break"}, "retried": {"break"}},
     "failing_while_it_is_silent": {"stuck": set()},
     "failing_after_it_was_silent": {"stuck": {"off"}},

@@ -1,0 +1,65 @@
+"""Of which operations the capture can't tell what became of them on the wire, although rules were at work there."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from notleader.spark_analysis.transforms.attempts import touches
+from notleader.spark_analysis.transforms.obstacles import PAUSE_US, names_of
+
+UNSEEN = "unseen"
+"""`trouble` of a history row whose own requests nobody can tell from others that a rule touched."""
+
+_SURE = ("message_id", "sequence")
+_MOST = 10_000
+
+
+def with_unseen(history: DataFrame, exchanges: DataFrame, operations: DataFrame) -> DataFrame:
+    """`history` with UNSEEN as `trouble` of sends whose requests aren't known, where rules touched their client's.
+
+    Below level `record` a capture names no messages. What is found out without them stays: a send that has causes is
+    told with these. A client id that several clients have on the wire may be any of them.
+    """
+    struck = exchanges.filter((F.col("event") == "exchange") & (F.col("api_name") == "Produce")).filter(
+        F.size(touches()) > 0
+    )
+    names = names_of(operations).select(
+        F.col("scope").alias("n_scope"), F.col("wire_id").alias("n_wire_id"), F.col("client").alias("u_client")
+    )
+    same = F.col("scope").eqNullSafe(F.col("n_scope")) & (F.col("client_id") == F.col("n_wire_id"))
+    span = F.struct(
+        F.col("request_at_us").alias("from_us"),
+        # What follows from it may come some seconds later.
+        (F.coalesce("response_at_us", "request_at_us") + PAUSE_US).alias("until_us"),
+    )
+    spans = (
+        struck.join(F.broadcast(names), same, "left")
+        .groupBy(F.col("scope").alias("u_scope"), "u_client")
+        .agg(F.slice(F.array_sort(F.collect_list(span)), 1, _MOST).alias("struck"))
+    )
+    of_scope = F.col("scope").eqNullSafe(F.col("u_scope"))
+    own = spans.filter(F.col("u_client").isNotNull())
+    anybody_s = spans.filter(F.col("u_client").isNull()).select(
+        F.col("u_scope").alias("a_scope"), F.col("struck").alias("struck_anybody")
+    )
+    rows = history.join(F.broadcast(own), of_scope & (F.col("client") == F.col("u_client")), "left").join(
+        F.broadcast(anybody_s), F.col("scope").eqNullSafe(F.col("a_scope")), "left"
+    )
+    begun = F.coalesce("called_at_us", "completed_at_us", F.lit(0))
+
+    def meanwhile(spans: str) -> Column:
+        found = F.exists(
+            spans, lambda s: (s["until_us"] >= begun) & (s["from_us"] <= F.coalesce("completed_at_us", s["from_us"]))
+        )
+        return F.coalesce(found, F.lit(False))
+
+    unseen = (
+        (F.col("operation") == "send")
+        & ~F.col("match_kind").isin(*_SURE)
+        & ~F.col("trouble").eqNullSafe(F.lit("unsent"))
+        & (meanwhile("struck") | meanwhile("struck_anybody"))
+    )
+    return rows.withColumn("trouble", F.when(unseen, F.lit(UNSEEN)).otherwise(F.col("trouble"))).select(
+        *history.columns
+    )

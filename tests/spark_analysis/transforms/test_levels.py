@@ -1,0 +1,103 @@
+"""At lower levels of recording a rule that had a hand in it is told, or that it isn't known; never that none had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from notleader.spark_analysis.findings import Finding
+from notleader.spark_analysis.options import Options
+from tests.spark_analysis.synthetic import Story
+from tests.spark_analysis.transforms.test_causes import BLAMED, ELSEWHERE, STORIES, did
+
+pytestmark = pytest.mark.spark
+
+LEVELS = ("partition", "header")
+NONE = ("no fault had a hand in it", "went out more than once without an error")
+
+
+def refused_and_doubled(s: Story) -> None:
+    """The broker had it when the rule said that it isn't the leader; then it came again. All batches look alike."""
+    s.produce(0, message_ids=["m0"], base_offset=0)
+    s.send(0, "m0", offset=0)
+    refused = did(("refusal", "error", "altered_answer", 6, [0]), since_ms=101)
+    s.produce(100, message_ids=["m1"], error_code=6, outcome="altered", **refused)
+    s.produce(200, message_ids=["m1"], base_offset=2)
+    s.send(99, "m1", offset=2, took_ms=104)
+    s.produce(300, message_ids=["m2"], base_offset=3)
+    s.send(299, "m2", offset=3)
+    for offset, message in enumerate(("m0", "m1", "m1", "m2")):
+        s.poll(1000, message, offset)
+
+
+def doubled_among_others(s: Story) -> None:
+    """The same, of a client that makes other batches when it sends again."""
+    refused = did(("refusal", "error", "altered_answer", 6, [0]), since_ms=101)
+    s.produce(100, message_ids=["m1"], error_code=6, outcome="altered", **refused)
+    s.produce(200, message_ids=["m1", "m2"], base_offset=1)
+    s.send(99, "m1", offset=1, took_ms=104)
+    s.send(150, "m2", offset=2, took_ms=54)
+    for offset, message in enumerate(("m1", "m1", "m2")):
+        s.poll(1000, message, offset)
+
+
+STORIES_HERE = {**STORIES, "refused_and_doubled": refused_and_doubled, "doubled_among_others": doubled_among_others}
+TRUE = {
+    **BLAMED,
+    "refused_and_doubled": {"duplicate": {"refusal"}, "retried": {"refusal"}},
+    "doubled_among_others": {"duplicate": {"refusal"}},
+}
+
+
+def _at(level: str, row: dict[str, Any]) -> dict[str, Any]:
+    if row["api_name"] not in ("Produce", "Fetch"):
+        return row if level == "partition" else row | {"partitions": []}
+    batches = [
+        p | {"message_ids": None, "key_hashes": None, "batch_bytes": 70 * len(p.get("message_ids") or [0])}
+        for p in row["partitions"]
+    ]
+    return row | {"partitions": batches if level == "partition" else []}
+
+
+@pytest.fixture(scope="module")
+def findings(analyse: Callable[..., tuple[object, list[Finding]]]) -> list[Finding]:
+    together = Story()
+    for level in LEVELS:
+        for name, tell in STORIES_HERE.items():
+            told = Story(run_id=f"{name}-{level}", client=f"{name}-{level}")
+            tell(told)
+            told.exchanges = [_at(level, row) for row in told.exchanges]
+            together.add(told)
+    return analyse(together, Options(by_run=True, storm_per_s=30, groups_per_check=1000))[1]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", sorted(name for name in TRUE if name not in ELSEWHERE))
+def test_no_rule_is_acquitted_for_want_of_seeing_and_no_other_named(
+    findings: list[Finding], name: str, level: str
+) -> None:
+    if (name, level) == ("metadata_held_meanwhile", "header"):
+        return  # which of its requests waited is not to be seen there: what a client waited for is a guess
+    for check, by in TRUE[name].items():
+        theirs = [f for f in findings if f.check == check and f.group and f.group.client == f"{name}-{level}"]
+        named = {rule for f in theirs if f.group and f.group.rule for rule in f.group.rule.split(", ")}
+        assert named <= {rule for told in by if told for rule in told.split(", ")}
+        if by and None not in by:
+            assert not [f.sentence for f in theirs if any(words in f.sentence for words in NONE)]
+
+
+def test_a_batch_that_went_out_again_is_known_by_its_shape(findings: list[Finding]) -> None:
+    told = {f.check: f for f in findings if f.group and f.group.client == "refused_and_doubled-partition"}
+    assert {check: told[check].group.rule for check in ("duplicate", "retried")} == {  # type: ignore[union-attr]
+        "duplicate": "refusal",
+        "retried": "refusal",
+    }
+    assert "(likely)" in told["duplicate"].sentence
+
+
+@pytest.mark.parametrize("client", ["doubled_among_others-partition", "refused_and_doubled-header"])
+def test_what_the_level_cannot_tell_is_said_to_be_unknown(findings: list[Finding], client: str) -> None:
+    (told,) = (f for f in findings if f.check == "duplicate" and f.group and f.group.client == client)
+    assert "whether a fault had a hand in it is not known" in told.sentence
