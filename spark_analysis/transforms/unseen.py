@@ -50,7 +50,12 @@ def with_unseen(history: DataFrame, exchanges: DataFrame, operations: DataFrame)
 
     def meanwhile(spans: str) -> Column:
         found = F.exists(
-            spans, lambda s: (s["until_us"] >= begun) & (s["from_us"] <= F.coalesce("completed_at_us", s["from_us"]))
+            spans,
+            # A failure may follow from what was long before: a client that a rule broke stays broken.
+            lambda s: (
+                ((s["until_us"] >= begun) | (F.col("outcome") != "ok"))
+                & (s["from_us"] <= F.coalesce("completed_at_us", s["from_us"]))
+            ),
         )
         return F.coalesce(found, F.lit(False))
 

@@ -15,6 +15,8 @@ from tests.spark_analysis.transforms.test_causes import BLAMED, ELSEWHERE, STORI
 pytestmark = pytest.mark.spark
 
 LEVELS = ("partition", "header")
+# At level header so few as show that it says what it can't tell: a run of each story costs its time.
+_AT_HEADER = ("refused_and_doubled", "held_itself", "behind_a_swallowed_one", "never_answered")
 NONE = ("no fault had a hand in it", "went out more than once without an error")
 
 
@@ -72,6 +74,8 @@ def findings(analyse: Callable[..., tuple[object, list[Finding]]]) -> list[Findi
     together = Story()
     for level in LEVELS:
         for name, tell in STORIES_HERE.items():
+            if level == "header" and name not in _AT_HEADER:
+                continue
             told = Story(run_id=f"{name}-{level}", client=f"{name}-{level}")
             tell(told)
             told.exchanges = [_at(level, row) for row in told.exchanges]
@@ -79,8 +83,9 @@ def findings(analyse: Callable[..., tuple[object, list[Finding]]]) -> list[Findi
     return analyse(together, Options(by_run=True, storm_per_s=30, groups_per_check=1000))[1]
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("name", sorted(TRUE))
+@pytest.mark.parametrize(
+    ("name", "level"), [*((name, "partition") for name in sorted(TRUE)), *((name, "header") for name in _AT_HEADER)]
+)
 def test_no_rule_is_acquitted_for_want_of_seeing_and_no_other_named(
     findings: list[Finding], name: str, level: str
 ) -> None:
