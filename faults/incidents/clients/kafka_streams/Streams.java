@@ -209,11 +209,13 @@ public final class Streams {
     }
 
     private static void say(String clientId, String operation, String topic, String id, String more, String outcome) {
+        // One call is told by two threads: who sends it and who sees it come out.
+        String thread = operation.equals("send") ? "stream" : Thread.currentThread().getName();
         String message = id.isEmpty() ? "" : ",\"message_id\":" + quoted(id);
         String group = operation.equals("send") ? "" : ",\"group_id\":" + quoted(settings.getOrDefault("group_id", settings.get("client_id")));
         String line = "{\"client\":" + quoted(settings.get("client_id")) + ",\"client_version\":" + quoted(settings.get("client_version"))
             + ",\"client_id\":" + quoted(clientId) + group + ",\"operation\":\"" + operation + "\",\"topic\":" + quoted(topic) + message + more
-            + ",\"thread\":" + quoted(Thread.currentThread().getName()) + ",\"outcome\":\"" + outcome + "\"}";
+            + ",\"thread\":" + quoted(thread) + ",\"outcome\":\"" + outcome + "\"}";
         synchronized (System.out) {
             System.out.println(line);
         }
