@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from pprint import pformat
 from statistics import median_low
 from typing import NamedTuple
 
@@ -450,14 +451,42 @@ WITHOUT_MESSAGE = {
 }  # fmt: skip
 
 
+class Together:
+    """Histories that share one analysis. An assertion prints the one that differs; all of them nobody reads."""
+
+    def __init__(self, histories: list[History]) -> None:
+        self.histories = histories
+
+    def __repr__(self) -> str:
+        return f"{len(self.histories)} histories"
+
+
+@st.composite
+def many(draw: st.DrawFn) -> Together:
+    return Together(draw(st.lists(HISTORY, min_size=60, max_size=60)))
+
+
+def test_what_fails_is_told_with_its_history_alone() -> None:
+    @settings(max_examples=50, database=None, phases=[Phase.generate], deadline=None, print_blob=False)
+    @given(many())
+    def failing(made: Together) -> None:
+        # Hypothesis warns when it is to print more than that, and would say nothing but this.
+        assert len(repr(made.histories)) < 40_000, pformat(made.histories[0])
+
+    with pytest.raises(AssertionError, match="History") as raised:
+        failing()
+    assert len("".join(raised.value.__notes__)) < 1000
+
+
 @settings(
     max_examples=2,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )
-@given(st.lists(HISTORY, min_size=60, max_size=60))
-def test_verdicts_are_those_of_the_oracle(build: Callable[[Story, Options], Tables], histories: list[History]) -> None:
+@given(many())
+def test_verdicts_are_those_of_the_oracle(build: Callable[[Story, Options], Tables], made: Together) -> None:
+    histories = made.histories
     together = Story()
     for number, history in enumerate(histories):
         together.add(told(number, history))
