@@ -230,7 +230,7 @@ def build_tables(
     exchanges = named.withColumn("scope", exchange_scope)
     scoped = operations.withColumn("scope", operation_scope)
     if capture.grouped and said.polls_without_groups:
-        scoped = with_groups(scoped, exchanges)
+        scoped = settled(with_groups(scoped, exchanges))
     attempts = produce_attempts(named)
     if options.by_run:
         attempts = attempts.withColumn("scope", F.col("run_id"))
@@ -264,7 +264,8 @@ def explained(
         history, tables.exchanges, tables.operations, options, did, end_us, F.lit(tables.end_us), out, later
     )
     if not tables.capture.names_messages:
-        told = with_unseen(told, tables.exchanges, tables.operations)
+        # Every check reads it: what it joins is worked out once.
+        told = settled(with_unseen(told, tables.exchanges, tables.operations))
     return replace(tables, history=told, struck=struck)
 
 
