@@ -396,7 +396,7 @@ def told(number: int, history: History) -> Story:
     """The history as a capture and outcome lines, in a run of its own."""
     name = f"h{number}"
     story = Story(run_id=name, client=name)
-    story.exchange(0, "Metadata")
+    story.exchange(-5_000, "Metadata")  # long before what may be a storm
     ids = [message for message, _, _ in history.sends()]
     for batch in history.batches:
         named, ids = ids[: len(batch.sends)], ids[len(batch.sends) :]
