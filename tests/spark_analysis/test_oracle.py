@@ -188,12 +188,17 @@ def duplicate(history: History) -> Iterator[tuple[str, object]]:
 
 @judge
 def reordered(history: History) -> Iterator[tuple[str, object]]:
-    acked = [(m, s) for m, s, _ in history.sends() if s.outcome == "ok" and s.offset is not None]
-    for message, send in acked:
-        assert send.offset is not None
+    """By where a record went first: what a consumer got before the offset that was told was there before."""
+    seen = landed(history)
+    acked = [
+        (m, s, min(s.offset, *seen.get(m, {s.offset})))
+        for m, s, _ in history.sends()
+        if s.outcome == "ok" and s.offset is not None
+    ]
+    for message, send, place in acked:
         if any(
-            other.thread == send.thread and other.called_ms < send.called_ms and (other.offset or 0) > send.offset
-            for _, other in acked
+            other.thread == send.thread and other.called_ms + other.blocked_ms < send.called_ms and before > place
+            for _, other, before in acked
         ):
             yield "invalid", message
 
@@ -367,12 +372,18 @@ def unfair_acks(history: History) -> Iterator[tuple[str, object]]:
         yield ("valid" if slow >= 10 * 2 and slow - 2 >= 100 else "unknown"), None
 
 
+def refused_by_the_broker(attempts: list[tuple[int, Attempt]]) -> bool:
+    """Whether the last of them had an answer that no rule had a hand in: then no rule ended the send."""
+    _, last = max(attempts, key=lambda attempt: attempt[0])
+    return last.answered and not last.faulted
+
+
 @judge
 def looks_like_java_callback_deadlock(history: History) -> Iterator[tuple[str, object]]:
     struck = [
         max(at for at, _ in attempts)
         for _, send, attempts in history.sends()
-        if send.outcome != "ok" and faults(attempts)
+        if send.outcome != "ok" and faults(attempts) and not refused_by_the_broker(attempts)
     ]
     after = [(send, attempts) for _, send, attempts in history.sends() if struck and send.called_ms > max(struck)]
     dead = all(send.outcome != "ok" and not attempts for send, attempts in after)
@@ -396,7 +407,7 @@ def told(number: int, history: History) -> Story:
     """The history as a capture and outcome lines, in a run of its own."""
     name = f"h{number}"
     story = Story(run_id=name, client=name)
-    story.exchange(-5_000, "Metadata")  # long before what may be a storm
+    story.exchange(0, "Fetch")  # which no question is about
     ids = [message for message, _, _ in history.sends()]
     for batch in history.batches:
         named, ids = ids[: len(batch.sends)], ids[len(batch.sends) :]
