@@ -24,6 +24,7 @@ from notleader.proxy.lab.stages import Stages
 
 _DUMP_S = 2.0
 _GO_SHARED = CLIENTS / "outcome.go"
+_JAVA_SHARED = CLIENTS / "Arguments.java"
 _MOVED_MODULES = {
     "github.com/IBM/sarama": "github.com/Shopify/sarama",
     "github.com/confluentinc/confluent-kafka-go/v2": "github.com/confluentinc/confluent-kafka-go",
@@ -88,7 +89,7 @@ def _pins(source: Path, version: str) -> Path:
 
 
 def _java(source: Path, version: str, stages: Stages) -> list[str]:
-    """Compile one `.java` file against the jars that `versions/<version>/jars.sha256` names; how to run it."""
+    """Compile a `.java` file, and what all share, against the jars of its version (`jars.sha256`); how to run it."""
     lock = _pins(source, version) / "jars.sha256"
     name = f"{source.parent.name} {version}"
     with stages.stage(f"jars of {name}") as say:
@@ -97,9 +98,9 @@ def _java(source: Path, version: str, stages: Stages) -> list[str]:
 
     def build(work: Path) -> None:
         javac = _tool("javac", f"{name} is compiled on this machine")
-        _run([javac, "-nowarn", "-d", str(work), "-cp", classpath, str(source)], work, name)
+        _run([javac, "-nowarn", "-d", str(work), "-cp", classpath, str(source), str(_JAVA_SHARED)], work, name)
 
-    classes = _built(f"{source.parent.name}-{version}", [source, lock], build, stages)
+    classes = _built(f"{source.parent.name}-{version}", [source, _JAVA_SHARED, lock], build, stages)
     java = [str(find_java().executable), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"]
     return [*java, "-cp", f"{classes}{os.pathsep}{classpath}", source.stem]
 

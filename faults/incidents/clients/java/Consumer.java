@@ -23,21 +23,14 @@ public final class Consumer {
     public static void main(String[] arguments) throws Exception {
         settings.put("messages", "10");
         settings.put("close_ms", "5000");
-        for (String argument : arguments) {
-            int equals = argument.indexOf('=');
-            settings.put(argument.substring(0, equals), argument.substring(equals + 1));
-        }
+        Arguments.read(arguments, settings);
         Properties properties = new Properties();
         properties.put("bootstrap.servers", settings.get("bootstrap"));
         properties.put("client.id", settings.get("client_id"));
         properties.put("group.id", settings.get("group_id"));
         properties.put("enable.auto.commit", "false");
         properties.put("auto.offset.reset", "earliest");
-        settings.forEach((name, value) -> {
-            if (name.contains(".")) {
-                properties.put(name, value);
-            }
-        });
+        Arguments.ofTheLibrary(settings, properties::put);
         KafkaConsumer<byte[], byte[]> consumer =
             new KafkaConsumer<>(properties, new ByteArrayDeserializer(), new ByteArrayDeserializer());
         TopicPartition place = new TopicPartition(settings.get("topic"), 0);

@@ -35,18 +35,14 @@ public final class Producer {
         settings.put("resend", "none");
         settings.put("wait_ms", "5000");
         settings.put("fresh", "false");
-        for (String argument : arguments) {
-            int equals = argument.indexOf('=');
-            settings.put(argument.substring(0, equals), argument.substring(equals + 1));
-        }
+        Arguments.read(arguments, settings);
         Properties properties = new Properties();
         properties.put("bootstrap.servers", settings.get("bootstrap"));
         properties.put("client.id", settings.get("client_id"));
         properties.put("acks", "all");
-        for (Map.Entry<String, String> each : settings.entrySet()) {
-            if (each.getKey().contains(".") || each.getKey().equals("retries")) {
-                properties.put(each.getKey(), each.getValue());
-            }
+        Arguments.ofTheLibrary(settings, properties::put);
+        if (settings.containsKey("retries")) {
+            properties.put("retries", settings.get("retries"));
         }
         KafkaProducer<byte[], byte[]> producer =
             new KafkaProducer<>(properties, new ByteArraySerializer(), new ByteArraySerializer());

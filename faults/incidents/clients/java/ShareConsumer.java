@@ -30,19 +30,12 @@ public final class ShareConsumer {
         settings.put("messages", "20");
         settings.put("work_ms", "100");
         settings.put("wait_ms", "8000");
-        for (String argument : arguments) {
-            int equals = argument.indexOf('=');
-            settings.put(argument.substring(0, equals), argument.substring(equals + 1));
-        }
+        Arguments.read(arguments, settings);
         Properties properties = new Properties();
         properties.put("bootstrap.servers", settings.get("bootstrap"));
         properties.put("client.id", settings.get("client_id"));
         properties.put("group.id", settings.get("group_id"));
-        settings.forEach((name, value) -> {
-            if (name.contains(".")) {
-                properties.put(name, value);
-            }
-        });
+        Arguments.ofTheLibrary(settings, properties::put);
         fromTheBeginning();
         KafkaShareConsumer<byte[], byte[]> consumer =
             new KafkaShareConsumer<>(properties, new ByteArrayDeserializer(), new ByteArrayDeserializer());

@@ -24,19 +24,12 @@ public final class TwoTopics {
     private static final Map<String, String> settings = new LinkedHashMap<>();
 
     public static void main(String[] arguments) throws Exception {
-        for (String argument : arguments) {
-            int equals = argument.indexOf('=');
-            settings.put(argument.substring(0, equals), argument.substring(equals + 1));
-        }
+        Arguments.read(arguments, settings);
         Properties properties = new Properties();
         properties.put("bootstrap.servers", settings.get("bootstrap"));
         properties.put("client.id", settings.get("client_id"));
         properties.put("acks", "all");
-        settings.forEach((name, value) -> {
-            if (name.contains(".")) {
-                properties.put(name, value);
-            }
-        });
+        Arguments.ofTheLibrary(settings, properties::put);
         Thread[] workers = new Thread[number("producers")];
         for (int each = 0; each < workers.length; each++) {
             workers[each] = new Thread(() -> work(properties), "producer-" + each);

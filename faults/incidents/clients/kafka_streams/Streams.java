@@ -51,10 +51,7 @@ public final class Streams {
         settings.put("wait_ms", "12000");
         settings.put("output", "");
         settings.put("fill", "false");
-        for (String argument : arguments) {
-            int equals = argument.indexOf('=');
-            settings.put(argument.substring(0, equals), argument.substring(equals + 1));
-        }
+        Arguments.read(arguments, settings);
         String client = settings.get("client_id");
         Properties properties = new Properties();
         properties.put("bootstrap.servers", settings.get("bootstrap"));
@@ -65,11 +62,7 @@ public final class Streams {
         properties.put("state.dir", System.getProperty("java.io.tmpdir") + "/" + client + "-" + ProcessHandle.current().pid());
         properties.put("default.key.serde", Serdes.ByteArray().getClass());
         properties.put("default.value.serde", Serdes.ByteArray().getClass());
-        settings.forEach((name, value) -> {
-            if (name.contains(".")) {
-                properties.put(name, value);
-            }
-        });
+        Arguments.ofTheLibrary(settings, properties::put);
         if (settings.get("fill").equals("true")) {
             settings.put("topic", settings.get("output") + ".read");
             fill();

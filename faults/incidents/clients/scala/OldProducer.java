@@ -23,21 +23,14 @@ public final class OldProducer {
         settings.put("messages", "1");
         settings.put("interval_ms", "100");
         settings.put("budget_ms", "60000");
-        for (String argument : arguments) {
-            int equals = argument.indexOf('=');
-            settings.put(argument.substring(0, equals), argument.substring(equals + 1));
-        }
+        Arguments.read(arguments, settings);
         Properties properties = new Properties();
         properties.put("metadata.broker.list", settings.get("bootstrap"));
         properties.put("client.id", settings.get("client_id"));
         properties.put("producer.type", "sync");
         properties.put("request.required.acks", "1");
         properties.put("serializer.class", "kafka.serializer.StringEncoder");
-        for (Map.Entry<String, String> each : settings.entrySet()) {
-            if (each.getKey().contains(".")) {
-                properties.put(each.getKey(), each.getValue());
-            }
-        }
+        Arguments.ofTheLibrary(settings, properties::put);
         Producer<String, String> producer = new Producer<>(new ProducerConfig(properties));
         for (int each = 0; each < Integer.parseInt(settings.get("messages")); each++) {
             if (each > 0) {

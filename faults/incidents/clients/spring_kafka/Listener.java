@@ -36,10 +36,7 @@ public final class Listener {
         settings.put("messages", "20");
         settings.put("again_ms", "4000");
         settings.put("wait_ms", "6000");
-        for (String argument : arguments) {
-            int equals = argument.indexOf('=');
-            settings.put(argument.substring(0, equals), argument.substring(equals + 1));
-        }
+        Arguments.read(arguments, settings);
         Map<String, Object> reads = new LinkedHashMap<>();
         reads.put("bootstrap.servers", settings.get("bootstrap"));
         reads.put("client.id", settings.get("client_id"));
@@ -50,11 +47,7 @@ public final class Listener {
         writes.put("bootstrap.servers", settings.get("bootstrap"));
         writes.put("client.id", settings.get("client_id"));
         writes.put("retries", 3);
-        settings.forEach((name, value) -> {
-            if (name.contains(".")) {
-                writes.put(name, value);
-            }
-        });
+        Arguments.ofTheLibrary(settings, writes::put);
         var producers = new DefaultKafkaProducerFactory<byte[], byte[]>(writes, new ByteArraySerializer(), new ByteArraySerializer());
         producers.setTransactionIdPrefix(settings.get("transactional_id") + "-");
         var template = new KafkaTemplate<byte[], byte[]>(producers);
