@@ -40,7 +40,7 @@ def story(capture: Path, outcomes: Path, client_id: str | None, ended_at_us: int
     rows = rows_of(capture, _COLUMNS)
     own = (client_id, f"{client_id}-fresh")
     told = [
-        _exchange(row) for row in rows if row["client_id"] in own or (client_id is None and row["event"] != "fault")
+        _exchange(row) for row in rows if (row["event"] != "fault" if client_id is None else row["client_id"] in own)
     ]
     told += _said(outcomes)
     if not told:

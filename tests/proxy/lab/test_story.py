@@ -81,6 +81,14 @@ def test_a_fault_that_comes_into_force_is_a_line(tmp_path: Path) -> None:
     assert [text for _, text, _ in told(tmp_path, rows, [])][1:2] == ["— listener x is silent —"]
 
 
+def test_the_story_of_a_command_is_of_all_clients_and_tells_a_fault_once(tmp_path: Path) -> None:
+    rows = [exchange(1_000), exchange(9_000, client_id="another", api_name="Fetch")]
+    rows.append(exchange(5_000, event="fault", client_id=None, detail="listener x is silent"))
+    told(tmp_path, rows, [])
+    lines = story(tmp_path / "capture.parquet", tmp_path / "c.jsonl", None)
+    assert [line.text.split(" →")[0] for line in lines] == ["Produce", "— listener x is silent —", "Fetch"]
+
+
 def test_long_stretches_of_the_usual_are_left_out() -> None:
     usual = [Line(at, f"line {at}", usual=True) for at in range(10)]
     lines = [*usual, Line(10, "trouble"), *usual[:3]]
