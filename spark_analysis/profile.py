@@ -53,7 +53,7 @@ class CaptureProfile:
     @property
     def names_messages(self) -> bool:
         """Every record of every captured batch has its message's id."""
-        return not self.bare_produces and self.batches_all_ids == self.produce_batches
+        return not self.nameless_runs
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,12 +30,14 @@ class Chapter:
     findings: tuple[Finding, ...]
     heard: bool = True
     """Whether any client said what became of its calls."""
+    title: str = ""
+    """The head of one that is no rule's."""
 
     @property
     def head(self) -> str:
         """`leader-lost (leader_election), 2.0 s, 345 hits`."""
         if self.rule is None:
-            return self.kind or "No rule had a hand in it"
+            return self.title
         lasted = (self.last_us or 0) - (self.first_us or 0)
         parts = [f"{self.rule} ({self.kind})" if self.kind else self.rule]
         parts += [duration(lasted)] if lasted else []
@@ -83,8 +85,8 @@ def chapters(analysis: Analysis) -> list[Chapter]:
     nobody_s = [f for f in ordered if not any(f in chapter.findings for chapter in found)]
     unseen = tuple(f for f in nobody_s if f.group and f.group.trouble == UNSEEN)
     rest = tuple(f for f in nobody_s if f not in unseen)
-    last = ((rest, ""), (unseen, "Whether a rule had a hand in it is not known"))
-    return [*found, *[Chapter(None, head, 0, None, None, those) for those, head in last if those]]
+    last = ((rest, "No rule had a hand in it"), (unseen, "Whether a rule had a hand in it is not known"))
+    return [*found, *[Chapter(None, "", 0, None, None, those, title=title) for those, title in last if those]]
 
 
 def one_line_per_storm(findings: list[Finding]) -> list[Finding]:

@@ -16,7 +16,8 @@ def with_groups(operations: DataFrame, exchanges: DataFrame) -> DataFrame:
     offset, most of which are one group's; and what tells neither its version nor its thread, as Kafka's verifiable
     consumer, is of the only group that was captured.
     """
-    ungrouped = operations.filter(F.col("operation").isin("poll", "commit") & F.col("group_id").isNull())
+    wanted = F.col("operation").isin("poll", "commit") & F.col("group_id").isNull()
+    ungrouped = operations.filter(wanted)
     of_group = exchanges.filter((F.col("event") == "exchange") & F.col("group_id").isNotNull())
     captured = of_group.select("scope", "client_id", F.col("group_id").alias("of")).distinct()
     clients = ungrouped.groupBy("scope", "client").agg(
@@ -46,7 +47,6 @@ def with_groups(operations: DataFrame, exchanges: DataFrame) -> DataFrame:
         )
         .filter(F.col("found").isNotNull())
     )
-    wanted = F.col("operation").isin("poll", "commit") & F.col("group_id").isNull()
     return (
         operations.join(F.broadcast(found), _same("g_scope") & (F.col("client") == F.col("g_client")), "left")
         .withColumn("group_id", F.when(wanted, F.col("found")).otherwise(F.col("group_id")))
