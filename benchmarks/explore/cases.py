@@ -71,17 +71,7 @@ class OfIncident:
         """The run `mended` of the incident, or the one `affected`."""
         incident = load_incident(self.name)
         run = _run(incident, self.mended if sound else self.affected)
-        programs = [
-            each.model_copy(
-                update={
-                    "version": each.version or run.version,
-                    "arguments": each.arguments
-                    | ({} if each.version else run.arguments)
-                    | {name: value for name, value in (self.arguments or {}).items() if name in each.arguments},
-                }
-            )
-            for each in incident.clients
-        ]
+        programs = [self._with_own(each.at(run), each) for each in incident.clients]
         commands = [
             _argv(each, incident, "{bootstrap}" if not at else kafka, stages) for at, each in enumerate(programs)
         ]
@@ -91,6 +81,11 @@ class OfIncident:
         others = [f"{{topic}}-{topic.name}={topic.partitions}" for topic in incident.topics[1:]]
         together = [sys.executable, str(Path(__file__).with_name("together.py")), kafka, json.dumps(others)]
         return Started([*together, *(word for argv in commands for word in ("--", *argv))], partitions)
+
+    def _with_own(self, program: Program, told: Program) -> Program:
+        """With the case's own arguments, where the incident's file gives the program such."""
+        own = {name: value for name, value in (self.arguments or {}).items() if name in told.arguments}
+        return program.model_copy(update={"arguments": program.arguments | own})
 
     def is_known(self, failure: Mapping[str, Any]) -> str:
         """How a shrunk failure stands to the incident's rules: `yes`, `part` where some of them do, or `no`."""
@@ -131,14 +126,13 @@ def _argv(program: Program, incident: Incident, bootstrap: str, stages: Stages) 
     topics = {
         topic.name: "{topic}" if not at else f"{{topic}}-{topic.name}" for at, topic in enumerate(incident.topics)
     }
-    given = {"bootstrap": bootstrap, "client_id": program.name, **program.arguments}
+    given = dict(program.arguments)
     for name, value in given.items():
         if name in _NAMES:
             given[name] = f"{{group}}-{value}"
         elif name in ("topic", "output"):
             given[name] = topics[str(value)]
-    said = (f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in given.items())
-    return [*command(program, stages), *said]
+    return [*command(program, stages), *program.model_copy(update={"arguments": given}).command_line(bootstrap)]
 
 
 CASES: Final[Sequence[Service | OfIncident]] = (

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.explore.cases import PLANTED, OfIncident, Service
+from notleader.proxy.lab.explore.candidates import family
 
 Found = Mapping[tuple[str, str], Mapping[str, Any]]
 """What each search said, by case and mode."""
@@ -91,8 +92,6 @@ def _rules(failure: Mapping[str, Any]) -> str:
     said = []
     for rule in failure["rules"]:
         trigger = rule.get("trigger", {})
-        words = [str(rule.get("match", {}).get("api_key", "any")), str(rule["kind"])]
-        words += [str(rule[key]) for key in ("error_code", "phase") if key in rule]
-        words += [f"{key}={value}" for key, value in trigger.items() if (key, value) != ("times", 1)]
-        said.append(" ".join(words))
+        often = [f"{key}={value}" for key, value in trigger.items() if (key, value) != ("times", 1)]
+        said.append(" ".join([*family(rule), *often]))
     return f"`{failure['kind']}`: {' and '.join(said)}; in {failure['tries_to_shrink']} tries"

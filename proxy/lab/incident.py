@@ -86,6 +86,11 @@ class Program(_Model):
         """The folder of its program, or the program that its command starts."""
         return Path(self.program).parts[0] if self.program else Path(self.command[0]).name
 
+    def at(self, run: Run) -> Program:
+        """The program as a run has it; one that has a version of its own only serves the others and stays as it is."""
+        arguments = self.arguments if self.version else self.arguments | run.arguments
+        return self.model_copy(update={"version": self.version or run.version, "arguments": arguments})
+
     def command_line(self, bootstrap: str) -> list[str]:
         """`name=value` arguments, with the address and the client id that every program takes."""
         values = {"bootstrap": bootstrap, "client_id": self.name, **self.arguments}
@@ -231,17 +236,11 @@ class Incident(_Model):
         alike = {other.name for other in self.runs if other.version == run.version}
         marks = [run.version, run.name if len(alike) > 1 or not run.version else "", f"r{run.round}" * bool(run.round)]
         suffix = "-".join(filter(None, marks))
-        return [
-            program.model_copy(
-                update={
-                    "name": f"{program.name}-{suffix}",
-                    "version": program.version or run.version,
-                    # One that has a version of its own only serves the others.
-                    "arguments": program.arguments if program.version else program.arguments | run.arguments,
-                }
-            )
-            for program in self.clients
-        ]
+        return [each.at(run).model_copy(update={"name": f"{each.name}-{suffix}"}) for each in self.clients]
+
+    def rules(self, run: Run) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """The faults and the steps of one run."""
+        return self.faults if run.faults is None else run.faults, self.steps if run.steps is None else run.steps
 
 
 def incident_names() -> list[str]:

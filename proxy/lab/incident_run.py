@@ -176,7 +176,15 @@ def _hold(one: Recorded, findings: list[dict[str, Any]], stories: dict[str, list
 
 
 def _counts(one: Recorded) -> Counts:
-    return Counts(one.requests(), one.records(), one.misplaced(), one.ended, one.cpu_ms)
+    """What the run's file wants counted: the capture and the log are read for no more."""
+    run = one.run
+    return Counts(
+        requests=one.requests() if run.requests else {},
+        records=one.records() if run.records else {},
+        misplaced=one.misplaced() if run.misplaced else 0,
+        ended=one.ended,
+        cpu_ms=one.cpu_ms,
+    )
 
 
 def _stories_of(one: Recorded) -> dict[str, list[Line]]:

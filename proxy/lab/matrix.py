@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from notleader.proxy.lab.clients import versions
@@ -245,7 +244,7 @@ def cell(client: Client, incident: Incident, number: int = 1) -> Cell:
     version = "installed" if client.version == family.installed else client.version
     word = f"{incident.name}.{client.word}" if number == 1 else f"{incident.name}.{client.word}.r{number}"
     for run in incident.runs:
-        if run.must and run.version == version and Path(incident.clients[0].program).parts[0] == client.family:
+        if run.must and run.version == version and incident.clients[0].family == client.family:
             return Cell(client, apart(_as_told(incident, run), word), own=True, round=number)
     settings = {**DEFAULTS, **world.settings}
     topic = incident.topics[0].name
@@ -285,21 +284,13 @@ def _warmed_up(incident: Incident) -> dict[str, list[dict[str, Any]]]:
 
 def _as_told(incident: Incident, run: Run) -> Incident:
     """The incident with one of its runs alone, of which nothing is expected."""
-    programs = [
-        program.model_copy(
-            update={
-                "name": "client" if program is incident.clients[0] else program.name,
-                "version": program.version or run.version,
-                "arguments": program.arguments if program.version else program.arguments | run.arguments,
-            }
-        )
-        for program in incident.clients
-    ]
+    tested, *others = [program.at(run) for program in incident.clients]
+    faults, steps = incident.rules(run)
     return incident.model_copy(
         update={
-            "clients": programs,
+            "clients": [tested.model_copy(update={"name": "client"}), *others],
             "runs": [Run(name="matrix")],
-            "faults": incident.faults if run.faults is None else run.faults,
-            "steps": incident.steps if run.steps is None else run.steps,
+            "faults": faults,
+            "steps": steps,
         }
     )

@@ -18,6 +18,7 @@ from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.incident import CLIENTS, Cluster
 from notleader.proxy.lab.kafka import KafkaCluster
 from notleader.proxy.lab.matrix import Cell
+from notleader.proxy.lab.outcome import outcome_lines
 from notleader.proxy.lab.recorded import Recorded, record_run
 from notleader.proxy.lab.run import started
 from notleader.proxy.lab.stages import Stages
@@ -144,7 +145,7 @@ def forget_warm_up(said: Path) -> None:
     """
     if not said.exists():
         return
-    lines = [json.loads(text) for text in said.read_text().splitlines()]
+    lines = list(outcome_lines(said))
     ended = [line["completed_at_us"] for line in lines if line["outcome"] == "ok" and line.get("completed_at_us")]
     if not ended:
         return
@@ -162,8 +163,7 @@ def _finish(cell: Cell, folder: Path, filled: Filled) -> None:
     said = folder / "outcomes" / f"{cell.tested}.jsonl"
     if said.exists():
         last = {}
-        for text in said.read_text().splitlines():
-            line = json.loads(text)
+        for line in outcome_lines(said):
             if line["operation"] in ("send", "poll") and line.get("message_id"):
                 last[line["message_id"]] = line["outcome"]
         filled.sends, filled.ok = len(last), sum(outcome == "ok" for outcome in last.values())

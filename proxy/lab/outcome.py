@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -52,11 +51,21 @@ def read_outcomes(files: Iterable[Path]) -> list[Outcome]:
 
 def outcome_lines(file: Path) -> Iterator[dict[str, Any]]:
     """The outcome lines of a file as they are; a torn last line is none, nor what else a program may have printed."""
-    for line in file.read_text(errors="replace").splitlines():
-        with contextlib.suppress(ValueError):
-            said = json.loads(line)
-            if isinstance(said, dict) and said.keys() >= {"operation", "outcome"}:
-                yield said
+    for said in documents(file.read_text(errors="replace").splitlines()):
+        if said.keys() >= {"operation", "outcome"}:
+            yield said
+
+
+def documents(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """The lines that are JSON objects, whatever stands between them."""
+    for line in lines:
+        text = line.strip()
+        if text.startswith("{"):
+            try:
+                document = json.loads(text)
+            except ValueError:
+                continue
+            yield document
 
 
 def _outcome(said: dict[str, Any]) -> Outcome:

@@ -22,6 +22,7 @@ from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.incident import Cluster, Ends, Incident, Program, Run, Topic
 from notleader.proxy.lab.kafka import KafkaCluster
 from notleader.proxy.lab.node import HOST
+from notleader.proxy.lab.outcome import documents
 from notleader.proxy.lab.process import Child, filled
 from notleader.proxy.lab.stages import Stages
 
@@ -44,8 +45,8 @@ class Client:
     """A client program at work: its process and what it has said so far, counted by outcome.
 
     `hung` is set when it had to be ended at the limit; its log then has the stacks of its threads; `code` is its exit
-    code when it ended before. `cpu_ms` is the
-    processor time that it took until it was last listened to, None where that can't be measured.
+    code when it ended before. `cpu_ms` is the processor time that it took until it was last listened to, None where
+    that can't be measured.
     """
 
     program: Program
@@ -66,10 +67,8 @@ class Client:
             lines.seek(self._read_bytes)
             whole, newline, _ = lines.read().rpartition(b"\n")
         self._read_bytes += len(whole) + len(newline)
-        for line in whole.splitlines():
-            with contextlib.suppress(ValueError):
-                if isinstance(said := json.loads(line), dict):  # a command of the user's may print anything
-                    self.said[said.get("outcome", "")] += 1
+        texts = (line.decode(errors="replace") for line in whole.splitlines())
+        self.said.update(said.get("outcome", "") for said in documents(texts))
 
     @property
     def ended(self) -> Ends:
@@ -172,7 +171,8 @@ def _run_once(incident: Incident, run: Run, proxy: _Proxy, commands: Commands, f
     """One run: the rules anew, the clients, the steps; ends when the clients have or at the limit."""
     if reason := _missing(incident, run, commands):
         return Ran(run, [], [], reason)
-    if faults := incident.faults if run.faults is None else run.faults:
+    faults, steps = incident.rules(run)
+    if faults:
         proxy.post("/v1/faults", faults)
     clients: list[Client] = []
     failed = ""
@@ -182,7 +182,7 @@ def _run_once(incident: Incident, run: Run, proxy: _Proxy, commands: Commands, f
                 argv = commands[program.name]
                 assert isinstance(argv, list)
                 clients.append(_start(program, argv, proxy.listen, incident.topics, folder))
-            if steps := incident.steps if run.steps is None else run.steps:
+            if steps:
                 _wait_for_first_success(clients, say)
                 proxy.post("/v1/timelines", {"steps": steps})
             _let_work(clients, incident.limit_s, say)

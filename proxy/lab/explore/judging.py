@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from notleader.proxy.lab.outcome import documents
 
 KINDS: Final = {
     "hang": "the command did not end in time",
@@ -231,18 +232,6 @@ def _committed(document: dict[str, Any]) -> Iterable[tuple[tuple[str, str, int],
         if isinstance(each.get("partition"), int) and isinstance(each.get("offset"), int):
             group = document.get("group_id") or document.get("client") or ""
             yield (str(group), str(each.get("topic", "")), each["partition"]), each["offset"]
-
-
-def documents(lines: Iterable[str]) -> Iterable[dict[str, Any]]:
-    """The lines that are JSON objects, whatever stands between them."""
-    for line in lines:
-        text = line.strip()
-        if text.startswith("{"):
-            try:
-                document = json.loads(text)
-            except ValueError:
-                continue
-            yield document
 
 
 def _outcome(document: dict[str, Any]) -> Iterable[tuple[str, str]]:

@@ -184,12 +184,7 @@ class Search:
                 explored.families_struck.update(candidate.family)
         else:
             explored.missed += 1
-        verdicts = self._judged(tried.ended, candidate)
-        late = bool(verdicts) and verdicts[0].kind == "hang"
-        if late:
-            self.bench.tidy(tried)
-            tried = self._waited_for(candidate)
-            verdicts = self._judged(tried.ended, candidate)
+        tried, verdicts, late = self._ended(candidate, tried)
         if late and not verdicts:
             explored.slow.append(f"{' and '.join(candidate.family)} at {candidate.point}")
             came = Came.SLOW
@@ -213,10 +208,18 @@ class Search:
         allow = self.limits.allow | candidate.excuses
         return judge(ended, self.explored.learned, allow=allow, fatal=candidate.is_fatal)
 
-    def _waited_for(self, candidate: Candidate) -> Tried:
-        """The command once more, and waited for as long as clients' own timeouts are: it may end after all."""
+    def _ended(self, candidate: Candidate, tried: Tried) -> tuple[Tried, list[Verdict], bool]:
+        """The try that counts, its verdicts, and whether it was late.
+
+        One that was is made once more, and waited for as long as clients' own timeouts are: it may end after all.
+        """
+        verdicts = self._judged(tried.ended, candidate)
+        if not verdicts or verdicts[0].kind != "hang":
+            return tried, verdicts, False
+        self.bench.tidy(tried)
         self._say(f"late with {' and '.join(candidate.family)}: waiting up to {self.limits.patience_s:.0f} s")
-        return self.bench.run(candidate.documents, self.limits.patience_s)
+        again = self.bench.run(candidate.documents, self.limits.patience_s)
+        return again, self._judged(again.ended, candidate), True
 
     # ---- repeat and shrink ----------------------------------------------------------------------
 
@@ -304,12 +307,7 @@ class Search:
         """Run the command once with these rules, after it was learned what it does without."""
         self.learn()
         candidate = of_rules(rules, "a file")
-        tried = self.bench.run(rules, self.limit_s)
-        verdicts = self._judged(tried.ended, candidate)
-        if verdicts and verdicts[0].kind == "hang":
-            self.bench.tidy(tried)
-            tried = self._waited_for(candidate)
-            verdicts = self._judged(tried.ended, candidate)
+        tried, verdicts, _ = self._ended(candidate, self.bench.run(rules, self.limit_s))
         return tried, verdicts
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from notleader.proxy.brokerlog.schema import LOG, rows_of
 from notleader.proxy.lab.errors import LabError
-from notleader.proxy.lab.explore.judging import documents
+from notleader.proxy.lab.outcome import documents
 
 _TEXTS: Final = ("client", "operation", "message_id", "topic", "key_hash", "group_id", "thread", "outcome", "error")
 _NUMBERS: Final = ("partition", "offset", "called_at_us", "returned_at_us", "completed_at_us", "budget_ms")

@@ -35,9 +35,9 @@ def write(explored: Explored, command: list[str], limits: Limits, partitions: in
     for number, failure in enumerate(explored.failures, 1):
         (out / rule_file_name(number)).write_text(rule_file(failure, command))
         (out / f"test_failure_{number}.py").write_text(pytest_test(number, failure, command))
-        if failure.kind in _HELD:
+        if (name := incident_file_name(number, failure)) is not None:
             limit_s = limits.limit_of(explored.learned)
-            (out / f"incident-{number}.yaml").write_text(incident_file(number, failure, command, partitions, limit_s))
+            (out / name).write_text(incident_file(number, failure, command, partitions, limit_s))
     (out / "report.json").write_text(json.dumps(document(explored, command, limits), indent=1))
     (out / "report.md").write_text(markdown(explored, command, limits))
     (out / "report.html").write_text(html(explored, command, limits))
@@ -49,6 +49,11 @@ def rule_file(failure: Failure, command: list[str]) -> str:
     said = [f"{failure.kind}: {failure.verdicts[0].sentence}", f"command: {shlex.join(command)}"]
     head = "".join(f"# {line}\n" for text in said for line in _line(text).splitlines())
     return head + yaml.safe_dump({"faults": failure.rules}, sort_keys=False, allow_unicode=True)
+
+
+def incident_file_name(number: int, failure: Failure) -> str | None:
+    """The incident that shows the failure of that number; None for one that no incident can."""
+    return f"incident-{number}.yaml" if failure.kind in _HELD else None
 
 
 def incident_file(number: int, failure: Failure, command: list[str], partitions: int, limit_s: float) -> str:
@@ -138,7 +143,7 @@ def document(explored: Explored, command: list[str], limits: Limits) -> dict[str
         "failures": [
             {
                 "file": rule_file_name(number),
-                "incident": f"incident-{number}.yaml" if failure.kind in _HELD else None,
+                "incident": incident_file_name(number, failure),
                 "kind": failure.kind,
                 "title": failure.title,
                 **asdict(failure),

@@ -41,8 +41,7 @@ def origin(failure: Failure) -> str:
     """How it was found."""
     return (
         f"Found in try {failure.tries_to_find}, after {failure.seconds_to_find:.0f} s, at {failure.point}, shrunk in "
-        f"{failure.tries_to_shrink} tries, seen "
-        f"{failure.seen_again} times more in other places."
+        f"{failure.tries_to_shrink} tries, seen {failure.seen_again} times more in other places."
     )
 
 
