@@ -41,7 +41,8 @@ LOG: Final = pa.schema(
         ("delete_retention_ms", pa.int64()),
         ("read_at_us", pa.int64()),
         ("problem", pa.string()),
-    ]
+    ],
+    metadata={"notleader.schema_version": "1"},
 )
 """The columns. `event` says what a row is: `record`; `control`, a marker of a transaction's end or another;
 `unread`, offsets `offset` to `last_offset` that could not be read; `partition`, where its log began and ended.

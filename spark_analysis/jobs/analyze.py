@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from notleader.spark_analysis.outcomes import BadLine, bad_lines, good, read_out
 from notleader.spark_analysis.paths import InputError
 from notleader.spark_analysis.plans import is_short, settled, table_of
 from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile, profile_capture, profile_outcomes
-from notleader.spark_analysis.schemas import FINDING
+from notleader.spark_analysis.schemas import FINDING, OPERATION_CAUSES, SCHEMA_VERSION
 from notleader.spark_analysis.transforms import timeline
 from notleader.spark_analysis.transforms.attempts import produce_attempts, with_topics
 from notleader.spark_analysis.transforms.causes import with_causes, without_causes
@@ -82,6 +83,7 @@ class Analysis:
         """The JSON document of `--json` and of findings.json."""
         capture, said = self.capture, self.outcomes
         return {
+            "schema_version": SCHEMA_VERSION,
             "verdict": self.verdict,
             "findings": [finding.as_dict() for finding in self.findings],
             "capture": {
@@ -257,6 +259,11 @@ def explained(
     else:
         history = tables.history.withColumn("gone_us", F.lit(None).cast("long"))
     if not tables.capture.faulted:
+        if out is not None:
+            # Whoever reads it finds it empty, and not that of an earlier analysis.
+            none = table_of(history.sparkSession, [], OPERATION_CAUSES.simpleString())
+            writing = partial(none.write.mode("overwrite").parquet, out)
+            writing() if later is None else later.append(writing)
         return replace(tables, history=without_causes(history))
     end_us = tables.end_of_run()
     did = tables.capture.did

@@ -78,7 +78,7 @@ def with_causes(
         rows.join(compared, "operation_id", "left")
         .withColumns(own_causes())
         .withColumns(choices())
-        .drop("end_us", "_waits", "_told", "_follows", "_own", "_last", "_broker")
+        .drop("end_us", "waits", "told", "follows", "_own", "_last", "_broker")
     )
     return (settled(told, None) if out is not None else told), struck
 
@@ -165,7 +165,7 @@ def _suspects(history: DataFrame, options: Options) -> DataFrame:
 
 
 def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
-    """`operation_id` → `_waits`, the CAUSES that were in its way, and `_told`, those that told its client its error."""
+    """`operation_id` → `waits`, the CAUSES that were in its way, and `told`, those that told its client its error."""
     on_its_way = F.array_contains("o_connections", F.col("connection"))
     unsent = F.size("o_connections") == 0
     # A client that has its fill of unanswered requests at a broker sends that broker no more, on no connection.
@@ -223,8 +223,8 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     cause = F.struct("rule", "kind", "how", "w.did", "w.error_code", "sure", "weight_us")
     told = F.when(names_error(F.col("error"), F.col("w.error_code")), cause)
     every = by_way.groupBy("operation_id").agg(
-        F.collect_list(F.struct(cause.alias("cause"), "mine")).alias("_waits"),
-        F.collect_list(told).cast(CAUSES).alias("_told"),
+        F.collect_list(F.struct(cause.alias("cause"), "mine")).alias("waits"),
+        F.collect_list(told).cast(CAUSES).alias("told"),
         F.max("length_us").alias("length_us"),
         F.max(F.when(F.col("sure"), F.col("weight_us"))).alias("sure_us"),
     )
@@ -236,7 +236,7 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
         rest = cause.withField("weight_us", F.least(cause["weight_us"], left_us))
         return F.when(w["mine"] | cause["sure"], cause).otherwise(rest)
 
-    return every.select("operation_id", F.transform("_waits", in_the_rest).cast(CAUSES).alias("_waits"), "_told")
+    return every.select("operation_id", F.transform("waits", in_the_rest).cast(CAUSES).alias("waits"), "told")
 
 
 def _broken(history: DataFrame) -> DataFrame:
@@ -254,7 +254,7 @@ def _broken(history: DataFrame) -> DataFrame:
     rows = (
         history.filter(wrong)
         .join(F.broadcast(last_ok), same, "left")
-        .withColumns(dict.fromkeys(("_waits", "_told", "_follows"), F.array().cast(CAUSES)))
+        .withColumns(dict.fromkeys(("waits", "told", "follows"), F.array().cast(CAUSES)))
     )
     rows = rows.withColumns({name: own[name] for name in ("_own", "_last", "_broker")})
     kept = F.filter("_own", lambda c: ~c["did"].isin(*HOLDS, "shaped"))

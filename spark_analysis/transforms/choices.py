@@ -73,9 +73,9 @@ def own_causes() -> dict[str, Column]:
         "_last": F.coalesce(ends, nothing).cast(CAUSES),
         "retried_by": F.coalesce(again, nothing).cast(CAUSES),
         "_broker": answered & F.coalesce(last["error_code"] != 0, F.lit(False)),
-        "_waits": F.coalesce("_waits", nothing),
-        "_told": F.coalesce("_told", nothing),
-        "_follows": F.coalesce("_follows", nothing),
+        "waits": F.coalesce("waits", nothing),
+        "told": F.coalesce("told", nothing),
+        "follows": F.coalesce("follows", nothing),
     }
 
 
@@ -118,8 +118,8 @@ def choices() -> dict[str, Column]:
         mine = F.size(same) > 0
         return w.withField("how", F.when(mine, F.lit("own")).otherwise(w["how"])).withField("sure", w["sure"] | mine)
 
-    its_own = heavy(F.filter("_waits", lambda w: ~w["how"].isin("anybody", "unread")))
-    anybody = heavy(F.filter("_waits", lambda w: w["how"] == "anybody"))
+    its_own = heavy(F.filter("waits", lambda w: ~w["how"].isin("anybody", "unread")))
+    anybody = heavy(F.filter("waits", lambda w: w["how"] == "anybody"))
     # What befell a client that nobody can name is a reason where there is no other.
     waits = F.array_distinct(F.transform(F.when(F.size(its_own) > 0, its_own).otherwise(anybody), as_own))
     follows = F.coalesce(last["error_code"].isin(*FOLLOWING), F.lit(False)) & F.col("_broker")
@@ -128,12 +128,12 @@ def choices() -> dict[str, Column]:
         lasting = F.filter(causes, lambda w: ~w["did"].isin(*HOLDS))
         return F.transform(lasting, lambda w: w.withField("sure", F.lit(False)))
 
-    earlier = F.when(F.size(before("_own")) > 0, before("_own")).when(F.size("_follows") > 0, F.col("_follows"))
+    earlier = F.when(F.size(before("_own")) > 0, before("_own")).when(F.size("follows") > 0, F.col("follows"))
     # Nothing of it was on the wire: what told its client this very error, else what its time went by with.
     unsent = F.size("attempts") == 0
     # A leader that a rule made up: the broker that it sent the client to says that it is none.
     sent_there = F.transform(
-        F.filter("_waits", lambda w: (w["how"] == "told") & w["did"].isin("altered_answer", "answered")),
+        F.filter("waits", lambda w: (w["how"] == "told") & w["did"].isin("altered_answer", "answered")),
         lambda w: w.withField("sure", F.lit(False)),
     )
 
@@ -148,21 +148,21 @@ def choices() -> dict[str, Column]:
         F.when(F.size("_last") > 0, F.col("_last"))
         .when(
             F.col("_broker"),
-            F.when(follows, earlier.otherwise(before("_waits")))
+            F.when(follows, earlier.otherwise(before("waits")))
             .when(misled(last), sent_there)
             .otherwise(F.array().cast(CAUSES)),
         )
-        .when(unsent & (F.size("_told") > 0), F.col("_told"))
-        .when(unsent & (F.size("_follows") > 0), F.col("_follows"))
+        .when(unsent & (F.size("told") > 0), F.col("told"))
+        .when(unsent & (F.size("follows") > 0), F.col("follows"))
         .otherwise(kept)
     )
     # A wait without an end began where the last attempt ended, however short that was beside it.
     pends = F.when(F.col("outcome") == "pending", F.col("_last")).otherwise(F.array().cast(CAUSES))
-    unread = F.filter("_waits", lambda w: w["how"] == "unread")
+    unread = F.filter("waits", lambda w: w["how"] == "unread")
     slow = (
         F.when(F.size(waits) > 0, waits)
         .when(F.size(pends) > 0, pends)
-        .when(unsent, F.col("_follows"))
+        .when(unsent, F.col("follows"))
         .otherwise(F.array().cast(CAUSES))
     )
     return {

@@ -16,7 +16,7 @@ FOLLOWING = (45, 46, 47, 48, 49, 51, 53, 59, 67, 90)
 
 
 def following(rows: DataFrame) -> DataFrame:
-    """`operation_id` → `_follows`, the causes of an earlier operation's end that this one's error comes from.
+    """`operation_id` → `follows`, the causes of an earlier operation's end that this one's error comes from.
 
     `rows` are failed operations and those that were sent again: `operation_id`, `scope`, `client`, `topic`, `error`,
     `called_us`, `at_us` (when it ended), `last_ok_us` (when its client last succeeded), `failed`, `unsent` (nothing of
@@ -59,7 +59,7 @@ def following(rows: DataFrame) -> DataFrame:
         .otherwise(F.lit(None))
     )
     follows = F.transform(causes, lambda c: c.withField("how", F.lit("follows")).withField("sure", F.lit(False)))
-    return told.filter(causes.isNotNull()).select("operation_id", follows.alias("_follows"))
+    return told.filter(causes.isNotNull()).select("operation_id", follows.alias("follows"))
 
 
 def names_error(error: Column, code: Column) -> Column:
