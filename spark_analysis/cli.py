@@ -104,6 +104,8 @@ def _parser() -> argparse.ArgumentParser:
     kafka.add_argument("--topic", nargs="+", action="extend", metavar="NAME", help=topics)
     limits = analyze.add_argument_group("bounds")
     commands.add_parser("stop", help="end the Spark that earlier analyses left")
+    submit = commands.add_parser("entry", help="the file that spark-submit starts")
+    submit.add_argument("--zip", metavar="FILE", help="write the package there, for --py-files")
     default = Options()
     for name, unit, value, text in (
         ("blocked", "MS", default.blocked_ms, "a call that holds its caller this long is a negative verdict"),
@@ -128,12 +130,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.command == "stop":
             print({0: "no Spark was left", 1: "ended Spark"}.get(ended := resident.stop(), f"ended {ended} Sparks"))  # noqa: T201
             return 0
+        if given.command == "entry":
+            return _entry(given)
         return _analyze(given)
     except InputError as error:
         print(f"notleader analyze: {error}", file=sys.stderr)  # noqa: T201
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _entry(given: argparse.Namespace) -> int:
+    from notleader.spark_analysis.entry import ENTRY, pack
+
+    try:
+        if given.zip:
+            pack(Path(given.zip))
+    except OSError as error:
+        raise InputError(f"cannot write {given.zip}: {error.strerror}") from error
+    print(ENTRY)  # noqa: T201
+    return 0
 
 
 def _analyze(given: argparse.Namespace) -> int:

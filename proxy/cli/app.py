@@ -54,7 +54,7 @@ app.add_typer(log_app, name="log")
 app.add_typer(wire_app, name="wire")
 app.command()(init)
 app.command()(schema)
-spark_app = typer.Typer(no_args_is_help=True, help="The Spark that analyses leave, so that the next takes seconds.")
+spark_app = typer.Typer(no_args_is_help=True, help="The Spark that analyses leave, and what spark-submit takes.")
 app.add_typer(spark_app, name="spark")
 
 
@@ -69,13 +69,24 @@ def analyze(context: typer.Context) -> None:
 
 @spark_app.callback()
 def spark() -> None:
-    """The Spark that analyses leave, so that the next takes seconds."""
+    """The Spark that analyses leave, and what spark-submit takes."""
 
 
 @spark_app.command("stop")
 def spark_stop() -> None:
     """End the Spark that earlier analyses left; without this it ends by itself when nobody asked for ten minutes."""
     os.execv(sys.executable, [sys.executable, "-m", "notleader.spark_analysis", "stop"])
+
+
+@spark_app.command("entry")
+def spark_entry(
+    archive: Annotated[
+        Path | None, typer.Option("--zip", metavar="FILE", help="Write the package there, for --py-files.")
+    ] = None,
+) -> None:
+    """Say which file spark-submit is to start: `spark-submit --master … "$(notleader spark entry)" analyze …`."""
+    given = ["--zip", str(archive)] if archive is not None else []
+    os.execv(sys.executable, [sys.executable, "-m", "notleader.spark_analysis", "entry", *given])
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""The page's `spark-submit` runs the very same job: its commands as they stand, with a local master and local paths."""
+"""The page's `spark-submit` runs the very same job: its commands as they stand, with a master and paths of here."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pyspark
 import pytest
 
-from notleader import spark_analysis
+from benchmarks.analysis.cluster import standalone
 
 from .synthetic import incident
 
@@ -22,39 +24,71 @@ pytestmark = pytest.mark.spark
 _PROJECT = Path(__file__).resolve().parents[2]
 
 
-def test_the_commands_of_the_page_judge_an_incident(tmp_path: Path) -> None:
+def _command(words: str, places: dict[str, str]) -> str:
+    """The page's command with those words in it, and what is here in the places of what it names."""
     page = (_PROJECT / "docs" / "analysis-at-scale.md").read_text()
-    block = next(text for text in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if "--master yarn" in text)
-    told = re.search(r"`main\.py` is two lines,\s+`([^`]+)` and `([^`]+)`", page)
-    assert told, "the page no longer says what main.py is"
-    (tmp_path / "main.py").write_text(f"{told[1]}\n{told[2]}\n")
+    block = next(text for text in re.findall(r"```sh\n(spark-submit .*?)```", page, re.DOTALL) if words in text)
+    for there, here in places.items():
+        assert there in block
+        block = block.replace(there, here)
+    return str(block)
+
+
+def _submitted(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    tools = Path(pyspark.__file__).parent / "bin"
+    path = f"{tools}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    # A short run never earns back the optimising compiler.
+    environment["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    return subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def _judged_negative(ran: subprocess.CompletedProcess[str], verdict: Path) -> None:
+    assert ran.returncode == 1, ran.stderr[-2000:]
+    assert "verdict NEGATIVE" in ran.stdout
+    assert json.loads((verdict / "findings.json").read_text())["verdict"] == "invalid"
+    assert (verdict / "report.html").stat().st_size > 1_000_000
+
+
+def test_the_entry_judges_an_incident_on_two_workers(tmp_path: Path) -> None:
+    capture, outcomes = incident().write(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with standalone(tmp_path / "cluster", port, memory="1g") as master:
+        places = {
+            "--master spark://host:7077": f"--master {master} --conf spark.driver.host=127.0.0.1",
+            "s3a://bucket/capture": f"{capture}",
+            "s3a://bucket/said": f"{outcomes}",
+            "s3a://bucket/verdict": f"{tmp_path / 'verdict'}",
+        }
+        ran = _submitted(_command("spark://host:7077", places), tmp_path)
+    _judged_negative(ran, tmp_path / "verdict")
+    told = (tmp_path / "cluster" / "master.log").read_text()
+    assert len(set(re.findall(r"Launching executor \S+ on worker (\S+)", told))) == 2
+
+
+def test_a_driver_elsewhere_has_the_archive_and_the_entry_alone(tmp_path: Path) -> None:
     capture, outcomes = incident().write(tmp_path)
     places = {
-        "--master yarn": "--master local[1]",
+        "--master yarn --deploy-mode cluster": "--master local[1]",
+        '"$(notleader spark entry --zip notleader.zip)"': "notleader_analyze.py",
         "hdfs:///capture": f"{capture}",
         "hdfs:///said": f"{outcomes}",
         "hdfs:///verdict": f"{tmp_path / 'verdict'}",
     }
-    for there, here in places.items():
-        assert there in block
-        block = block.replace(there, here)
-    package = tmp_path / "notleader"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    sources = Path(spark_analysis.__file__).parent
-    shutil.copytree(sources, package / "spark_analysis", ignore=shutil.ignore_patterns("__pycache__"))
-    tools = Path(pyspark.__file__).parent / "bin"
-    environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "SPARK_LOCAL_IP": "127.0.0.1"}
-    environment |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    # A short run never earns back the optimising compiler.
-    environment["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    zipped, submit = block.strip().split("\n", 1)
-    subprocess.run(zipped, shell=True, cwd=tmp_path, check=True)
-    # A driver elsewhere has the archive and nothing else.
-    shutil.rmtree(package)
-    ran = subprocess.run(submit, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert ran.returncode == 1, ran.stderr[-2000:]
-    assert "verdict NEGATIVE" in ran.stdout
-    findings = json.loads((tmp_path / "verdict" / "findings.json").read_text())
-    assert findings["verdict"] == "invalid"
-    assert (tmp_path / "verdict" / "report.html").stat().st_size > 1_000_000
+    command = _command("--master yarn", places)
+    notleader = Path(sys.executable).with_name("notleader")
+    packed = subprocess.run(
+        [notleader, "spark", "entry", "--zip", "notleader.zip"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    shutil.copy(packed.stdout.strip(), tmp_path)
+    # The archive comes first on the driver's path: what it lacks is not found in what is installed here, either.
+    ran = _submitted(command, tmp_path)
+    _judged_negative(ran, tmp_path / "verdict")
+    with zipfile.ZipFile(tmp_path / "notleader.zip") as archive:
+        assert not [name for name in archive.namelist() if not name.startswith("notleader/")]
