@@ -87,7 +87,7 @@ def _beside_peers(results: Results) -> Iterator[Bar]:
 
 def _alone(results: Results) -> Iterator[Bar]:
     for what, state, limit in _OVER_WITHOUT:
-        for name in _SMALL:
+        for name in (*_SMALL, "pipelined"):
             if (found := _paired(results.samples, name, PLAIN.name, _cpu_per_request, mine=state)) is not None:
                 yield Bar(f"CPU with {what} over without, {_title(name)}", False, limit, found)
     for load in GENERATIONS:

@@ -408,12 +408,16 @@ class Following:
 
 
 def _runs(frames: Sequence[Frame]) -> Iterator[tuple[bool, list[Frame]]]:
-    """These in order: such as are numbers alone, where they are many, and others."""
+    """These in order: such as are numbers alone, where they are many, and others.
+
+    Of a frame with many numbers the rows come behind these, not among them: one event would have them all made singly.
+    """
     waiting: list[Frame] = []
-    for is_plain, found in groupby(frames, lambda frame: IS_COMPILED and frame.batch is None):
+    parts = [part for frame in frames for part in _parts_of(frame)]
+    for is_plain, found in groupby(parts, lambda frame: IS_COMPILED and frame.batch is None):
         run = list(found)
         rows = sum(frame.rows for frame in run)
-        if is_plain and (rows >= _WORTH_A_GROUP or len(run) == len(frames)):
+        if is_plain and (rows >= _WORTH_A_GROUP or len(run) == len(parts)):
             if waiting:
                 yield False, waiting
                 waiting = []
@@ -422,6 +426,12 @@ def _runs(frames: Sequence[Frame]) -> Iterator[tuple[bool, list[Frame]]]:
             waiting += run
     if waiting:
         yield False, waiting
+
+
+def _parts_of(frame: Frame) -> list[Frame]:
+    if not IS_COMPILED or frame.batch is None or frame.packed is None or len(frame.packed) < _WORTH_A_GROUP:
+        return [frame]
+    return [Frame(frame.packed, None), Frame(None, frame.batch)]
 
 
 def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch | None:

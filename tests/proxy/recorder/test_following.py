@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,8 @@ from notleader.proxy.capture.reading import Capture
 from notleader.proxy.record.block import NONE, Block
 from notleader.proxy.record.journal import JournalReader
 from notleader.proxy.record.limits import Limits
+from notleader.proxy.recorder.columns import IS_COMPILED
+from notleader.proxy.recorder.following import Contents, Frame
 from notleader.proxy.recorder.place import Place
 from notleader.proxy.recorder.salvage import Salvaged, salvage
 from tests.proxy.record.bench import Bench
@@ -60,6 +62,27 @@ def test_rows_and_blocks_of_one_frame_are_in_time_and_frames_in_order(bench: Ben
     mixed = [0, 1, 2, 2, 3, 4, 5, 5, 6, 7, 8, 9, 95, 96, 97, 98]
     assert numbers(growing) == [*(200 + n for n in mixed), *(100 + n for n in mixed), *range(10), 500, 400]
     assert read(bench.spool) == growing
+
+
+@pytest.mark.skipif(not IS_COMPILED, reason="without the compiled part all rows are made by way of a table")
+def test_rows_come_behind_the_numbers_of_a_frame_that_has_many(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("notleader.proxy.recorder.following._WORTH_A_GROUP", 10)
+    pointed_to = tables()
+    tabled: list[int] = []
+    table_of = Contents.table_of
+
+    def counted(contents: Contents, frames: Sequence[Frame]) -> object:
+        tabled.append(sum(frame.rows for frame in frames))
+        return table_of(contents, frames)
+
+    monkeypatch.setattr(Contents, "table_of", counted)
+    for start in (200, 100):
+        bench.put([exchange(start + 5), exchange(start + 2)], block_of(pointed_to, range(start, start + 10)))
+    bench.put([exchange(1)], block_of(pointed_to, range(9)))
+    bench.close()
+    many = [*range(10), 5, 2]
+    assert numbers(read(bench.spool)) == [*(200 + n for n in many), *(100 + n for n in many), 0, 1, 1, *range(2, 9)]
+    assert tabled == [2, 12]
 
 
 def test_an_entry_is_told_once_to_each_journal(bench: Bench) -> None:
