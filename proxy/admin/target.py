@@ -116,6 +116,10 @@ class ControlledProxy(Protocol):
         """A bounded queue that gets the capture rows that `accepts` holds for while the context is open."""
         ...
 
+    async def notable(self) -> list[dict[str, Any]]:
+        """The rows of the last exchanges that a fault touched or answered with an error, and of the last events."""
+        ...
+
     @property
     def capture_roots(self) -> Sequence[str]:
         """The folders and URLs below which a recording may be asked for."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
@@ -27,6 +29,8 @@ _ROWS_PER_CHUNK: Final = 256
 MAX_ID: Final = 2**63 - 1
 # Each costs the traffic something, whether it is read or not: a row is looked at once for every stream.
 MOST_STREAMS: Final = 8
+MOST_BEFORE: Final = 1000
+_READING_S: Final = 10.0
 MOST_FRAME_BYTES: Final = 4 << 20
 
 
@@ -103,9 +107,18 @@ def make_router(proxy: ControlledProxy, stopping: asyncio.Event) -> APIRouter:
         filter: Annotated[  # noqa: A002
             str, Query(description="A filter expression, such as `api == Produce and error != 0`.", max_length=10_000)
         ] = "",
+        before: Annotated[
+            int,
+            Query(
+                ge=0,
+                le=MOST_BEFORE,
+                description="So many rows at most from before now come first: from the recording where one runs, and "
+                "else what is remembered of exchanges that a fault touched or answered with an error, and of events.",
+            ),
+        ] = 0,
     ) -> StreamingResponse:
-        """What happens from now on, as it happens; what the reader is too slow for is left out, and a `gap`
-        event says how much that was.
+        """What happens from now on, as it happens, after what was `before`; what the reader is too slow for is left
+        out, and a `gap` event says how much that was.
         """
         try:
             accepts = compile_filter(filter) if filter.strip() else None
@@ -118,7 +131,7 @@ def make_router(proxy: ControlledProxy, stopping: asyncio.Event) -> APIRouter:
             said = f"{MOST_STREAMS} streams of exchanges are open, and more would slow the traffic down: end one"
             raise Problem(429, "too-many-streams", said)
         return _Stream(
-            _events(proxy, stopping, accepts),
+            _events(proxy, stopping, accepts, (filter, before)),
             media_type="text/event-stream",
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         ).among(streams)
@@ -150,19 +163,28 @@ class _Stream(StreamingResponse):
 
 
 async def _events(
-    proxy: ControlledProxy, stopping: asyncio.Event, accepts: Callable[[Mapping[str, Any]], bool] | None
+    proxy: ControlledProxy,
+    stopping: asyncio.Event,
+    accepts: Callable[[Mapping[str, Any]], bool] | None,
+    past: tuple[str, int],
 ) -> AsyncIterator[bytes]:
     stopped = asyncio.create_task(stopping.wait())
     loop = asyncio.get_running_loop()
     try:
         yield b": stream of notleader exchanges\n\n"
         spoke_at = loop.time()
+        told: dict[tuple[Any, ...], dict[str, Any]] = {}
+        asked, most = past
         while not stopping.is_set():
             with proxy.subscribe(accepts) as queue:
                 source = proxy.capture
+                if most:
+                    told = await _before(proxy, asked, accepts, most)
+                    most = 0
+                    yield b"".join(map(_event, told.values()))
                 # A recording that starts or stops brings another source of rows: subscribe to that then.
                 while not stopping.is_set() and proxy.capture is source:
-                    rows = await _next_rows(queue, stopped)
+                    rows = [row for row in await _next_rows(queue, stopped) if told.pop(_key(row), None) is None]
                     if rows:
                         yield b"".join(map(_event, rows))
                     elif loop.time() - spoke_at < KEEP_ALIVE_S:
@@ -172,6 +194,43 @@ async def _events(
                     spoke_at = loop.time()
     finally:
         stopped.cancel()
+
+
+def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What tells a row from every other of the same run."""
+    return tuple(row.get(name) for name in ("event", "connection_id", "exchange_seq", "request_at_us"))
+
+
+async def _before(
+    proxy: ControlledProxy, asked: str, accepts: Callable[[Mapping[str, Any]], bool] | None, most: int
+) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """The last rows of this run that are still at hand, oldest first, by their keys."""
+    recorded = [] if proxy.capture is None else await _recorded(str(proxy.capture.directory or ""), asked, most)
+    remembered = [row for row in await proxy.notable() if accepts is None or accepts(row)]
+    found = {_key(row): row for row in (*remembered, *recorded) if row["run_id"] == proxy.run_id}
+    latest = sorted(found.items(), key=lambda item: item[1]["request_at_us"] or 0)
+    return dict(latest[-most:])
+
+
+async def _recorded(directory: str, asked: str, most: int) -> list[dict[str, Any]]:
+    """The last rows in a capture, read by a process of its own: Arrow is none of the proxy's. [] where it can't."""
+    if not directory:
+        return []
+    command = [sys.executable, "-m", "notleader.proxy", "capture", "tail", directory, asked, "-n", str(most), "--json"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    devnull = asyncio.subprocess.DEVNULL
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=devnull, stdout=asyncio.subprocess.PIPE, stderr=devnull, env=environment
+    )
+    try:
+        async with asyncio.timeout(_READING_S):
+            said, _ = await process.communicate()
+    except TimeoutError:
+        return []
+    finally:
+        if process.returncode is None:
+            process.kill()
+    return [json.loads(line) for line in said.splitlines()] if process.returncode == 0 else []
 
 
 async def _next_rows(

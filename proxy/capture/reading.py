@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -88,6 +89,18 @@ class Capture:
                 yield from self._of_journal(growing.journal, frames=frames)
             elif growing.segment not in done:
                 yield from self._of_segment(growing.segment, frames=frames)
+
+    def last(self, count: int, accepts: Callable[[RowDict], bool], *, frames: bool = False) -> list[RowDict]:
+        """The last so many rows that ``accepts`` holds for, oldest first; older segments stay unread."""
+        growing = self.growing()
+        segments = sorted(self.segments(), key=lambda segment: (segment.written_at_s, segment.path))
+        journals = (row for one in growing for row in self._of_journal(one.journal, frames=frames) if accepts(row))
+        found = deque(journals, maxlen=count)
+        while segments and len(found) < count:
+            path = segments.pop().path
+            rows = (row for row in self._of_segment(path, frames=frames) if accepts(row))
+            found.extendleft(reversed(deque(rows, maxlen=count - len(found))))
+        return list(found)
 
     def listed(self) -> Iterator[Listed]:
         """One entry per segment, in order of day, run and number, growing ones last."""

@@ -184,16 +184,19 @@ def tail(
             _emit(_live(admin, token, filter_text, count), as_json)
             return
         capture = _opened(where, spool, as_json)
+        if not follow:
+            _emit(capture.last(20 if count is None else count, accepts, frames=as_json), as_json)
+            _tell(capture.problems)
+            return
         from notleader.proxy.capture.reading import Follower
 
         follower = Follower(capture)
         _emit(deque((row for row in follower.new() if accepts(row)), maxlen=20 if count is None else count), as_json)
-        while follow:
+        while True:
             _tell(capture.problems)
             capture.problems.clear()
             time.sleep(_POLL_S)
             _emit((row for row in follower.new() if accepts(row)), as_json, heading=False)
-        _tell(capture.problems)
     except CaptureError as error:
         _stop(WRONG_USE, str(error), as_json)
     except KeyboardInterrupt:

@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import itertools
 import logging
+from collections import deque
 from collections.abc import Callable, Generator
-from typing import Any, final
+from typing import Any, Final, final
 
 from notleader.faults.cluster import Cluster
 from notleader.proxy import __version__
@@ -17,7 +18,7 @@ from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.limits import CaptureError, Limits
 from notleader.proxy.record.live import Accepts
 from notleader.proxy.record.redaction import Redaction
-from notleader.proxy.record.rows import Level, Rows
+from notleader.proxy.record.rows import COLUMNS, Level, Rows
 from notleader.proxy.record.sink import IS_COMPILED, ExchangeSink
 from notleader.proxy.record.where import Where
 from notleader.proxy.record.writer import CaptureWriter
@@ -26,6 +27,8 @@ from notleader.proxy.session.metrics import Counters
 from notleader.proxy.wire.names import api_name
 
 log = logging.getLogger("notleader")
+_MOST_NOTABLE: Final = 200
+_MOST_NOTABLE_BYTES: Final = 64 << 10  # of the frames of one
 
 
 @final
@@ -59,6 +62,7 @@ class ProxyCapture:
         self._segment_numbers = itertools.count(1)
         self._reads_bodies = False  # and so counts the errors in them
         self._struck: set[str] = set()
+        self._notable: deque[Exchange | ConnectionEvent] = deque(maxlen=_MOST_NOTABLE)
 
     async def start(self, target: str, level: Level) -> None:
         """Begin recording to this folder. Raises CaptureError."""
@@ -93,6 +97,14 @@ class ProxyCapture:
         if writer is self.writer and writer.directory is None and not writer.is_watched:
             self._use(None, None)
 
+    def notable(self) -> list[dict[str, Any]]:
+        """The rows of the last exchanges that a fault touched or answered with an error, and of the last events.
+
+        Oldest first. There whether anything is recorded or not; one of long frames is not kept.
+        """
+        rows = self._rows(self._settings.capture_level)
+        return [dict(zip(COLUMNS, rows.of(entry), strict=True)) for entry in self._notable]
+
     # ---- inside ---------------------------------------------------------------------------------
 
     def _use(self, writer: CaptureWriter | None, level: Level | None) -> None:
@@ -118,6 +130,10 @@ class ProxyCapture:
                 log.info("fault %s (%s) struck for the first time: %s", hit.rule_name, hit.kind, _described(entry))
         if type(entry) is Exchange and entry.error_code and entry.response_at_us and not self._reads_bodies:
             self._counters.error(entry.api_key, entry.error_code)
+        if type(entry) is not Exchange or (
+            (entry.hits or entry.error_code) and entry.request_bytes + entry.response_bytes < _MOST_NOTABLE_BYTES
+        ):
+            self._notable.append(entry)
         if self.writer is not None and not self.sink.is_awake:
             # Waking the thread costs as much as a request, and while it works it holds the interpreter.
             self.sink.is_awake = True
@@ -132,14 +148,19 @@ class ProxyCapture:
         for error, times in errors.items():
             self._counters.errors[error] += times
 
+    def _rows(self, level: Level) -> Rows:
+        settings = self._settings
+        redaction = Redaction(settings.capture_redact)
+        return Rows(
+            self._run_id, settings.proxy_id, settings.seed, level, self._cluster.topic_name, redaction=redaction
+        )
+
     def _made(self, where: Where | None, level: Level) -> CaptureWriter:
         """A writer to ``where``; None: for live readers alone."""
         settings = self._settings
         redaction = Redaction(settings.capture_redact)
         read_here = IS_COMPILED and where is not None and not level.reads_records
-        rows = Rows(
-            self._run_id, settings.proxy_id, settings.seed, level, self._cluster.topic_name, redaction=redaction
-        )
+        rows = self._rows(level)
         return self._make(
             rows,
             where,

@@ -406,6 +406,10 @@ class Proxy:
         with self._capture.subscribe(accepts) as live:
             yield live
 
+    async def notable(self) -> list[dict[str, Any]]:
+        """The rows of the last exchanges that a fault touched or answered with an error, and of the last events."""
+        return self._capture.notable()
+
     @property
     def capture_roots(self) -> list[str]:
         """Below which a recording may be asked for over HTTP."""

@@ -12,19 +12,23 @@ const KEPT_SECONDS = 120;
 /** Rows and per-second latencies, filled by the stream and read by the view four times a second. */
 class Recent {
   rows = [];
+  keys = new Set(); // the stream begins anew by itself after a break, with what was before
   seconds = new Map();
   since = Math.floor(Date.now() / 1000); // nothing is known of the seconds before
 
   add(row) {
+    if (this.keys.has(keyOf(row))) return;
+    this.keys.add(keyOf(row));
     this.rows.unshift(row);
-    if (this.rows.length > KEPT_ROWS) this.rows.length = KEPT_ROWS;
+    if (this.rows.length > KEPT_ROWS) this.keys.delete(keyOf(this.rows.pop()));
     if (row.event !== "exchange") return;
     const second = Math.floor(row.request_at_us / 1e6);
     if (!this.seconds.has(second)) this.seconds.set(second, { count: 0, faulted: 0, latencies: [], rules: new Map() });
     const bucket = this.seconds.get(second);
+    for (const name of row.fault_names || []) bucket.rules.set(name, (bucket.rules.get(name) || 0) + 1);
+    if (second < this.since) return; // not all of that second's rows are still at hand: no rate, no latency
     bucket.count += 1;
     if (row.fault_names?.length) bucket.faulted += 1;
-    for (const name of row.fault_names || []) bucket.rules.set(name, (bucket.rules.get(name) || 0) + 1);
     if (row.response_at_us && bucket.latencies.length < 2000) {
       bucket.latencies.push((row.response_at_us - row.request_at_us) / 1000);
     }
@@ -40,7 +44,7 @@ class Recent {
       const sorted = [...bucket.latencies].sort((a, b) => a - b);
       return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
     });
-    const count = (name) => times.map((second) => this.seconds.get(second)?.[name] ?? (second < this.since ? null : 0));
+    const count = (name) => times.map((second) => second < this.since ? null : this.seconds.get(second)?.[name] ?? 0);
     return {
       rate: [times, count("count"), count("faulted")],
       latency: [times, quantile(0.5), quantile(0.99)],
@@ -175,7 +179,7 @@ export function Live() {
   });
   useEffect(() => {
     recent.current = new Recent();
-    const stream = new EventSource(`/v1/exchanges?filter=${encodeURIComponent(filter)}`);
+    const stream = new EventSource(`/v1/exchanges?before=${SHOWN_ROWS}&filter=${encodeURIComponent(filter)}`);
     const take = (event) => recent.current.add(JSON.parse(event.data));
     for (const name of EVENTS) stream.addEventListener(name, take);
     const show = () => setShown({ rows: [...recent.current.rows], ...recent.current.series() });
@@ -212,7 +216,7 @@ export function Live() {
         placeholder="api == Produce and error != 0" /></label>
       <button type="submit" class="secondary">Show</button></form>
     ${refusal && html`<pre class="problem" role="alert">${refusal}</pre>`}
-    ${filter && html`<p class="muted">Plots and rows: <code>${filter}</code>, from now on.</p>`}
+    ${filter && html`<p class="muted">Plots and rows: <code>${filter}</code>.</p>`}
     ${opened && html`<${Exchange} row=${opened} close=${() => open(null)} />`}
     <div class="scroll" tabindex="0" role="region" aria-label="Exchanges">
       <table><thead><tr>${["Time", "What", "Client", "Topics", "Outcome", "ms", "Faults"]
@@ -227,5 +231,5 @@ export function Live() {
         <td>${row.outcome}${row.error_code ? ` (${errorName(row.error_code)})` : ""}</td>
         <td>${row.response_at_us ? ((row.response_at_us - row.request_at_us) / 1000).toFixed(1) : ""}</td>
         <td class="hit">${(row.fault_names || []).join(", ")}</td></tr>`)}</tbody></table></div>
-    ${!shown.rows.length && html`<p class="muted">No request has come since this page was opened.</p>`}</article>`;
+    ${!shown.rows.length && html`<p class="muted">No request has come.</p>`}</article>`;
 }

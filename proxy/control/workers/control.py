@@ -10,7 +10,8 @@ import socket
 import sys
 from collections.abc import Generator
 from functools import partial
-from itertools import count
+from itertools import chain, count
+from operator import itemgetter
 from typing import Any, Final
 
 from notleader.faults.plan import Plan
@@ -363,6 +364,11 @@ class ControlPlane(Proxy):
                 self._readers -= 1
                 if not self._readers:
                     self._order_all("watch", False)
+
+    async def notable(self) -> list[dict[str, Any]]:
+        """What every worker has of that, oldest first."""
+        found = [await super().notable(), *await self.obeyed("notable")]
+        return sorted(chain.from_iterable(found), key=itemgetter("request_at_us"))
 
     def rows_came(self, rows: list[dict[str, Any]], lost: int) -> None:
         """Rows that a worker made, for whoever looks; ``lost`` is how many it could not send before them."""

@@ -190,6 +190,10 @@ class Worker(Proxy):
         if self.capture is not None:
             await self.capture.rotate()
 
+    async def order_notable(self) -> list[dict[str, Any]]:
+        """Send what is remembered of the exchanges until now."""
+        return await self.notable()
+
     def order_watch(self, on: bool) -> None:
         """Send every row from now on, or no longer."""
         if self._watching is not None:

@@ -224,7 +224,7 @@ async def test_the_filter_language_says_where_it_is_wrong(browser: Browser, kafk
             await wanted.fill("api == Produce")
             await wanted.press("Enter")
             await expect(page.locator("pre")).to_have_count(0)
-            await expect(page.get_by_text("from now on")).to_be_visible()
+            await expect(page.get_by_text("Plots and rows:")).to_be_visible()
             # The cell itself: rows of the filter before name a client that is called producer.
             while not await rows.get_by_role("cell", name="Produce", exact=True).count():
                 await producer.send_and_wait("filtered", b"1")
@@ -347,7 +347,7 @@ async def test_an_exchange_unfolds_and_becomes_a_rule(browser: Browser, kafka: K
             await expect(page.get_by_role("status").first).to_contain_text("recording to")
             await page.get_by_label("Filter").fill("api == Produce")
             await page.get_by_label("Filter").press("Enter")
-            await expect(page.get_by_text("from now on")).to_be_visible()
+            await expect(page.get_by_text("Plots and rows:")).to_be_visible()
             rows = page.get_by_role("region", name="Exchanges", exact=True)
             await producer.send_and_wait("unfolded", b"hello")
             await rows.get_by_role("cell", name="Produce", exact=True).first.click()
@@ -382,6 +382,34 @@ async def test_an_exchange_unfolds_and_becomes_a_rule(browser: Browser, kafka: K
             assert complaints == []
         finally:
             await producer.stop()
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("recorded", [False, True])
+async def test_what_was_before_the_page_is_on_it(
+    browser: Browser, kafka: KafkaCluster, tmp_path: Path, recorded: bool
+) -> None:
+    """Of a recording everything; without one, what a fault touched. Each once, also when the stream begins anew."""
+    kafka.create_topic("earlier")
+    async with serve_controls(kafka.bootstrap) as controlled:
+        controlled.proxy.add_fault(kind="delay", name="slow", delay_ms=5, match={"api_key": "Produce"})
+        if recorded:
+            await controlled.proxy.start_capture(str(tmp_path / "traffic"), "partition")
+        producer = AIOKafkaProducer(bootstrap_servers=str(controlled.proxy.listen), client_id="shop")
+        await producer.start()
+        for number in range(3):
+            await producer.send_and_wait("earlier", str(number).encode())
+        await producer.stop()
+        if recorded:
+            assert controlled.proxy.capture is not None
+            await controlled.proxy.capture.rotate()
+        page, complaints = await open_page(browser, controlled)
+        cells = page.get_by_role("region", name="Exchanges", exact=True)
+        produced = cells.get_by_role("cell", name="Produce", exact=True)
+        await expect(produced).to_have_count(3 if recorded else 1)
+        await expect(cells.get_by_role("row").filter(has_text="slow")).to_have_count(1)
+        await expect(cells.get_by_role("cell", name="connect", exact=True).first).to_be_visible()
+        assert complaints == []
 
 
 @pytest.mark.kafka

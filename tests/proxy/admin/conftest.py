@@ -109,6 +109,9 @@ class FakeProxy:
         finally:
             self.queues.remove(queue)
 
+    async def notable(self) -> list[dict[str, Any]]:
+        return []
+
     async def start_capture(self, directory: str | None, level: str | None) -> None:
         if directory is not None and directory.endswith("nowhere"):
             raise OSError("read-only")
