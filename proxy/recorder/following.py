@@ -410,10 +410,19 @@ class Following:
 def _runs(frames: Sequence[Frame]) -> Iterator[tuple[bool, list[Frame]]]:
     """These in order: such as are numbers alone, where they are many, and others.
 
-    Of a frame with many numbers the rows come behind these, not among them: one event would have them all made singly.
+    The rows of frames with many numbers come behind all of these, not among them: one event a frame would have all its
+    numbers made by way of a table.
     """
     waiting: list[Frame] = []
-    parts = [part for frame in frames for part in _parts_of(frame)]
+    parts: list[Frame] = []
+    behind: list[Frame] = []
+    for frame in frames:
+        if IS_COMPILED and frame.batch is not None and frame.packed is not None and frame.packed.rows >= _WORTH_A_GROUP:
+            parts.append(Frame(frame.packed, None))
+            behind.append(Frame(None, frame.batch))
+        else:
+            parts.append(frame)
+    parts += behind
     for is_plain, found in groupby(parts, lambda frame: IS_COMPILED and frame.batch is None):
         run = list(found)
         rows = sum(frame.rows for frame in run)
@@ -426,12 +435,6 @@ def _runs(frames: Sequence[Frame]) -> Iterator[tuple[bool, list[Frame]]]:
             waiting += run
     if waiting:
         yield False, waiting
-
-
-def _parts_of(frame: Frame) -> list[Frame]:
-    if not IS_COMPILED or frame.batch is None or frame.packed is None or len(frame.packed) < _WORTH_A_GROUP:
-        return [frame]
-    return [Frame(frame.packed, None), Frame(None, frame.batch)]
 
 
 def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch | None:
