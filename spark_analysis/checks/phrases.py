@@ -85,6 +85,7 @@ _TO_ANOTHER = {
     "held_answer": "whose answer was held",
     "cut": "cut off",
     "repeated": "sent twice",
+    "muted": "whose answer muted it",
 }
 
 SENT = {
@@ -106,7 +107,8 @@ def met(group: Group) -> str:
     if sort == "unsent":
         return number_agrees(group.cases, "were not seen by the proxy") + by_rule(group)
     if sort == UNSEEN:
-        return "went out in requests that this capture doesn't tell from others (recorded at level record it does)"
+        way = "at level record, with ids in the header notleader-id, one does"
+        return f"went out in requests that this capture doesn't tell from others ({way})"
     if sort in ("error", "outcome"):
         happened = f"were answered {error_name(int(what))}" if sort == "error" else _HAPPENED.get(what, what)
         return number_agrees(group.cases, happened) + by_rule(group)

@@ -86,7 +86,8 @@ def _cut_connections(exchanges: DataFrame) -> DataFrame:
 def touches(place: Column | None = None) -> Column:
     """What rules did to an exchange row, as TOUCH structs; with `place` only what reached the partition there.
 
-    Captures from before version 2 name the rules only: what these did is then read from how the exchange ended.
+    Captures from before version 2 name the rules only: what these did is then read from how the exchange ended. A rule
+    about an answer that never came did nothing.
     """
     return _touches() if place is None else _touched(place)
 
@@ -120,7 +121,9 @@ def _touched(place: Column | None) -> Column:
             F.lit(None).cast("long").alias("held_us"),
         ),
     )
-    known = F.when(F.col("effects").isNull(), named).otherwise(seen)
+    never_came = (F.col("outcome") == "no_response") & F.col("broker_responded_at_us").isNull()
+    idle = F.coalesce((F.col("fault_phase") == "after_broker") & never_came, F.lit(False))
+    known = F.when(F.col("effects").isNull() & ~idle, named).otherwise(seen)
     return F.coalesce(known, F.array()).cast(f"array<{TOUCH.simpleString()}>")
 
 

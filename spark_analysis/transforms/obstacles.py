@@ -15,7 +15,8 @@ from notleader.spark_analysis.plans import settled, those_after
 from notleader.spark_analysis.transforms.attempts import touches
 
 HOLDS = ("held_request", "held_answer")
-SWALLOWS = ("swallowed_request", "swallowed_answer", "muted", "silenced")
+MUTED = "muted"
+SWALLOWS = ("swallowed_request", "swallowed_answer", MUTED, "silenced")
 CUTS = ("cut", "refused", "garbled", "silenced")
 STANDS = ("refused", "silenced")
 # How the proxy says what has become of a listener, and that a silenced connection goes on.
@@ -118,6 +119,7 @@ _ASKED = (
     "forwarded_at_us",
     "broker_responded_at_us",
     "response_at_us",
+    "throttle_time_ms",
     "detail",
 )
 """What an obstacle is read from, of an exchange."""
@@ -194,6 +196,15 @@ def _lines(exchanges: DataFrame) -> DataFrame:
         {
             "from_us": F.when(whole, F.col("request_at_us")).otherwise(begun),
             "until_us": F.when(whole, F.coalesce("response_at_us", gone)).otherwise(ended),
+        }
+    )
+    # What is muted is so from its answer on, for as long as that says.
+    muted = (did == MUTED) & F.col("response_at_us").isNotNull() & F.col("throttle_time_ms").isNotNull()
+    heard_again = F.least(F.col("response_at_us") + F.col("throttle_time_ms") * F.lit(1000).cast("long"), gone)
+    rows = rows.withColumns(
+        {
+            "from_us": F.when(muted, F.col("response_at_us")).otherwise(F.col("from_us")),
+            "until_us": F.when(muted, heard_again).otherwise(F.col("until_us")),
         }
     )
     # Of several rules that held it each answers for as long as it did.

@@ -257,6 +257,20 @@ def _broken() -> list[Scenario]:
                 messages=10,
             )
         )
+    # The connection is not read for that long, whether the client waits by itself or not.
+    made.extend(
+        one(
+            f"muted-{lib}",
+            rule("hush", "throttle", throttle_time_ms=1500, muted=True, trigger={"skip": 5, "times": 1}),
+            Effect("throttled", "p", ("hush",)),
+            Effect("late", "p", ("hush",)),
+            lib=lib,
+            messages=60,
+            timeout_ms=4000,
+            delivery_ms=20_000,
+        )
+        for lib in ("confluent-kafka", "franz-go")
+    )
     return made
 
 

@@ -50,6 +50,22 @@ def held_itself(s: Story) -> None:
 
 
 @story
+def behind_an_answer_that_muted(s: Story) -> None:
+    # The answer came at once; what was sent behind it went on when its time was over, and was answered at once.
+    ok(s, 0, "m0", 0, throttle_time_ms=1500, **did(("hush", "throttle", "altered_answer"), ("hush", "throttle", "muted")))
+    ok(s, 10, "m1", 1, sent=1503)
+
+
+@story
+def an_answer_that_never_came(s: Story) -> None:
+    # A rule was to delay the answer, and the broker died: the rule did nothing.
+    s.produce(
+        0, message_ids=["m0"], took_ms=None, outcome="no_response", fault=("idle", "delay"), fault_phase="after_broker"
+    )
+    s.send(0, "m0", outcome="info", error="timed out", took_ms=4000)
+
+
+@story
 def behind_a_held_one(s: Story) -> None:
     # Kafka answers a connection in order: all behind the head of the queue wait for it, each touched by a trifle.
     ok(s, 0, "m0", 0, took_ms=3000, **did(("long", "stall", "held_answer"), since_ms=2))
@@ -587,6 +603,8 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "held_by_a_thin_line": {"late": {"thin"}},
     "refused_and_then_not_even_sent": {"failed": {"refuse", None}},
     "a_sequence_stays_broken": {"failed": {"fence"}},
+    "behind_an_answer_that_muted": {"late": {"hush"}},
+    "an_answer_that_never_came": {"failed": {None}},
     "a_commit_refused": {"failed": {"refuse", None}},
     "sent_back_by_a_lie": {"read_again": {"lie"}},
     "sent_back_out_of_its_group": {"read_again": {"shake"}},
