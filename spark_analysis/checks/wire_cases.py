@@ -34,8 +34,10 @@ def storm(
     backoff_us = 500_000 // per_s
     second = F.floor(F.col("request_at_us") / 1_000_000)
     before = Window.partitionBy("scope", "proxy_id", "connection_id").orderBy("request_at_us", "exchange_seq")
-    waited = F.greatest(F.col("request_at_us") - F.lag("response_at_us").over(before), F.lit(0))
-    pause = F.when(F.col("event") == "exchange", waited)
+    since_answer = F.col("request_at_us") - F.lag("response_at_us").over(before)
+    # Behind nothing, or what was not answered, there is no pause to measure; `greatest` would make a null one 0.
+    measured = (F.col("event") == "exchange") & since_answer.isNotNull()
+    pause = F.when(measured, F.greatest(since_answer, F.lit(0)))
     # What only held an exchange is no reason to send the next one at once.
     if said is None:
         said = F.filter(touches(), lambda t: ~t["did"].isin("held_request", "held_answer", "shaped"))

@@ -52,7 +52,8 @@ def held_itself(s: Story) -> None:
 @story
 def behind_an_answer_that_muted(s: Story) -> None:
     # The answer came at once; what was sent behind it went on when its time was over, and was answered at once.
-    ok(s, 0, "m0", 0, throttle_time_ms=1500, **did(("hush", "throttle", "altered_answer"), ("hush", "throttle", "muted")))
+    both = did(("hush", "throttle", "altered_answer"), ("hush", "throttle", "muted"))
+    ok(s, 0, "m0", 0, throttle_time_ms=1500, **both)
     ok(s, 10, "m1", 1, sent=1503)
 
 
