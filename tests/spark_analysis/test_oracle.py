@@ -409,9 +409,9 @@ def unfair_acks(history: History) -> Iterator[tuple[str, object]]:
 
 
 def refused_by_the_broker(attempts: list[tuple[int, Attempt]]) -> bool:
-    """Whether the last of them had an answer that no rule had a hand in: then no rule ended the send."""
+    """Whether the last of them had an answer, or an error, that no rule had a hand in: then no rule ended the send."""
     _, last = max(attempts, key=lambda attempt: attempt[0])
-    return last.answered and not last.faulted
+    return (last.answered or last.code != 0) and not last.faulted
 
 
 @judge
