@@ -149,7 +149,8 @@ class Fault(Document):
 class StandingFault(Fault):
     """A fault that stands: in force over the trigger's time window, for listeners and connections, not exchanges.
 
-    Its match names listeners, nodes or connections; of its trigger only `after_ms` and `for_ms` have a meaning.
+    Its match names listeners, nodes or connections; of its trigger only `after_ms`, `for_ms` and `after_fault`
+    have a meaning.
     """
 
     watches: ClassVar[frozenset[int]] = frozenset()

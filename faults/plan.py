@@ -64,6 +64,8 @@ class Plan:
         """Whether requests of clients that authenticate can be relayed, for there are credentials to do it with."""
         self.on_refusal: Callable[[Rule, str], None] | None = None
         """Told of a rule that meant an exchange but can't be applied to it, once for each reason in a row."""
+        self.on_start: Callable[[], None] | None = None
+        """Told when a rule struck that others wait for: what stands may be another from now on."""
         self._rules_in_order: list[Rule] = []
         self._random_source = random_source
         self._rules: dict[str, Rule] = {}
@@ -167,6 +169,9 @@ class Plan:
 
     def _put(self, fault: Fault, now_us: int | None) -> Rule:
         rule = Rule(fault, self._random_source(f"{self.seed}:{fault.name}"), now_us, self._refused)
+        awaited = self._rules.get(rule.trigger.waits_for or "")
+        if awaited is not None and awaited is not rule and awaited.hits:
+            rule.trigger.follow(now_us or 0)
         self._rules[fault.name] = rule
         if not isinstance(fault, StandingFault):
             fault.begin(BeginContext(fault.name, now_us or 0, self.cluster, self.elections, rule.state, rule.random))
@@ -388,10 +393,19 @@ class Plan:
     def fires(self, rule: Rule, scope: object, now_us: int) -> bool:
         """Count one matching exchange, and take the rule out of the index when that was its last."""
         fires = rule.trigger.fires(scope, now_us)
+        if fires:
+            self._let_follow(rule.name, now_us)
         if rule.trigger.is_exhausted(now_us):
             rule.is_exhausted = True
             self._changed()
         return fires
+
+    def _let_follow(self, name: str, now_us: int) -> None:
+        following = [rule for rule in self._rules.values() if rule.trigger.waits_for == name]
+        for rule in following:
+            rule.trigger.follow(now_us)
+        if following and self.on_start is not None:
+            self.on_start()
 
     def context(self, rule: Rule, connection: Connection, request: Request, now_us: int) -> Context:
         """What a hook of the rule gets to see."""

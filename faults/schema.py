@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from notleader.faults.base import Fault, StandingFault
 from notleader.faults.match import Match
-from notleader.faults.trigger import Trigger
+from notleader.faults.trigger import OF_TIME, Trigger
 from notleader.proxy.wire.names import ApiKey, did_you_mean
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -124,6 +124,7 @@ def meaningless_keys(kind: type[Fault], phase: str) -> tuple[frozenset[str], str
     return _OF_REQUESTS, "is not known yet when a connection is accepted"
 
 
+_OF_TIME: Final = "after_ms, for_ms and after_fault"
 _OF_REQUESTS: Final = frozenset(
     {"api_key", "api_version", "topic", "partition_index", "client_id", "group_id", "transactional_id"}
 )
@@ -135,11 +136,11 @@ def _contradictions(fault: Fault, path: str) -> list[Problem]:
     keys, reason = meaningless_keys(type(fault), fault.phase)
     problems = [Problem(_joined(path, "match", key), reason) for key in sorted(keys) if getattr(match, key) is not None]
     if isinstance(fault, StandingFault):
-        idle = fault.trigger.model_fields_set - {"after_ms", "for_ms"}
+        idle = fault.trigger.model_fields_set - OF_TIME
         if fault.trigger.times == "forever":
             idle -= {"times"}
         problems += [
-            Problem(_joined(path, "trigger", key), f"{fault.kind} stands: only after_ms and for_ms mean something")
+            Problem(_joined(path, "trigger", key), f"{fault.kind} stands: only {_OF_TIME} mean something")
             for key in sorted(idle)
         ]
     if (

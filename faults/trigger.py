@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -27,7 +27,16 @@ class Trigger(Document):
     for_ms: SomeMilliseconds | None = Field(
         None, description="Ends this long after it started; `times` counts all the same."
     )
+    after_fault: str | None = Field(
+        None,
+        min_length=1,
+        description="Starts when the rule of that name first strikes an exchange, not when this one was added.",
+    )
     per: Scope = Field("rule", description="What skip, every and times are counted for, each on its own.")
+
+
+OF_TIME: Final = frozenset(("after_ms", "for_ms", "after_fault"))
+"""What has a meaning for a fault that stands."""
 
 
 @lru_cache(maxsize=256)
@@ -42,14 +51,15 @@ def shared(trigger: Trigger) -> Trigger:
 
 
 class TriggerState:
-    """The counters of one rule; `started_us` is when the rule was added."""
+    """The counters of one rule; `started_us` is when the rule was added, or the one that it waits for struck."""
 
-    __slots__ = ("_counts", "_random", "_trigger", "started_us")
+    __slots__ = ("_counts", "_random", "_trigger", "started_us", "waits_for")
 
     def __init__(self, trigger: Trigger, random: RandomSource, started_us: int | None = None) -> None:
         self._trigger = trigger
         self._random = random
-        self.started_us = started_us
+        self.waits_for = trigger.after_fault
+        self.started_us = started_us if self.waits_for is None else None
         self._counts: OrderedDict[object, list[int]] | None = None  # until something is counted
 
     def fires(self, scope: object, now_us: int) -> bool:
@@ -77,9 +87,14 @@ class TriggerState:
         return True
 
     def start(self, now_us: int) -> None:
-        """Start the clock of the time window, if nothing has yet."""
-        if self.started_us is None:
+        """Start the clock of the time window, if nothing has yet and no other rule has to strike first."""
+        if self.started_us is None and self.waits_for is None:
             self.started_us = now_us
+
+    def follow(self, now_us: int) -> None:
+        """The rule that this one waits for has struck: the clock starts."""
+        self.waits_for = None
+        self.start(now_us)
 
     def next_change_us(self, now_us: int) -> int | None:
         """When the window opens or closes next; None when it never will."""
@@ -95,7 +110,7 @@ class TriggerState:
     def is_open(self, now_us: int) -> bool:
         """Whether the time window is open; without an end it is from its begin on."""
         if self.started_us is None:
-            return not self._trigger.after_ms
+            return not self._trigger.after_ms and self.waits_for is None
         return now_us >= self.started_us + self._trigger.after_ms * 1000 and not self.is_over(now_us)
 
     def is_over(self, now_us: int) -> bool:

@@ -66,11 +66,17 @@ class OfIncident:
     mended: str = "newest"
     arguments: Mapping[str, str | int | bool] | None = None
     options: tuple[str, ...] = ()
+    version: str = ""
+    """Another release than that of the run `affected`."""
+    nodes: int = 1
+    """How many brokers the search has."""
 
     def start(self, sound: bool, kafka: str, stages: Stages) -> Started:
         """The run `mended` of the incident, or the one `affected`."""
         incident = load_incident(self.name)
         run = _run(incident, self.mended if sound else self.affected)
+        if self.version and not sound:
+            run = run.model_copy(update={"version": self.version})
         programs = [self._with_own(each.at(run), each) for each in incident.clients]
         commands = [
             _argv(each, incident, "{bootstrap}" if not at else kafka, stages) for at, each in enumerate(programs)
@@ -151,6 +157,7 @@ CASES: Final[Sequence[Service | OfIncident]] = (
         options=("--allow=exit,read-twice",),
     ),
     OfIncident("librdkafka-fatal-sequence", "librdkafka 1.8.2", "2.15.0", ("stuck",)),
+    OfIncident("librdkafka-fatal-disconnect", "librdkafka 1.8.2", "2.15.0", ("stuck",), version="1.8.2"),
     OfIncident(
         "java-callback-deadlock",
         "Java 0.11.0.3, get() in its callback",
@@ -168,7 +175,13 @@ CASES: Final[Sequence[Service | OfIncident]] = (
         options=("--limit=40",),
     ),
     OfIncident(
-        "first-records-passed-over", "kafka-go 0.4.47", "0.4.51 from the first record", ("skipped",), mended="cure"
+        "first-records-passed-over",
+        "kafka-go 0.4.47",
+        "0.4.51 from the first record",
+        ("skipped",),
+        mended="cure",
+        arguments={"wait_ms": 25_000},
+        options=("--limit=60", "--allow=read-twice"),
     ),
     OfIncident("coordinator-never-asked-for", "aiokafka 0.12.0", "0.14", ("hang", "stuck", "unanswered")),
     OfIncident("committed-backwards", "sarama 1.43.2", "1.61.1", ("backwards", "read-twice")),

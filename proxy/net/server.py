@@ -60,6 +60,8 @@ class Proxy:
         self.counters = Counters()
         self.plan = self._make_plan()
         self.plan.on_refusal = self._refused
+        # Not within the decision that brought it: that exchange comes to its end first.
+        self.plan.on_start = self._soon
         self.timeline: Timeline | None = settings.parsed_timeline()
         self._table = Handling(None)
         self._capture = self._make_capture()
@@ -473,6 +475,9 @@ class Proxy:
         if next_us is not None:
             delay_s = max(next_us - now_us, 0) / 1_000_000 + 0.001
             self._standing_timer = asyncio.get_running_loop().call_later(delay_s, self._apply_standing)
+
+    def _soon(self) -> None:
+        asyncio.get_running_loop().call_soon(self._apply_standing)
 
     def _apply_to_listener(self, listener: Listener) -> None:
         state = self.plan.listener(listener.name, listener.node_id, self.now_us())

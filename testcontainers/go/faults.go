@@ -122,6 +122,11 @@ func (f Trigger) ForMS(forMS float64) Trigger {
 	return Trigger{f.with("for_ms", forMS)}
 }
 
+// AfterFault: Starts when the rule of that name first strikes an exchange, not when this one was added.
+func (f Trigger) AfterFault(afterFault string) Trigger {
+	return Trigger{f.with("after_fault", afterFault)}
+}
+
 // Per: What skip, every and times are counted for, each on its own. One of rule, connection, client, partition.
 func (f Trigger) Per(per string) Trigger {
 	return Trigger{f.with("per", per)}

@@ -8,7 +8,7 @@ from notleader.faults.actions import Reset, Shape, Silence
 from notleader.faults.plan import Plan
 from notleader.faults.schema import FaultDocumentError
 from notleader.faults.standing import UNTOUCHED
-from tests.faults.script import connection, fault, knowing_plan
+from tests.faults.script import connection, fault, knowing_plan, produce
 
 BOOTSTRAP = connection(2, listener="bootstrap", node_id=None)
 
@@ -137,3 +137,37 @@ def test_a_rolling_restart_can_be_one_of_power_cuts() -> None:
     on = connection(2, listener="broker-2", node_id=2)
     assert plan.link(on, 0).silence == Silence(release="discard")
     assert plan.listener("broker-2", 2, 100_000).fate == "open"
+
+
+def test_what_waits_for_another_rule_stands_from_that_ones_first_strike_on() -> None:
+    cut = fault(name="cut", kind="close", match={"api_key": "Produce"}, trigger={"skip": 1})
+    gone = fault(kind="refuse", trigger={"after_fault": "cut", "for_ms": 5})
+    plan = Plan(faults=[gone, cut])
+    told: list[int] = []
+    plan.on_start = lambda: told.append(1)
+    plan.on_request(connection(), produce(("orders", 0)), 1000)
+    assert plan.listener("bootstrap", None, 1000).fate == "open"
+    assert plan.next_change_us(1000) is None
+    plan.on_request(connection(), produce(("orders", 0)), 2000)
+    assert told == [1]
+    assert plan.listener("bootstrap", None, 2000).fate == "refusing"
+    assert plan.next_change_us(2000) == 7000
+    assert plan.listener("bootstrap", None, 7000).fate == "open"
+
+
+def test_what_waits_counts_nothing_before() -> None:
+    cut = fault(name="cut", kind="error", error_code=6, match={"api_key": "Produce"}, trigger={"skip": 1})
+    then = fault(name="then", kind="close", match={"api_key": "Produce"}, trigger={"after_fault": "cut"})
+    plan = Plan(faults=[then, cut])
+    hit = [
+        [each.rule_name for each in plan.on_request(connection(), produce(("orders", 0)), at).hits]
+        for at in (1, 2, 3, 4)
+    ]
+    assert hit == [[], ["cut"], ["then"], []]
+
+
+def test_what_is_added_after_the_strike_it_waits_for_begins_at_once() -> None:
+    plan = Plan(faults=[fault(name="cut", kind="close", match={"api_key": "Produce"})])
+    plan.on_request(connection(), produce(("orders", 0)), 1000)
+    plan.add(fault(kind="refuse", trigger={"after_fault": "cut"}), 9000)
+    assert plan.listener("bootstrap", None, 9000).fate == "refusing"

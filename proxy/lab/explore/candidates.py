@@ -66,6 +66,18 @@ _IN_A_ROW: Final = 5
 _ALSO_IN_A_ROW: Final = frozenset(("error", "close", "drop_request"))
 # Kind, how long, and how long a client may take more: nothing is answered, or nobody is there.
 _OUTAGES: Final = (("blackhole", 3000, 6.0), ("reset", 6000, 12.0), ("blackhole", 10_000, 20.0))
+# What ends the exchange at which an outage begins; whoever is gone is first noticed by what was under way.
+_GONE: Final[Rule] = {"name": "gone", "kind": "reset"}
+# Each broker goes down once: the longest two seconds, and a client may take more for each of them.
+_RESTART: Final[Rule] = {"kind": "rolling_restart", "down_ms": 2000, "pause_ms": 1000}
+_RESTART_COSTS_S: Final = 6.0
+# One broker is gone for so long, dead or silent, and half a second later the others lead: where there are others.
+_DOWN_MS: Final = 6000
+_DOWN: Final[tuple[Rule, ...]] = (
+    {"kind": "broker_down", "election_ms": 500},
+    {"kind": "broker_down", "how": "powered_off", "election_ms": 500},
+)
+_DOWN_COSTS_S: Final = 15.0
 _LONG_MS: Final = 5000
 _GIVES_UP: Final = frozenset(("exit",))
 _OUTAGES_AT: Final = frozenset(("Produce", "Fetch", "FindCoordinator", "OffsetCommit", "EndTxn"))
@@ -125,6 +137,8 @@ class Candidate:
 
 def _outage_ms(rule: Rule) -> float:
     """How long a rule for all exchanges lasts; 0 for one that is for some of them."""
+    if rule["kind"] == "rolling_restart":
+        return float(rule["down_ms"])
     return 0.0 if rule.get("match") else float(rule.get("trigger", {}).get("for_ms", 0))
 
 
@@ -176,23 +190,73 @@ def strikes(point: Point) -> Iterator[Candidate]:
         document = {**rule, "match": match, "trigger": trigger}
         words = [*family(document), *([] if times == 1 else [f"x{times}"])]
         yield Candidate((frozen(document),), (" ".join(words),), str(point), _is_fatal(rule, point.api), costs_s)
+    if point.api in _WORK:
+        yield from _again(point, rules)
     if point.api in _OUTAGES_AT:
-        # It has no place among the exchanges: it begins when the learning run was there.
+        # It begins when the learning run was there; and with that exchange itself, which is lost in it.
         for kind, for_ms, costs_s in _OUTAGES:
+            often = {} if kind == "blackhole" else {"times": "forever"}
             window = {"after_ms": round(point.at_ms), "for_ms": for_ms}
-            document = {"kind": kind, "trigger": window | ({} if kind == "blackhole" else {"times": "forever"})}
-            yield Candidate((frozen(document),), (f"{_ANY} {kind} {for_ms} ms",), str(point), costs_s=costs_s)
+            document = {"kind": kind, "trigger": window | often}
+            name = f"{_ANY} {kind} {for_ms} ms"
+            yield Candidate((frozen(document),), (name,), str(point), costs_s=costs_s)
+            follows = {"after_fault": _GONE["name"], "for_ms": for_ms}
+            both = _at(_GONE, point), {"kind": kind, "trigger": follows | often}
+            yield Candidate(tuple(map(frozen, both)), (f"{name} from {point.api} on",), str(point), costs_s=costs_s)
+        yield from _cluster(point)
+
+
+def _cluster(point: Point) -> Iterator[Candidate]:
+    """What brokers go through from this point in time on: restarts, and where there are several, one that is gone."""
+    after = {"after_ms": round(point.at_ms)}
+    timelines: list[tuple[Rule, float]] = [({**_RESTART, "trigger": after}, _RESTART_COSTS_S)]
+    if point.brokers > 1 and point.node_id is not None:
+        trigger = {**after, "for_ms": _DOWN_MS}
+        timelines += [({**down, "node_id": point.node_id, "trigger": trigger}, _DOWN_COSTS_S) for down in _DOWN]
+        if point.api == "FindCoordinator":
+            move: Rule = {"kind": "coordinator_move", "trigger": {"times": 3}}
+            timelines.append((move, _RESTART_COSTS_S))
+    for document, costs_s in timelines:
+        words = " ".join(word for key in ("kind", "how") if (word := document.get(key)))
+        yield Candidate((frozen(document),), (f"{_ANY} {words}",), str(point), costs_s=costs_s)
+
+
+def _again(point: Point, rules: list[tuple[Rule, float]]) -> Iterator[Candidate]:
+    """The exchange is lost or refused, and what the client sends next of that API gets another error, or is cut."""
+    errors = [rule for rule, _ in rules if rule["kind"] == "error" and rule.get("phase") is None]
+    for first in ({"kind": "reset"}, *errors[:1]):
+        for second in (*errors, {"kind": "close", "phase": "after_broker"}):
+            if second == first:
+                continue
+            # What the first one ends the second one doesn't count: with the same `skip` it is the next that it strikes.
+            both = [_at(each, point) for each in (first, second)]
+            words = f"{' '.join(family(both[0]))} then {' '.join(family(both[1])[1:])}"
+            is_fatal = any(_is_fatal(each, point.api) for each in both)
+            yield Candidate(tuple(map(frozen, both)), (words,), str(point), is_fatal, 2.0)
+
+
+def _at(rule: Rule, point: Point) -> Rule:
+    """A rule for one exchange of this point."""
+    match: Rule = {"api_key": point.api}
+    if point.partition_index is not None:
+        match["partition_index"] = point.partition_index
+    return {**rule, "match": match, "trigger": {"times": 1} | ({"skip": point.nth} if point.nth else {})}
 
 
 def family(rule: Rule) -> list[str]:
     """API, kind, error and phase of a rule: what failures are grouped by."""
     api = str(rule.get("match", {}).get("api_key", _ANY))
     words = [api, str(rule["kind"])]
-    return [*words, *(str(rule[key]) for key in ("error_code", "phase") if key in rule)]
+    return [*words, *(str(rule[key]) for key in ("error_code", "phase", "how") if key in rule)]
 
 
 # Whichever way an exchange is lost, a client that can't take it can't take the others.
-_CUT: Final = frozenset(("close", "reset", "drop_request", "drop_response", "stall", "blackhole", "slow_close"))
+_CUT: Final = frozenset(
+    (
+        *("close", "reset", "drop_request", "drop_response", "stall", "blackhole", "slow_close"),
+        *("broker_down", "rolling_restart"),
+    )
+)
 
 
 def cause(rule: Rule, verdict: str) -> str:

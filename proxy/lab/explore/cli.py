@@ -162,8 +162,10 @@ def _end(explored: Explored, document: dict[str, Any], out: Path, as_json: bool)
         for number, failure in enumerate(explored.failures, 1):
             typer.echo(f"{number}. {failure.title}")
             typer.echo(f"   broke {failure.broke} of {failure.repeated} times: {out / f'failure-{number}.yaml'}")
+        for failure in explored.unstable:
+            typer.echo(f"unstable, broke 1 of {failure.repeated + 1} times: {failure.title}")
         if not explored.failures:
-            typer.echo("nothing found")
+            typer.echo("nothing found" + (" that breaks again" if explored.unstable else ""))
         typer.echo(f"report: {out / 'report.html'}")
     raise typer.Exit(1 if explored.failures else 0)
 

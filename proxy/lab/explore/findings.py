@@ -45,6 +45,11 @@ class Failure:
         return group(self.kind, self.rules)
 
     @property
+    def is_unstable(self) -> bool:
+        """Whether it was seen once, and never again when it was repeated."""
+        return not self.broke
+
+    @property
     def title(self) -> str:
         """One line: what does it, and what happens."""
         return f"{' and '.join(map(described, self.rules))}: {self.verdicts[0].sentence}"
@@ -68,7 +73,9 @@ def described(rule: Rule) -> str:
         where += f", the first {skip} left alone"
     if (times := trigger.get("times", 1)) != 1:
         where += f", {times} times"
-    if "for_ms" in trigger:
+    if "after_fault" in trigger:
+        where += f" from then on, {trigger.get('for_ms', 0):g} ms long"
+    elif "for_ms" in trigger:
         where += f" {trigger['for_ms']:g} ms long, after {trigger.get('after_ms', 0):g} ms"
     return words + where
 

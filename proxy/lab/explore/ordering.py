@@ -43,8 +43,9 @@ class Frontier:
             rank.setdefault(candidate.family, len(rank))
         self._rank = rank
         for some in self._left.values():
-            head, rest = some[:1], some[1:]
-            random.shuffle(rest)  # the first of a client's life, then any place in it
+            first = 0 if len(some[0].rules) > 1 else 1
+            head, rest = some[:first], some[first:]
+            random.shuffle(rest)  # alone, the first of a client's life, then any place in it
             some[:] = [*head, *rest]
 
     def __len__(self) -> int:

@@ -11,7 +11,7 @@ import yaml
 from notleader.proxy.lab.explore.findings import Failure
 from notleader.proxy.lab.explore.map import Area, Came
 from notleader.proxy.lab.explore.search import Explored, Limits
-from notleader.proxy.lab.explore.words import again, basis, found, origin, printable, rate, unjudged, without
+from notleader.proxy.lab.explore.words import again, basis, found, origin, printable, rate, unjudged, unstable, without
 
 _SIGNS = {Came.BROKE: "✗", Came.SLOW: "◷", Came.SURVIVED: "✓", Came.MISSED: "○", Came.EARLIER: "·", Came.OPEN: ""}
 _CLASSES = {Came.BROKE: "broke", Came.SLOW: "slow", Came.SURVIVED: "survived"}
@@ -49,6 +49,8 @@ def html(explored: Explored, command: list[str], limits: Limits) -> str:
         *(part for number, failure in enumerate(explored.failures, 1) for part in _failure(number, failure)),
         *_map(explored),
     ]
+    if explored.unstable:
+        parts += ["<h2>Broke once, and not again</h2>", _list(unstable(explored))]
     if explored.slow:
         parts += ["<h2>Late, and well in the end</h2>", _list(explored.slow)]
     if told := unjudged(explored):

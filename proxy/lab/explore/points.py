@@ -28,6 +28,10 @@ class Point:
     at_ms: float
     idempotent: bool = False
     transactional: bool = False
+    node_id: int | None = None
+    """The broker that it went to, where it was not a bootstrap address."""
+    brokers: int = 1
+    """How many brokers the client has met."""
 
     @property
     def place(self) -> tuple[str, int | None]:
@@ -44,6 +48,7 @@ def points(rows: Sequence[Row]) -> list[Point]:
     rows = sorted(rows, key=lambda row: row["request_at_us"])
     begin_us = rows[0]["request_at_us"] if rows else 0
     several = _several_partitions(rows)
+    brokers = max(len({row["node_id"] for row in rows if row.get("node_id") is not None}), 1)
     at: dict[tuple[str, int | None], list[Row]] = defaultdict(list)
     for row in rows:
         api = row["api_name"]
@@ -63,6 +68,8 @@ def points(rows: Sequence[Row]) -> list[Point]:
             (those[nth]["request_at_us"] - begin_us) / 1000,
             idempotent=any((each["producer_id"] or -1) >= 0 for row in those for each in row["partitions"] or ()),
             transactional=any(row["transactional_id"] for row in those),
+            node_id=those[nth].get("node_id"),
+            brokers=brokers,
         )
         for (api, index), those in at.items()
         for nth in spread(len(those))
@@ -98,6 +105,45 @@ def signature(rows: Sequence[Row]) -> frozenset[str]:
             after = [other for other, _ in words[at + 1 :] if other != word][:2]
             found.add(" > ".join([word, *after]))
     return frozenset(found)
+
+
+# Who is asked where to go, by what is asked of the one that it names (KIP guides: clients look again after these).
+_COORDINATED: Final = frozenset(
+    (
+        *("JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat", "OffsetCommit", "OffsetFetch"),
+        *("AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"),
+    )
+)
+_LED: Final = frozenset(("Produce", "Fetch"))
+_NOT_THE_ONE: Final = frozenset((6, 16))  # NOT_LEADER_OR_FOLLOWER, NOT_COORDINATOR
+_IN_VAIN: Final = 4
+
+
+def unasked(rows: Sequence[Row]) -> str:
+    """One sentence on whom a client went on asking in vain, four times or more, and never asked where to go; or none.
+
+    In vain: the request was lost until its time was over, or its answer said that this broker isn't the one.
+    """
+    for asking, asked in ((_COORDINATED, "FindCoordinator"), (_LED, "Metadata")):
+        count, last = 0, ""
+        for row in sorted(rows, key=lambda row: row["request_at_us"]):
+            if row["api_name"] == asked:
+                count = 0
+            elif row["api_name"] in asking:
+                if not _in_vain(row):
+                    if count >= _IN_VAIN:
+                        break
+                    count = 0
+                else:
+                    count, last = count + 1, str(row["api_name"])
+        if count >= _IN_VAIN:
+            return f"asked {count} times in vain, {last} at last, and not once for {asked} meanwhile"
+    return ""
+
+
+def _in_vain(row: Row) -> bool:
+    codes = {row["error_code"], *(each["error_code"] for each in row["partitions"] or ())}
+    return row["outcome"] == "dropped" or bool(codes & _NOT_THE_ONE)
 
 
 def _went_wrong(row: Row) -> bool:

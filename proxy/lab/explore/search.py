@@ -61,6 +61,8 @@ class Explored:
     missed: int = 0
     slow: list[str] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
+    unstable: list[Failure] = field(default_factory=list)
+    """What broke once, and in none of the tries that repeated it."""
     seconds: float = 0.0
     left: int = 0
     interrupted: bool = False
@@ -70,6 +72,7 @@ class Explored:
         return (
             f"{self.tries} tries, {len(self.struck)} of {len(self.points)} points and "
             f"{len(self.families_struck)} of {self.families} faults struck, {len(self.failures)} failures"
+            + (f", {len(self.unstable)} unstable" if self.unstable else "")
         )
 
 
@@ -194,7 +197,7 @@ class Search:
             came = Came.SURVIVED if any(tried.hits) else Came.MISSED
         explored.map.told(candidate, came)
         frontier.told(candidate, signature(tried.rows), failed=bool(verdicts))
-        known = self._groups.get(group(verdicts[0].kind, candidate.documents)) if verdicts else None
+        known = self._known(verdicts[0].kind, candidate) if verdicts else None
         if verdicts and known is None:
             self._investigate(candidate, tried, verdicts)
         else:
@@ -203,6 +206,13 @@ class Search:
             known.seen_again += 1
         # Not before it was shrunk: what an interruption leaves unfinished is for the next search.
         self.corpus.tried[key(candidate)] = " ".join(verdict.kind for verdict in verdicts)
+
+    def _known(self, kind: str, candidate: Candidate) -> Failure | None:
+        """The failure that this is again: the same, or one that comes of some of these rules alone."""
+        same = self._groups.get(group(kind, candidate.documents))
+        causes = set(group(kind, candidate.documents))
+        parts = (failure for failure in self.explored.failures if causes >= set(failure.group))
+        return same or (next(parts, None) if len(candidate.rules) > 1 else None)
 
     def _judged(self, ended: Ended, candidate: Candidate) -> list[Verdict]:
         allow = self.limits.allow | candidate.excuses
@@ -265,7 +275,7 @@ class Search:
 
         rate = broke(candidate.documents)
         smallest = candidate.documents
-        if rate:
+        if rate:  # what doesn't break again can't be shrunk
             smallest = shrink(candidate.documents, fails)
             shrunk_rate = broke(smallest) if smallest != candidate.documents else rate
             if shrunk_rate >= min(rate, 2):
@@ -297,6 +307,10 @@ class Search:
             self._groups[failure.group].seen_again += 1
             return
         self._groups[failure.group] = failure
+        if failure.is_unstable:
+            self.explored.unstable.append(failure)
+            self._tell(f"unstable: {failure.title}; broke 0 of {_REPEATS} times when it was repeated")
+            return
         self.explored.failures.append(failure)
         self.corpus.failing.append(smallest)
         self._tell(f"shrunk in {asked} tries: {failure.title}; broke {rate} of {_REPEATS} times")

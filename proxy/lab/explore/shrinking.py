@@ -52,7 +52,12 @@ def steps(rules: Rules) -> Iterator[Rules]:
     """Every rule set that is one step smaller, the largest steps first."""
     if len(rules) > 1:
         for index in range(len(rules)):
-            yield [*rules[:index], *rules[index + 1 :]]
+            yield _alone([*rules[:index], *rules[index + 1 :]])
+        skips = {rule.get("trigger", {}).get("skip", 0) for rule in rules}
+        if len(skips) == 1 and (skip := skips.pop()):
+            # An exchange and the one after it, earlier in the client's life.
+            for fewer in dict.fromkeys((0, skip // 2)):
+                yield [_with(rule, skip=fewer) for rule in rules]
     for index, rule in enumerate(rules):
         for smaller in _smaller(rule):
             yield [*rules[:index], smaller, *rules[index + 1 :]]
@@ -68,7 +73,7 @@ def _smaller(rule: Rule) -> Iterator[Rule]:
         for fewer in dict.fromkeys((1, times // 2, times - 1)):
             yield _with(rule, times=fewer)
     for kind in _SIMPLER.get(rule["kind"], ()):
-        kept: Rule = {key: rule[key] for key in ("match", "trigger", "phase") if key in rule}
+        kept: Rule = {key: rule[key] for key in ("name", "match", "trigger", "phase") if key in rule}
         if kind["kind"] not in ("close",):
             kept.pop("phase", None)
         yield {**kind, **kept}
@@ -85,6 +90,19 @@ def _smaller(rule: Rule) -> Iterator[Rule]:
     for key in ("for_ms", "after_ms"):
         if (trigger.get(key) or 0) > _SHORTEST_MS:
             yield _with(rule, **{key: _half(trigger[key])})
+
+
+def _alone(rules: Rules) -> Rules:
+    """Without waiting for a rule that is gone: what waited for it is there from the start."""
+    names = {rule.get("name") for rule in rules}
+    return [
+        rule if (waits := rule.get("trigger", {}).get("after_fault")) is None or waits in names else _at_once(rule)
+        for rule in rules
+    ]
+
+
+def _at_once(rule: Rule) -> Rule:
+    return {**rule, "trigger": {key: value for key, value in rule["trigger"].items() if key != "after_fault"}}
 
 
 def _half(value_ms: float) -> int:

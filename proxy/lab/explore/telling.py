@@ -24,6 +24,7 @@ from notleader.proxy.lab.explore.words import (
     rate,
     rule_file_name,
     unjudged,
+    unstable,
     without,
 )
 
@@ -139,6 +140,7 @@ def document(explored: Explored, command: list[str], limits: Limits) -> dict[str
             "outcome_lines_name_ids": explored.learned.tells_ids,
         },
         "slow": explored.slow,
+        "unstable": [{"kind": each.kind, "title": each.title, **asdict(each)} for each in explored.unstable],
         "map": explored.map.as_dict(),
         "failures": [
             {
@@ -182,6 +184,8 @@ def markdown(explored: Explored, command: list[str], limits: Limits) -> str:
             "```",
             "",
         ]
+    if explored.unstable:
+        lines += ["## Broke once, and not again", "", *(f"- {_line(each)}" for each in unstable(explored)), ""]
     if explored.slow:
         lines += ["## Late, and well in the end", "", *(f"- {each}" for each in explored.slow), ""]
     if told := unjudged(explored):

@@ -23,6 +23,7 @@ from notleader.proxy.config.settings import Settings
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.explore.candidates import Rule
 from notleader.proxy.lab.explore.judging import Ended, Id, said
+from notleader.proxy.lab.explore.points import unasked
 from notleader.proxy.lab.process import Child, filled
 from notleader.proxy.lab.testing import NotLeader
 from notleader.proxy.wire.names import ApiKey, ErrorCode
@@ -115,7 +116,15 @@ class Bench:
         if self.has_topics:
             delete_topics(self.kafka, {topic, *_produced(rows, topic)})
         ended = Ended(
-            code, seconds, said(lines, topic), log, written, checked, last_words, struck_until_us(rows, rules)
+            code,
+            seconds,
+            said(lines, topic),
+            log,
+            written,
+            checked,
+            unasked(rows),
+            last_words,
+            struck_until_us(rows, rules),
         )
         return Tried(ended, hits, rows, folder)
 

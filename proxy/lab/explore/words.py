@@ -70,6 +70,14 @@ def unjudged(explored: Explored) -> list[str]:
     return told
 
 
+def unstable(explored: Explored) -> list[str]:
+    """What broke once and in no repetition, each with its rate: the time, more than the rule, may have done it."""
+    return [
+        f"{failure.kind}, 1 of {failure.repeated + 1} times: {failure.title} (at {failure.point})"
+        for failure in explored.unstable
+    ]
+
+
 def printable(text: str) -> str:
     """Text of the command's own, without what a terminal, Markdown or XML would take for more than text."""
     return "".join(each if each.isprintable() or each == "\n" else " " for each in text)

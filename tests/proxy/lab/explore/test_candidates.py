@@ -73,3 +73,17 @@ def test_who_cannot_reach_kafka_for_long_may_give_up_and_say_so() -> None:
     assert not rules["any blackhole 3000 ms"].excuses
     assert not rules["Produce close"].excuses
     assert rules["Produce close"].with_(rules["any reset 6000 ms"]).excuses == {"exit"}
+
+
+def test_the_next_request_after_one_that_is_lost_is_struck_too() -> None:
+    found = {each.family[0]: each for each in strikes(Point("Produce", None, 5, 9, 0.0, idempotent=True))}
+    cut, refused = found["Produce reset then error NOT_ENOUGH_REPLICAS"].documents
+    assert (cut["kind"], refused["error_code"]) == ("reset", "NOT_ENOUGH_REPLICAS")
+    assert cut["trigger"] == refused["trigger"] == {"times": 1, "skip": 5}
+
+
+def test_an_outage_begins_with_an_exchange_too() -> None:
+    found = {each.family[0]: each for each in strikes(Point("Produce", None, 2, 9, 400.0))}
+    cut, silent = found["any blackhole 3000 ms from Produce on"].documents
+    assert cut["name"] == silent["trigger"]["after_fault"]
+    parse_faults([cut, silent])

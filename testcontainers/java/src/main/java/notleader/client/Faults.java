@@ -226,6 +226,12 @@ public final class Faults {
       return this;
     }
 
+    /** Starts when the rule of that name first strikes an exchange, not when this one was added. */
+    public Trigger afterFault(String afterFault) {
+      set("after_fault", afterFault);
+      return this;
+    }
+
     /** What skip, every and times are counted for, each on its own. One of rule, connection, client, partition. */
     public Trigger per(String per) {
       set("per", per);
