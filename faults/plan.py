@@ -69,6 +69,7 @@ class Plan:
         self._rules_in_order: list[Rule] = []
         self._random_source = random_source
         self._rules: dict[str, Rule] = {}
+        self._awaited: set[str] = set()  # the rules that others wait for
         self._gone: dict[str, str | None] = {}  # the kinds of rules that are gone unhit; None once one was hit
         self._numbers: dict[str, int] = {}
         self._connect_rules: tuple[Rule, ...] = ()
@@ -172,6 +173,8 @@ class Plan:
         awaited = self._rules.get(rule.trigger.waits_for or "")
         if awaited is not None and awaited is not rule and awaited.hits:
             rule.trigger.follow(now_us or 0)
+        elif rule.trigger.waits_for is not None:
+            self._awaited.add(rule.trigger.waits_for)
         self._rules[fault.name] = rule
         if not isinstance(fault, StandingFault):
             fault.begin(BeginContext(fault.name, now_us or 0, self.cluster, self.elections, rule.state, rule.random))
@@ -401,6 +404,9 @@ class Plan:
         return fires
 
     def _let_follow(self, name: str, now_us: int) -> None:
+        if name not in self._awaited:
+            return
+        self._awaited.discard(name)
         following = [rule for rule in self._rules.values() if rule.trigger.waits_for == name]
         for rule in following:
             rule.trigger.follow(now_us)

@@ -27,7 +27,7 @@ TABLES = (
         "capture",
         EXCHANGE,
         "One row per exchange (a request and what became of it) and per event of a connection or a listener, as"
-        " `notleader run --capture` writes it: [the capture](../capture.md). With `--capture-redact` a field may be"
+        " `notleader run --capture DIR` writes it: [the capture](../capture.md). With `--capture-redact` a field may be"
         " null or a hash besides. Times come from a clock that never runs backwards within a run.",
         "date=*/run=*/*.parquet",
         _FOOTER,

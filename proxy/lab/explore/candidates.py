@@ -195,13 +195,13 @@ def strikes(point: Point) -> Iterator[Candidate]:
     if point.api in _OUTAGES_AT:
         # It begins when the learning run was there; and with that exchange itself, which is lost in it.
         for kind, for_ms, costs_s in _OUTAGES:
-            often = {} if kind == "blackhole" else {"times": "forever"}
+            forever: Rule = {} if kind == "blackhole" else {"times": "forever"}
             window = {"after_ms": round(point.at_ms), "for_ms": for_ms}
-            document = {"kind": kind, "trigger": window | often}
+            document = {"kind": kind, "trigger": window | forever}
             name = f"{_ANY} {kind} {for_ms} ms"
             yield Candidate((frozen(document),), (name,), str(point), costs_s=costs_s)
             follows = {"after_fault": _GONE["name"], "for_ms": for_ms}
-            both = _at(_GONE, point), {"kind": kind, "trigger": follows | often}
+            both = _at(_GONE, point), {"kind": kind, "trigger": follows | forever}
             yield Candidate(tuple(map(frozen, both)), (f"{name} from {point.api} on",), str(point), costs_s=costs_s)
         yield from _cluster(point)
 

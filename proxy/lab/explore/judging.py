@@ -20,7 +20,6 @@ KINDS: Final = {
     "skipped": "the command ended well, and did not get a message from its topic that it gets when there are no faults",
     "backwards": "a group's committed offset went back, which without faults it doesn't",
     "read-twice": "the command got a message from its topic more than once, and without faults it doesn't",
-    "unasked": "who it asked did not answer, or said to be the wrong one, and it never asked who the right one is",
     "check": "the command of --check ended with another code than 0, or --check-sql answered a row",
 }
 """Every verdict, and what it means."""
@@ -62,8 +61,6 @@ class Ended:
     log: Counter[Id] | None = None
     written: frozenset[str] = frozenset()
     check: str = ""
-    unasked: str = ""
-    """Whom it went on asking in vain, without asking where to go."""
     last_words: str = ""
     struck_until_us: int | None = None
     """When the last fault was over, in µs since 1970; None where none struck."""
@@ -140,8 +137,6 @@ def _judged(ended: Ended, learned: Learned, fatal: bool) -> Iterable[Verdict]:
     if learned.tells_ids and (failed := _stuck(ended)):
         yield Verdict("stuck", f"none of the {failed} sends after the last fault went well")
     yield from _consumed(ended, learned, fatal)
-    if ended.unasked:
-        yield Verdict("unasked", ended.unasked)
     if ended.check:
         yield Verdict("check", ended.check)
 

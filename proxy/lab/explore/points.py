@@ -107,45 +107,6 @@ def signature(rows: Sequence[Row]) -> frozenset[str]:
     return frozenset(found)
 
 
-# Who is asked where to go, by what is asked of the one that it names (KIP guides: clients look again after these).
-_COORDINATED: Final = frozenset(
-    (
-        *("JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat", "OffsetCommit", "OffsetFetch"),
-        *("AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"),
-    )
-)
-_LED: Final = frozenset(("Produce", "Fetch"))
-_NOT_THE_ONE: Final = frozenset((6, 16))  # NOT_LEADER_OR_FOLLOWER, NOT_COORDINATOR
-_IN_VAIN: Final = 4
-
-
-def unasked(rows: Sequence[Row]) -> str:
-    """One sentence on whom a client went on asking in vain, four times or more, and never asked where to go; or none.
-
-    In vain: the request was lost until its time was over, or its answer said that this broker isn't the one.
-    """
-    for asking, asked in ((_COORDINATED, "FindCoordinator"), (_LED, "Metadata")):
-        count, last = 0, ""
-        for row in sorted(rows, key=lambda row: row["request_at_us"]):
-            if row["api_name"] == asked:
-                count = 0
-            elif row["api_name"] in asking:
-                if not _in_vain(row):
-                    if count >= _IN_VAIN:
-                        break
-                    count = 0
-                else:
-                    count, last = count + 1, str(row["api_name"])
-        if count >= _IN_VAIN:
-            return f"asked {count} times in vain, {last} at last, and not once for {asked} meanwhile"
-    return ""
-
-
-def _in_vain(row: Row) -> bool:
-    codes = {row["error_code"], *(each["error_code"] for each in row["partitions"] or ())}
-    return row["outcome"] == "dropped" or bool(codes & _NOT_THE_ONE)
-
-
 def _went_wrong(row: Row) -> bool:
     return bool(row["error_code"]) or bool(row["fault_names"]) or row["outcome"] not in ("answered",)
 

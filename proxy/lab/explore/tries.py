@@ -23,7 +23,6 @@ from notleader.proxy.config.settings import Settings
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.explore.candidates import Rule
 from notleader.proxy.lab.explore.judging import Ended, Id, said
-from notleader.proxy.lab.explore.points import unasked
 from notleader.proxy.lab.process import Child, filled
 from notleader.proxy.lab.testing import NotLeader
 from notleader.proxy.wire.names import ApiKey, ErrorCode
@@ -122,7 +121,6 @@ class Bench:
             log,
             written,
             checked,
-            unasked(rows),
             last_words,
             struck_until_us(rows, rules),
         )

@@ -67,7 +67,7 @@ def test_what_an_incident_can_show_becomes_one(kind: str, tmp_path: Path) -> Non
     found = explored(failure(on_produce("close"), kind=kind))
     write(found, COMMAND, Limits(limit_s=7), 3, tmp_path)
     (told,) = document(found, COMMAND, Limits())["failures"]
-    if kind in ("missing", "check", "backwards", "unasked"):
+    if kind in ("missing", "check", "backwards"):
         assert told["incident"] is None
         assert not list(tmp_path.glob("incident*"))
         return

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from notleader.proxy.lab.explore.points import points, signature, spread, unasked
+from notleader.proxy.lab.explore.points import points, signature, spread
 from tests.proxy.lab.explore.script import row
 
 
@@ -36,11 +36,3 @@ def test_a_signature_is_what_followed_what_went_wrong_however_often() -> None:
     assert signature(one) == {"Produce=6 > Metadata > Produce"}
     assert signature(twice) == signature(one)
     assert signature([row("Produce", 0, 0)]) == frozenset()
-
-
-def test_who_asks_in_vain_and_never_where_to_go_is_told() -> None:
-    lost = [row("AddPartitionsToTxn", at, outcome="dropped") for at in range(1, 5)]
-    assert "4 times" in unasked([row("FindCoordinator", 0), *lost])
-    assert not unasked(lost[:3])
-    assert not unasked([*lost[:2], row("FindCoordinator", 2, outcome="answered"), *lost[2:]])
-    assert not unasked([*lost[:2], row("EndTxn", 2), *lost[2:]])
