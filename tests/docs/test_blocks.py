@@ -40,6 +40,7 @@ RUN = {
     ("docs/how-to/testcontainers.md", "java"): LIBRARIES,
     ("docs/how-to/testcontainers.md", "python"): "tests/docs/test_testcontainers.py",
     ("docs/see-what-your-client-does.md", "console"): "tests/integration/capture/test_docs.py",
+    ("docs/see-what-your-client-does.md", "python"): "tests/docs/test_notebook.py",
 }
 _ENGINE = "wants a container engine: the Dockerfiles, the entry points and docker/sbom.sh are run by tests/docker"
 _CLUSTER = "wants a Kubernetes cluster: the manifests are checked against its schemas by tests/docker"
