@@ -21,6 +21,7 @@ from notleader.proxy.config.settings import ConfigError, Settings, load
 from notleader.proxy.control.flags import RunOptions
 from notleader.proxy.control.logs import log_to
 from notleader.proxy.control.memory import give_back
+from notleader.proxy.net.sockets import what_to_do
 from notleader.proxy.wire.errors import in_words
 
 log = logging.getLogger("notleader")
@@ -136,7 +137,9 @@ async def _serve(settings: Settings, asked: RunOptions) -> int:
             try:
                 await admin.start()
             except (OSError, ValueError) as error:
-                raise OSError(f"the HTTP API can't listen on {settings.admin}: {in_words(error)}") from error
+                raise OSError(
+                    f"the HTTP API can't listen on {settings.admin}: {in_words(error)}{what_to_do(error)}"
+                ) from error
     except (OSError, CaptureError) as error:
         _say(f"notleader run: {in_words(error)}")
         await proxy.stop()

@@ -1,6 +1,7 @@
 """What sockets are told: where to listen, not to wait, to keep alive, to end with RST, to fall silent."""
 
 import asyncio
+import errno
 import socket
 import struct
 from typing import Final
@@ -79,5 +80,17 @@ def listen_on(sock: socket.socket, address: Endpoint) -> None:
         raise _named(error, address) from error
 
 
+_WHAT_TO_DO: Final = {
+    errno.EADDRINUSE: "; another program has that port: stop it, or name another one (0: any that is free)",
+    errno.EADDRNOTAVAIL: "; no interface of this machine has that address",
+    errno.EACCES: "; ports below 1024 take root, or CAP_NET_BIND_SERVICE",
+}
+
+
 def _named(error: OSError, address: Endpoint) -> OSError:
-    return OSError(error.errno, f"can't listen on {address}: {error.strerror}")
+    return OSError(error.errno, f"can't listen on {address}: {error.strerror}{what_to_do(error)}")
+
+
+def what_to_do(error: Exception) -> str:
+    """Behind a semicolon, what helps where an address can't be listened on; nothing where we don't know."""
+    return _WHAT_TO_DO.get(getattr(error, "errno", None) or 0, "")

@@ -85,7 +85,9 @@ def test_a_port_in_use_is_one_line_and_exit_1() -> None:
         port = taken.getsockname()[1]
         done = run("run", "--kafka", "127.0.0.1:1", "--listen", f"127.0.0.1:{port}", "--admin", "none")
     assert done.returncode == 1
-    assert done.stderr.strip() == f"notleader run: can't listen on 127.0.0.1:{port}: Address already in use"
+    advice = "another program has that port: stop it, or name another one (0: any that is free)"
+    told = f"notleader run: can't listen on 127.0.0.1:{port}: Address already in use; {advice}"
+    assert done.stderr.strip() == told
 
 
 def test_a_capture_folder_that_cannot_be_written_is_one_line_and_exit_1(tmp_path: Path) -> None:
