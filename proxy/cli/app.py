@@ -21,7 +21,7 @@ from notleader.proxy.cli.files import init, schema
 from notleader.proxy.cli.run import run
 from notleader.proxy.cli.toxiproxy import toxiproxy
 from notleader.proxy.cli.wire import app as wire_app
-from notleader.proxy.config.settings import ConfigError, load, read_yaml
+from notleader.proxy.config.settings import ConfigError, load, located, read_yaml
 from notleader.proxy.lab.bisect.cli import bisect
 from notleader.proxy.lab.cli import demo, incident_app, kafka_app
 from notleader.proxy.lab.explore.cli import explore
@@ -94,7 +94,7 @@ def check(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A config file of `notleader run`, or an incident.")],
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
-    """Validate a config or incident file: exit 0, or every problem with its path."""
+    """Validate a config or incident file: exit 0, or every problem with its line and path."""
     try:
         problems = _problems(read_yaml(file))
     except ConfigError as error:
@@ -104,7 +104,7 @@ def check(
         print(json.dumps({"file": str(file), "valid": not problems, "problems": listed}))  # noqa: T201
     else:
         for problem in problems:
-            errors.print(f"{problem.path}: {problem.message}", markup=False, soft_wrap=True)
+            errors.print(located(problem, file), markup=False, soft_wrap=True)
         if not problems:
             Console().print(f"{file}: valid")
     raise typer.Exit(1 if problems else 0)

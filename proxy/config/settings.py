@@ -6,8 +6,10 @@ A flag beats an environment variable (``NOTLEADER_…``), which beats the file, 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import socket
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,7 +27,7 @@ from pydantic import (
 from notleader.faults.base import Fault
 from notleader.faults.schema import FaultDocumentError, Problem, parse_faults
 from notleader.faults.timeline import Timeline, parse_timeline
-from notleader.proxy.config.yaml_text import parse_yaml
+from notleader.proxy.config.yaml_text import line_of, parse_yaml
 from notleader.proxy.record.redaction import Redaction
 from notleader.proxy.record.rows import Level
 from notleader.proxy.wire.endpoint import Endpoint, parse_endpoint
@@ -311,6 +313,18 @@ def read_yaml(file: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise ConfigError([Problem(str(file), "a mapping of settings is expected at the top")])
     return {str(key): value for key, value in document.items()}
+
+
+def located(problem: Problem, file: Path | None, apart: Iterable[str] = ()) -> str:
+    """The problem as a line, behind FILE:LINE where the file says it; `apart`: settings that it does not decide."""
+    said = f"{problem.path}: {problem.message}"
+    if file is None or re.split(r"[.\[]", problem.path, maxsplit=1)[0] in apart:
+        return said
+    try:
+        line = line_of(file.read_text("utf-8"), problem.path)
+    except (OSError, UnicodeDecodeError):
+        return said
+    return said if line is None else f"{file}:{line}: {said}"
 
 
 def _problem(entry: Any) -> Problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import yaml
@@ -18,6 +19,30 @@ def parse_yaml(text: str) -> Any:
         return yaml.load(text, _LOADER)
     except ValueError as error:  # a date that is none, or half a character
         raise yaml.YAMLError(str(error)) from error
+
+
+def line_of(text: str, path: str) -> int | None:
+    """The line, from 1, where a document says what `path` (`faults[2].match.api_key`) names, or the nearest around it.
+
+    None where it says nothing of the first part of `path`, or can't be read.
+    """
+    try:
+        _bound(text)
+        node, line = yaml.compose(text, _LOADER), None
+    except (yaml.YAMLError, ValueError):
+        return None
+    for part in re.findall(r"[^.\[\]]+", path):
+        if isinstance(node, yaml.MappingNode):
+            found = next(((key, value) for key, value in node.value if key.value == part), None)
+            if found is None:
+                break
+            line, node = found[0].start_mark.line + 1, found[1]
+        elif isinstance(node, yaml.SequenceNode) and part.isdecimal() and int(part) < len(node.value):
+            node = node.value[int(part)]
+            line = node.start_mark.line + 1
+        else:
+            break
+    return line
 
 
 def _bound(text: str) -> None:

@@ -17,7 +17,7 @@ from notleader.faults.schema import FaultDocumentError
 from notleader.proxy import __version__
 from notleader.proxy.admin.aside import aside
 from notleader.proxy.config.extras import install, missing
-from notleader.proxy.config.settings import ConfigError, Settings, load
+from notleader.proxy.config.settings import ConfigError, Settings, load, located
 from notleader.proxy.control.flags import RunOptions
 from notleader.proxy.control.logs import log_to
 from notleader.proxy.control.memory import give_back
@@ -35,7 +35,7 @@ def serve(asked: RunOptions) -> int:
     try:
         settings = load(asked.settings, asked.config)
     except ConfigError as error:
-        _say_problems(error)
+        _say_problems(error, asked)
         return 2
     log_to(settings.log_format, logging.DEBUG if asked.verbose else logging.INFO)
     raise_descriptor_limit()
@@ -55,7 +55,7 @@ async def reload_config(proxy: Any, flags: dict[str, Any], file: Path | None) ->
         differing = proxy.reload(await aside(load, flags, file))
     except (ConfigError, FaultDocumentError) as error:
         for problem in error.problems:
-            log.error("the configuration stays as it was: %s: %s", problem.path, problem.message)
+            log.error("the configuration stays as it was: %s", located(problem, file, flags))
         return
     log.info("configuration read again: %d fault rules", len(proxy.plan.rules()))
     if differing:
@@ -112,7 +112,7 @@ async def _serve(settings: Settings, asked: RunOptions) -> int:
     try:
         proxy = _proxy_of(settings)
     except ConfigError as error:
-        _say_problems(error)
+        _say_problems(error, asked)
         return 2
     if settings.capture is not None and (line := missing("notleader run --capture", "capture")) is not None:
         _say(line)
@@ -216,9 +216,9 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr)  # noqa: T201
 
 
-def _say_problems(error: ConfigError) -> None:
+def _say_problems(error: ConfigError, asked: RunOptions) -> None:
     for problem in error.problems:
-        _say(f"notleader run: {problem.path}: {problem.message}")
+        _say(f"notleader run: {located(problem, asked.config, asked.settings)}")
 
 
 def _say_unused(proxy: Any) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from notleader.proxy.config.settings import ConfigError, load, read_yaml
-from notleader.proxy.config.yaml_text import parse_yaml
+from notleader.faults.schema import Problem
+from notleader.proxy.config.settings import ConfigError, load, located, read_yaml
+from notleader.proxy.config.yaml_text import line_of, parse_yaml
 
 PROJECT = Path(__file__).parents[3]
 DOCUMENTS = sorted([*PROJECT.glob("faults/incidents/*.yaml"), *PROJECT.glob("examples/**/*.yaml")])
@@ -55,3 +56,42 @@ def test_faults_that_are_no_list_are_refused_though_there_is_nothing_in_them(
     file.write_text(f"kafka: 127.0.0.1:9092\nfaults: {written}\n")
     with pytest.raises(ConfigError, match=f"^faults: a list of faults expected, got {found}$"):
         load({}, file)
+
+
+_WRONG = """\
+listen: 127.0.0.1:0
+faults:
+  - kind: error
+    error_code: NOT_LEADER_OR_FOLLOWER
+
+  - name: two
+    kind: eror
+    match: {api_key: Produce,
+            topic: a}
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("listen", 1),
+        ("faults[0]", 3),
+        ("faults[1].kind", 7),
+        ("faults[1].match.topic", 9),
+        ("faults[1].trigger.times", 6),  # not there: the rule it is missing in
+        ("faults[7].kind", 2),
+        ("seed", None),
+    ],
+)
+def test_a_path_is_found_in_the_text(path: str, line: int | None) -> None:
+    assert line_of(_WRONG, path) == line
+
+
+def test_a_problem_is_told_with_file_and_line_where_the_file_decides(tmp_path: Path) -> None:
+    file = tmp_path / "rules.yaml"
+    file.write_text(_WRONG)
+    problem = Problem("faults[1].kind", "no such kind")
+    assert located(problem, file) == f"{file}:7: faults[1].kind: no such kind"
+    assert located(problem, None) == "faults[1].kind: no such kind"
+    assert located(Problem("listen", "no address"), file, {"listen"}) == "listen: no address"
+    assert located(problem, tmp_path / "gone.yaml") == "faults[1].kind: no such kind"
