@@ -183,6 +183,8 @@ class Follower:
                     growing.segment,
                     capture._of_journal(growing.journal, frames=self._frames, skip=self._seen.get(growing.segment, 0)),
                 )
+                if not growing.journal.exists():
+                    return  # finished meanwhile: what is left of it comes before what is behind it, at the next look
 
     def _counted(self, name: str, rows: Iterator[RowDict]) -> Iterator[RowDict]:
         for row in rows:
