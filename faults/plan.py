@@ -171,7 +171,7 @@ class Plan:
     def _put(self, fault: Fault, now_us: int | None) -> Rule:
         rule = Rule(fault, self._random_source(f"{self.seed}:{fault.name}"), now_us, self._refused)
         awaited = self._rules.get(rule.trigger.waits_for or "")
-        if awaited is not None and awaited is not rule and awaited.hits:
+        if awaited is not None and awaited.hits:
             rule.trigger.follow(now_us or 0)
         elif rule.trigger.waits_for is not None:
             self._awaited.add(rule.trigger.waits_for)

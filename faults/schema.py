@@ -124,7 +124,6 @@ def meaningless_keys(kind: type[Fault], phase: str) -> tuple[frozenset[str], str
     return _OF_REQUESTS, "is not known yet when a connection is accepted"
 
 
-_OF_TIME: Final = "after_ms, for_ms and after_fault"
 _OF_REQUESTS: Final = frozenset(
     {"api_key", "api_version", "topic", "partition_index", "client_id", "group_id", "transactional_id"}
 )
@@ -136,11 +135,14 @@ def _contradictions(fault: Fault, path: str) -> list[Problem]:
     keys, reason = meaningless_keys(type(fault), fault.phase)
     problems = [Problem(_joined(path, "match", key), reason) for key in sorted(keys) if getattr(match, key) is not None]
     if isinstance(fault, StandingFault):
-        idle = fault.trigger.model_fields_set - OF_TIME
+        idle = fault.trigger.model_fields_set.difference(OF_TIME)
         if fault.trigger.times == "forever":
             idle -= {"times"}
         problems += [
-            Problem(_joined(path, "trigger", key), f"{fault.kind} stands: only {_OF_TIME} mean something")
+            Problem(
+                _joined(path, "trigger", key),
+                f"{fault.kind} stands: only {', '.join(OF_TIME[:-1])} and {OF_TIME[-1]} mean something",
+            )
             for key in sorted(idle)
         ]
     if (

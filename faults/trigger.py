@@ -35,7 +35,7 @@ class Trigger(Document):
     per: Scope = Field("rule", description="What skip, every and times are counted for, each on its own.")
 
 
-OF_TIME: Final = frozenset(("after_ms", "for_ms", "after_fault"))
+OF_TIME: Final = ("after_ms", "for_ms", "after_fault")
 """What has a meaning for a fault that stands."""
 
 

@@ -68,8 +68,6 @@ class OfIncident:
     options: tuple[str, ...] = ()
     version: str = ""
     """Another release than that of the run `affected`."""
-    nodes: int = 1
-    """How many brokers the search has."""
 
     def start(self, sound: bool, kafka: str, stages: Stages) -> Started:
         """The run `mended` of the incident, or the one `affected`."""

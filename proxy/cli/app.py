@@ -103,8 +103,8 @@ def check(
         listed = [{"path": problem.path, "message": problem.message} for problem in problems]
         print(json.dumps({"file": str(file), "valid": not problems, "problems": listed}))  # noqa: T201
     else:
-        for problem in problems:
-            errors.print(located(problem, file), markup=False, soft_wrap=True)
+        for line in located(problems, file):
+            errors.print(line, markup=False, soft_wrap=True)
         if not problems:
             Console().print(f"{file}: valid")
     raise typer.Exit(1 if problems else 0)

@@ -35,7 +35,7 @@ def describe(kind: str) -> dict[str, Any]:
     fields = _fields(schema, definitions, "", _HIDDEN)
     # Where a kind knows one phase alone, its field's default is that one.
     refused, _ = meaningless_keys(model, str(model.model_fields["phase"].default))
-    idle = frozenset(Trigger.model_fields) - OF_TIME if issubclass(model, StandingFault) else frozenset()
+    idle = frozenset(Trigger.model_fields).difference(OF_TIME) if issubclass(model, StandingFault) else frozenset()
     for part, left_out in (("match", refused), ("trigger", idle)):
         nested = _resolve(schema["properties"][part], definitions)
         fields += _fields(nested, definitions, f"{part}.", left_out)

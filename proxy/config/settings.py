@@ -27,7 +27,7 @@ from pydantic import (
 from notleader.faults.base import Fault
 from notleader.faults.schema import FaultDocumentError, Problem, parse_faults
 from notleader.faults.timeline import Timeline, parse_timeline
-from notleader.proxy.config.yaml_text import line_of, parse_yaml
+from notleader.proxy.config.yaml_text import lines_of, parse_yaml
 from notleader.proxy.record.redaction import Redaction
 from notleader.proxy.record.rows import Level
 from notleader.proxy.wire.endpoint import Endpoint, parse_endpoint
@@ -315,16 +315,21 @@ def read_yaml(file: Path) -> dict[str, Any]:
     return {str(key): value for key, value in document.items()}
 
 
-def located(problem: Problem, file: Path | None, apart: Iterable[str] = ()) -> str:
-    """The problem as a line, behind FILE:LINE where the file says it; `apart`: settings that it does not decide."""
-    said = f"{problem.path}: {problem.message}"
-    if file is None or re.split(r"[.\[]", problem.path, maxsplit=1)[0] in apart:
-        return said
+def located(problems: Iterable[Problem], file: Path | None, apart: Iterable[str] = ()) -> list[str]:
+    """A line for each, behind FILE:LINE where the file says it; `apart`: settings that the file does not decide."""
     try:
-        line = line_of(file.read_text("utf-8"), problem.path)
+        text = file.read_text("utf-8") if file is not None else ""
     except (OSError, UnicodeDecodeError):
-        return said
-    return said if line is None else f"{file}:{line}: {said}"
+        text = ""
+    line_of = lines_of(text)
+
+    def told(problem: Problem) -> str:
+        said = f"{problem.path}: {problem.message}"
+        if re.split(r"[.\[]", problem.path, maxsplit=1)[0] in apart or (line := line_of(problem.path)) is None:
+            return said
+        return f"{file}:{line}: {said}"
+
+    return [told(problem) for problem in problems]
 
 
 def _problem(entry: Any) -> Problem:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import yaml
@@ -21,16 +23,21 @@ def parse_yaml(text: str) -> Any:
         raise yaml.YAMLError(str(error)) from error
 
 
-def line_of(text: str, path: str) -> int | None:
-    """The line, from 1, where a document says what `path` (`faults[2].match.api_key`) names, or the nearest around it.
+def lines_of(text: str) -> Callable[[str], int | None]:
+    """The line, from 1, where a document says what a path (`faults[2].match.api_key`) names, or the nearest around it.
 
-    None where it says nothing of the first part of `path`, or can't be read.
+    None where it says nothing of the first part of the path, or can't be read.
     """
     try:
         _bound(text)
-        node, line = yaml.compose(text, _LOADER), None
+        document = yaml.compose(text, _LOADER)
     except (yaml.YAMLError, ValueError):
-        return None
+        document = None
+    return partial(_line_in, document)
+
+
+def _line_in(node: yaml.Node | None, path: str) -> int | None:
+    line = None
     for part in re.findall(r"[^.\[\]]+", path):
         if isinstance(node, yaml.MappingNode):
             found = next(((key, value) for key, value in node.value if key.value == part), None)

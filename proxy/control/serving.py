@@ -54,8 +54,8 @@ async def reload_config(proxy: Any, flags: dict[str, Any], file: Path | None) ->
     try:
         differing = proxy.reload(await aside(load, flags, file))
     except (ConfigError, FaultDocumentError) as error:
-        for problem in error.problems:
-            log.error("the configuration stays as it was: %s", located(problem, file, flags))
+        for line in await aside(located, error.problems, file, flags):
+            log.error("the configuration stays as it was: %s", line)
         return
     log.info("configuration read again: %d fault rules", len(proxy.plan.rules()))
     if differing:
@@ -217,8 +217,8 @@ def _say(text: str) -> None:
 
 
 def _say_problems(error: ConfigError, asked: RunOptions) -> None:
-    for problem in error.problems:
-        _say(f"notleader run: {located(problem, asked.config, asked.settings)}")
+    for line in located(error.problems, asked.config, asked.settings):
+        _say(f"notleader run: {line}")
 
 
 def _say_unused(proxy: Any) -> None:

@@ -150,15 +150,18 @@ class ProxyCapture:
 
     def _rows(self, level: Level) -> Rows:
         settings = self._settings
-        redaction = Redaction(settings.capture_redact)
         return Rows(
-            self._run_id, settings.proxy_id, settings.seed, level, self._cluster.topic_name, redaction=redaction
+            self._run_id,
+            settings.proxy_id,
+            settings.seed,
+            level,
+            self._cluster.topic_name,
+            redaction=Redaction(settings.capture_redact),
         )
 
     def _made(self, where: Where | None, level: Level) -> CaptureWriter:
         """A writer to ``where``; None: for live readers alone."""
         settings = self._settings
-        redaction = Redaction(settings.capture_redact)
         read_here = IS_COMPILED and where is not None and not level.reads_records
         rows = self._rows(level)
         return self._make(
@@ -186,7 +189,7 @@ class ProxyCapture:
             redact=tuple(settings.capture_redact),
             topics=self._cluster.topic_names,
             max_pending_bytes=settings.capture_queue_bytes,
-            blocks=Blocks(level, rows.topics, self._counters.error, redaction) if read_here else None,
+            blocks=Blocks(level, rows.topics, self._counters.error, rows.redaction) if read_here else None,
             count_errors=self._count_errors,
             with_recorder=self._with_recorder,
         )

@@ -9,7 +9,7 @@ import yaml
 
 from notleader.faults.schema import Problem
 from notleader.proxy.config.settings import ConfigError, load, located, read_yaml
-from notleader.proxy.config.yaml_text import line_of, parse_yaml
+from notleader.proxy.config.yaml_text import lines_of, parse_yaml
 
 PROJECT = Path(__file__).parents[3]
 DOCUMENTS = sorted([*PROJECT.glob("faults/incidents/*.yaml"), *PROJECT.glob("examples/**/*.yaml")])
@@ -84,14 +84,14 @@ faults:
     ],
 )
 def test_a_path_is_found_in_the_text(path: str, line: int | None) -> None:
-    assert line_of(_WRONG, path) == line
+    assert lines_of(_WRONG)(path) == line
 
 
 def test_a_problem_is_told_with_file_and_line_where_the_file_decides(tmp_path: Path) -> None:
     file = tmp_path / "rules.yaml"
     file.write_text(_WRONG)
     problem = Problem("faults[1].kind", "no such kind")
-    assert located(problem, file) == f"{file}:7: faults[1].kind: no such kind"
-    assert located(problem, None) == "faults[1].kind: no such kind"
-    assert located(Problem("listen", "no address"), file, {"listen"}) == "listen: no address"
-    assert located(problem, tmp_path / "gone.yaml") == "faults[1].kind: no such kind"
+    assert located([problem], file) == [f"{file}:7: faults[1].kind: no such kind"]
+    assert located([problem], None) == ["faults[1].kind: no such kind"]
+    assert located([Problem("listen", "no address")], file, {"listen"}) == ["listen: no address"]
+    assert located([problem], tmp_path / "gone.yaml") == ["faults[1].kind: no such kind"]
