@@ -273,7 +273,7 @@ class Link(asyncio.Protocol):
         if delay_us:
             if self.client is not None and not self._client_ended:
                 self._kept_since_us = self.now_us()
-            self.call_at(self.now_us() + delay_us, self._close_now)
+            self._do_not_before(self.now_us() + delay_us, self._close_now)
         else:
             self._close_now()
 
@@ -350,7 +350,7 @@ class Link(asyncio.Protocol):
         """Go on where the silence began, now or later, or reset as a host that has rebooted would."""
         if silence_.release == "delayed":
             self.silence = Silence(silence_.drop_packets, "immediate")
-            self.call_at(self.now_us() + silence_.release_delay_us, self._speak_again)
+            self._do_not_before(self.now_us() + silence_.release_delay_us, self._speak_again)
         elif silence_.release == "discard":
             self._speak_again(discard=True)
         else:
@@ -378,10 +378,17 @@ class Link(asyncio.Protocol):
             self.session.wake(self.now_us())
 
     def call_at(self, at_us: int, do: Callable[..., None], *arguments: object) -> asyncio.TimerHandle:
-        """Call this at that time (µs), or a little later."""
-        # uvloop's timers have a grain of one millisecond and may fire early: round up.
+        """Call this at that time (µs), give or take a millisecond: what must not be early looks at the clock again."""
+        # uvloop's timers go by the kernel's coarse clock where that has a grain of one millisecond: round up.
         delay_ms = max(at_us - self.now_us(), 0) // 1000 + 1
         return asyncio.get_running_loop().call_later(delay_ms / 1000, do, *arguments)
+
+    def _do_not_before(self, at_us: int, do: Callable[[], None]) -> None:
+        """Do this at that time (µs), or a little later."""
+        if self.now_us() < at_us:
+            self.call_at(at_us, self._do_not_before, at_us, do)
+        else:
+            do()
 
     def _woken(self) -> None:
         self._wake = None

@@ -34,7 +34,7 @@ class Commands(Protocol):
         """Stop or go on reading what ``side`` sends."""
 
     def wake(self, at_us: int) -> None:
-        """Call ``Session.wake`` at this time (µs on the session's clock) or a little later."""
+        """Call ``Session.wake`` at about this time (µs on the session's clock); it asks again where that was early."""
 
     def record(self, entry: Exchange | ConnectionEvent) -> None:
         """Keep this finished exchange or connection event for the capture."""

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from aiokafka.errors import (
 
 from notleader.proxy.lab.kafka import KafkaCluster
 from notleader.proxy.net.server import Proxy
+from notleader.proxy.net.transport import Link
 from notleader.proxy.wire.names import ApiKey
 from tests.clients.raw import connected
 from tests.integration.faults.conftest import add, remove
@@ -366,8 +368,16 @@ async def test_limit(kafka: KafkaCluster, proxy_for: ProxyFor, direction: str) -
         assert proxy.plan.get("limit").hits >= 1
 
 
-async def test_slow_close(kafka: KafkaCluster, proxy_for: ProxyFor, tmp_path: Path) -> None:
+async def test_slow_close(
+    kafka: KafkaCluster, proxy_for: ProxyFor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kafka.create_topic("kept-open", partitions=1)
+    call_at = Link.call_at
+
+    def early(link: Link, at_us: int, do: Callable[..., None], *arguments: object) -> asyncio.TimerHandle:
+        return call_at(link, at_us - 5_000, do, *arguments)
+
+    monkeypatch.setattr(Link, "call_at", early)
     async with proxy_for(kafka.bootstrap, capture=str(tmp_path)) as proxy:
         await add(proxy, name="slow", kind="slow_close", delay_ms=700)
         await add(proxy, name="close", kind="close", match={"api_key": "*"})
