@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import signal
 from collections.abc import Iterator
 
@@ -13,6 +14,8 @@ from notleader.proxy.lab.interrupts import interruptible
 from notleader.proxy.lab.stages import fail
 
 _EXIT_INTERRUPTED = 128 + signal.SIGINT
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG)
 
 
 @contextlib.contextmanager
@@ -24,6 +27,22 @@ def clear_errors() -> Iterator[None]:
     except LabError as error:
         fail(str(error))
         raise typer.Exit(2) from error
+    except OSError as error:
+        if (line := _unwritten(error)) is None:
+            raise
+        fail(line)
+        raise typer.Exit(2) from error
     except KeyboardInterrupt:
         fail("interrupted; nothing is left running")
         raise typer.Exit(_EXIT_INTERRUPTED) from None
+
+
+def _unwritten(error: OSError) -> str | None:
+    """What to do about a place that can't be written; None where it is something else."""
+    if error.errno in _FULL:
+        return (
+            f"can't write {error.filename or 'what was recorded'}: {error.strerror}; make room, or name another --out"
+        )
+    if error.errno in _NOT_WRITABLE and error.filename is not None:
+        return f"can't write {error.filename}: {error.strerror}; name a folder that can be written, with --out"
+    return None

@@ -1,0 +1,42 @@
+"""How the lab's commands end where they can't write."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from notleader.proxy.cli.app import app
+from notleader.proxy.lab.exits import clear_errors
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["explore", "--", "true", "{bootstrap}"],
+        ["incident", "run", "lost-acknowledgement"],
+        ["matrix", "--incidents", "lost-acknowledgement"],
+        ["demo"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_place_that_is_no_folder_is_said_in_one_line(command: list[str], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    out = ["--out", str(tmp_path / "file" / "below")]
+    at = command.index("--") if "--" in command else len(command)
+    ended = CliRunner().invoke(app, [*command[:at], *out, *command[at:]])
+    assert ended.exit_code == 2, ended.output
+    assert "Not a directory; name a folder that can be written, with --out" in " ".join(ended.output.split())
+
+
+def test_a_full_disk_is_said_and_another_mistake_is_not_hidden(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as ended, clear_errors():
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert ended.value.exit_code == 2
+    assert "No space left on device; make room" in " ".join(capsys.readouterr().err.split())
+    with pytest.raises(FileNotFoundError), clear_errors():
+        raise FileNotFoundError(errno.ENOENT, "not there", "lines.json")
