@@ -131,6 +131,25 @@ def played(given: dict[str, str], folder: Path) -> tuple[int, dict[str, str], st
     return code, outputs, files["GITHUB_STEP_SUMMARY"].read_text()
 
 
+def test_the_action_brings_a_command_and_no_other_python(tmp_path: Path) -> None:
+    """A job's later `python3` is its own: with what it has installed."""
+    install = yaml.safe_load((PROJECT / "action.yml").read_text())["runs"]["steps"][0]["run"]
+    stubs = tmp_path / "stubs"
+    stubs.mkdir()
+    made = 'mkdir -p "$3/bin" && for name in pip python3 notleader; do cp "$0" "$3/bin/$name"; done'
+    (stubs / "python3").write_text(f'#!/bin/sh\n[ "$2" != venv ] || {{ {made}; }}\n')
+    (stubs / "python3").chmod(0o755)
+    env = {
+        "PATH": f"{stubs}:{os.environ['PATH']}",
+        "RUNNER_TEMP": str(tmp_path / "temp"),
+        "GITHUB_PATH": str(tmp_path / "path"),
+        "GITHUB_ACTION_PATH": str(PROJECT),
+    }
+    subprocess.run(["bash", "-e", "-o", "pipefail", "-c", install], env=env, check=True, timeout=60)
+    brought = [file.name for folder in (tmp_path / "path").read_text().split() for file in Path(folder).iterdir()]
+    assert brought == ["notleader"]
+
+
 APPENDED = """
 faults:
   - name: told-otherwise
