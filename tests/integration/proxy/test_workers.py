@@ -227,6 +227,54 @@ async def http(port: int, method: str, path: str, document: object = None) -> tu
     return int(status.split()[1]), rest
 
 
+@pytest.mark.parametrize("recorded", [False, True])
+async def test_what_was_before_comes_from_every_worker(
+    kafka: KafkaCluster, topic: str, tmp_path: Path, recorded: bool
+) -> None:
+    """`/v1/exchanges?before=N`: the last N of all, each once, from the recording or from what each worker remembers."""
+    settings = {"capture": str(tmp_path)} if recorded else {}
+    async with two_workers(kafka, proxy_id="p", **settings) as proxy, crowd_of(proxy, 20) as crowd:
+        crowd.add(**error(trigger={"times": 30}))
+        await proxy.settled()
+        assert await crowd.errors(topic) == {REFUSED: 20}
+        assert await crowd.errors(topic) == {REFUSED: 10, 0: 10}
+        await crowd.is_with_both()
+        if recorded:
+            assert proxy.capture is not None
+            await proxy.capture.rotate()
+        admin = AdminServer(proxy, "127.0.0.1", 0)
+        await admin.start()
+        try:
+            for most, wanted in ((1000, 30), (7, 7)):
+                rows = await told_before(admin.port, most, wanted)
+                assert len({(row["connection_id"], row["exchange_seq"]) for row in rows}) == wanted
+                assert {tuple(row["fault_names"]) for row in rows} == {("e",)}
+                times = [row["request_at_us"] for row in rows]
+                assert times == sorted(times)
+                if most == 1000:
+                    assert {row["proxy_id"] for row in rows} == {"p-w1", "p-w2"}
+        finally:
+            await admin.stop()
+
+
+async def told_before(port: int, most: int, wanted: int) -> list[dict[str, Any]]:
+    """What the stream of the refused begins with: `wanted` rows, and no more within a second."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    asked = f"/v1/exchanges?before={most}&filter=fault%20%3D%3D%20e"
+    writer.write(f"GET {asked} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+    rows: list[dict[str, Any]] = []
+    try:
+        while True:
+            async with asyncio.timeout(60 if len(rows) < wanted else 1):
+                line = await reader.readline()
+            if line.startswith(b"data: "):
+                rows.append(json.loads(line[6:]))
+    except TimeoutError:
+        return rows
+    finally:
+        writer.close()
+
+
 @pytest.mark.workers
 async def test_captures_are_of_one_run_and_complete(kafka: KafkaCluster, topic: str, tmp_path: Path) -> None:
     async with two_workers(kafka, capture=str(tmp_path), proxy_id="p") as proxy:
