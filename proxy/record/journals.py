@@ -5,6 +5,7 @@ One thread calls it. What is lost is said in a gap row as soon as something can 
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import time
@@ -87,7 +88,8 @@ class Journals:
             self._journal = self._begun()
             self._is_open = True
         except OSError as error:
-            raise CaptureError(f"can't write the capture folder {self.spool}: {error.strerror or error}") from error
+            reason = f"{error.strerror or error}{_what_to_do(error)}"
+            raise CaptureError(f"can't write the capture folder {self.spool}: {reason}") from error
 
     @property
     def waiting_rows(self) -> int:
@@ -300,6 +302,21 @@ class Journals:
 def _gap(reason: str, rows: int, first_us: int, last_us: int) -> Gap:
     noun = "row" if rows == 1 else "rows"
     return Gap(f"lost {rows} {noun}: {reason}", first_us, last_us)
+
+
+def _what_to_do(error: OSError) -> str:
+    """Behind a semicolon, what helps where no journal can be begun."""
+    match error.errno:
+        case errno.EACCES | errno.EPERM:
+            return f"; uid {os.geteuid()} may not write there: let it, or name another folder"
+        case errno.ENOTDIR | errno.EEXIST:
+            return "; a file is in its way: name another folder"
+        case errno.ENOSPC | errno.EDQUOT:
+            return "; make room there, or name another folder"
+        case errno.EROFS:
+            return "; mount a volume there that can be written, or name another folder"
+        case _:
+            return "; name another folder"
 
 
 def _existing(folder: Path) -> Path:

@@ -95,7 +95,8 @@ def test_a_capture_folder_that_cannot_be_written_is_one_line_and_exit_1(tmp_path
     folder = tmp_path / "file" / "capture"
     done = run("run", "--kafka", "127.0.0.1:1", "--listen", "127.0.0.1:0", "--admin", "none", "--capture", str(folder))
     assert done.returncode == 1
-    assert done.stderr.strip() == f"notleader run: can't write the capture folder {folder}: Not a directory"
+    told = f"notleader run: can't write the capture folder {folder}: Not a directory"
+    assert done.stderr.strip() == f"{told}; a file is in its way: name another folder"
 
 
 @pytest.mark.parametrize(

@@ -202,5 +202,26 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         Bench(tmp_path / "file" / "below")
 
 
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        (errno.EACCES, f"uid {os.geteuid()} may not write there"),
+        (errno.EROFS, "mount a volume there"),
+        (errno.ENOSPC, "make room there"),
+        (errno.ENOTDIR, "a file is in its way"),
+        (errno.EIO, "; name another folder"),
+    ],
+)
+def test_what_to_do_where_it_cannot_be_written_is_said(
+    code: int, advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(CaptureError, match=advice):
+        Bench(tmp_path / "new")
+
+
 def test_a_journal_is_for_its_owner_alone_to_read(bench: Bench) -> None:
     assert bench.journal.stat().st_mode & 0o777 == 0o600
