@@ -101,7 +101,9 @@ def _java(source: Path, version: str, stages: Stages) -> list[str]:
         _run([javac, "-nowarn", "-d", str(work), "-cp", classpath, str(source), str(_JAVA_SHARED)], work, name)
 
     classes = _built(f"{source.parent.name}-{version}", [source, _JAVA_SHARED, lock], build, stages)
-    java = [str(find_java().executable), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"]
+    options = source.parent / "java.options"
+    more = [f"@{options}"] if options.exists() else []
+    java = [str(find_java().executable), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", *more]
     return [*java, "-cp", f"{classes}{os.pathsep}{classpath}", source.stem]
 
 

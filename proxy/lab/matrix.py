@@ -127,6 +127,34 @@ def _streams_reader(settings: Settings) -> Arguments:
     return {"commit.interval.ms": 100, **{key: settings[key] for key in ("topic", "group_id", "messages", "wait_ms")}}
 
 
+def _spark(settings: Settings) -> Arguments:
+    # Its rows come by themselves: it reads nothing.
+    return {
+        "topic": "",
+        "output": settings["topic"],
+        "messages": settings["messages"],
+        "interval_ms": settings["interval_ms"],
+        "wait_ms": settings["wait_ms"],
+        "sink.kafka.enable.idempotence": settings["idempotent"],
+        "sink.kafka.retries": settings["retries"],
+        "sink.kafka.request.timeout.ms": settings["request_timeout_ms"],
+        "sink.kafka.delivery.timeout.ms": settings["delivery_timeout_ms"],
+        "sink.kafka.max.block.ms": settings["request_timeout_ms"],
+        "sink.kafka.metadata.max.age.ms": settings["metadata_max_age_ms"],
+    }
+
+
+def _spark_reader(settings: Settings) -> Arguments:
+    # It is in no group: where it is stands in its checkpoint. What it reads is all there when it has started, so it is
+    # kept from taking it in one request.
+    return {
+        **{key: settings[key] for key in ("topic", "messages", "wait_ms")},
+        "source.maxOffsetsPerTrigger": 5,
+        "source.kafka.max.partition.fetch.bytes": 512,
+        "source.kafka.request.timeout.ms": settings["request_timeout_ms"],
+    }
+
+
 FAMILIES = {
     "sarama": Family("sarama (Go)", "sarama/main.go", _sarama, "sarama/consumer.go"),
     "franz_go": Family("franz-go (Go)", "franz_go/main.go", _same, "franz_go/main.go"),
@@ -149,6 +177,9 @@ FAMILIES = {
         _streams,
         "kafka_streams/Streams.java",
         reads=_streams_reader,
+    ),
+    "spark": Family(
+        "Spark's Kafka source and sink", "spark/Stream.java", _spark, "spark/Stream.java", reads=_spark_reader
     ),
     "rskafka": Family("rskafka (Rust)", "rskafka/main.rs", _same, "", lambda _: False),
 }
