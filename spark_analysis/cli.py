@@ -250,13 +250,17 @@ def _by_resident(given: argparse.Namespace, size: int, progress: _Progress) -> i
     return code
 
 
+def warmth() -> str:
+    """`keep`: a Spark that an analysis starts stays; `use`: one that stays is asked; `off`: neither."""
+    configured = any(name in os.environ for name in ("SPARK_CONF_DIR", "SPARK_ENV_LOADED", "SPARK_HOME"))
+    return "off" if configured else os.environ.get("NOTLEADER_SPARK_WARM", "keep")
+
+
 def by_resident(
     given: argparse.Namespace,
     size: int,
     progress: Callable[[str], None],
     say: Callable[[str], None] = lambda _: None,
-    *,
-    leave: bool = True,
 ) -> tuple[str, str, int] | None:
     """What a Spark which stays says: stdout, stderr, exit code; None where there is none for this analysis.
 
@@ -264,17 +268,16 @@ def by_resident(
 
     Small local ones only: a large one wants a Java of its own, started for its size, and a store the caller's secrets.
     """
-    wanted = os.environ.get("NOTLEADER_SPARK_WARM", "keep")
+    wanted = warmth()
     paths = [*given.capture, *given.outcomes, *given.log, given.out]
     apart = given.live or given.master or given.memory or any("://" in path for path in paths)
-    configured = any(name in os.environ for name in ("SPARK_CONF_DIR", "SPARK_ENV_LOADED", "SPARK_HOME"))
-    if given.no_warm or wanted == "off" or apart or configured or size > SMALL_BYTES:
+    if given.no_warm or wanted == "off" or apart or size > SMALL_BYTES:
         return None
     asked = vars(given) | {
         name: [str(Path(path).absolute()) for path in getattr(given, name)] for name in ("capture", "outcomes", "log")
     }
     try:
-        return resident.ask(asked, progress, say, leave=leave and wanted == "keep")
+        return resident.ask(asked, progress, say, leave=wanted == "keep")
     except resident.UnavailableError:
         return None
 

@@ -2,9 +2,9 @@
 
 Each line of FILE is one job, a JSON object of `capture`, `outcomes` and `logs` (lists of paths), `out`, and whether a
 `report` is wanted; each line on stdout is that job's document, as of `analyze --json`, or `{"out": …, "failed": …}`.
-Runs have clusters of their own, and every outcome line names its run. A Spark that an earlier `notleader analyze` left
-does them; where there is none, one is started here, and ends with the last job. With `--early` it is started at once,
-at a lower priority, and FILE may appear later (renamed, so that it is whole).
+Runs have clusters of their own, and every outcome line names its run. A Spark that an earlier analysis left does them;
+where there is none, one is started, and stays or ends with the last job, as NOTLEADER_SPARK_WARM says. With
+`--early` it is started at once, at a lower priority, and FILE may appear later (renamed, so that it is whole).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from notleader.spark_analysis import resident
-from notleader.spark_analysis.cli import by_resident, given_for
+from notleader.spark_analysis.cli import by_resident, given_for, warmth
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.paths import InputError, check_paths, size_bytes
 
@@ -35,7 +35,7 @@ def main(jobs: Iterable[str], told: IO[str], *, early: bool = False) -> int:
     """
     spark: Any = None
     with ExitStack() as at_end:
-        if early and not resident.is_there():
+        if early and not resident.is_there() and not _left_behind():
             spark = _own_spark(at_end)
         for line in filter(str.strip, jobs):
             job = json.loads(line)
@@ -60,6 +60,17 @@ def _checked(job: dict[str, Any]) -> int:
     return size_bytes([*job["capture"], *job["outcomes"], *logs])
 
 
+def _left_behind() -> bool:
+    """Start a Spark that stays, where one may; whether there is one now."""
+    if warmth() != "keep":
+        return False
+    try:
+        resident.start()
+    except resident.UnavailableError:
+        return False
+    return True
+
+
 def _own_spark(at_end: ExitStack) -> Any:
     from notleader.spark_analysis.session import build_session
 
@@ -72,7 +83,7 @@ def _by_resident(job: dict[str, Any], size: int) -> dict[str, Any] | None:
     """The document by a Spark that stays; None where there is none."""
     given = given_for(job["capture"], job["outcomes"], job["logs"], str(Path(job["out"]).absolute()))
     given.more_options = {name: getattr(_OPTIONS, name) for name in ("by_run", "runs_are_told", "groups_per_check")}
-    answered = by_resident(given, size, lambda _: None, leave=False)
+    answered = by_resident(given, size, lambda _: None)
     if answered is None:
         return None
     text, said, code = answered

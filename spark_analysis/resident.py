@@ -74,6 +74,13 @@ def is_there() -> bool:
     return (folder() / f"{key()}.sock").exists()
 
 
+def start() -> None:
+    """See to it that one is there, and has started; raises UnavailableError."""
+    place = folder() / f"{key()}.sock"
+    connection = _connected(place) or _started(place)
+    connection.close()
+
+
 def ask(asked: dict[str, Any], progress: Progress, say: Say = lambda _: None, *, leave: bool) -> tuple[str, str, int]:
     """Have an analysis done by the resident Spark; its stdout, stderr and exit code.
 
@@ -163,8 +170,11 @@ def serve(
                 continue
             connection.settimeout(None)
             with connection:
-                if not _answered(connection, job, told):
-                    break
+                went_on = _answered(connection, job, told)
+            if went_on is None:
+                continue
+            if not went_on:
+                break
             jobs, at_rest = jobs + 1, False
     finally:
         listener.close()
@@ -173,17 +183,17 @@ def serve(
                 place.unlink()
 
 
-def _answered(connection: socket.socket, job: Job, told: IO[str]) -> bool:
-    """Do what one caller asks; False when it was to stop."""
+def _answered(connection: socket.socket, job: Job, told: IO[str]) -> bool | None:
+    """Do what one caller asks; False when it was to stop, None when it asked for nothing."""
     if not _is_own(connection):
-        return True
+        return None
     with connection.makefile("rw", encoding="utf-8") as lines:
         try:
             wanted = json.loads(lines.readline() or "null")
         except ValueError:
-            return True
+            return None
         if not isinstance(wanted, dict):
-            return True  # whoever only looks whether somebody listens
+            return None  # whoever only looks whether somebody listens
         if wanted.get("stop"):
             return False
         with _ended_with(connection):

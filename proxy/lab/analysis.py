@@ -82,10 +82,11 @@ def analyse(inputs: Inputs, folder: Path, *, as_json: bool, stays_s: int = 0) ->
 class Analyst:
     """A Spark that starts while the runs go on, and then says of all of them what it found; for the length of a `with`.
 
-    Everything it writes is below `folder`. Raises AnalysisError where there is no Spark.
+    Everything it writes is below `folder`. One that an earlier analysis left is used; one that is started here stays as
+    long as `analyse` has it. Raises AnalysisError where there is no Spark.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, stays_s: int = 0) -> None:
         need_spark()
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
@@ -93,7 +94,8 @@ class Analyst:
         for stale in (self._wanted, self._words):
             stale.unlink(missing_ok=True)
         argv = [sys.executable, "-m", "notleader.spark_analysis.each", str(self._wanted), "--early"]
-        self._child = Child(argv, log=self._log, stdout=self._words, env=find_java().environment())
+        env = {**_warmth(stays_s, os.environ), **find_java().environment()}
+        self._child = Child(argv, log=self._log, stdout=self._words, env=env)
 
     def __enter__(self) -> Self:
         return self
@@ -129,9 +131,11 @@ class Analyst:
         return [finding for document in documents for finding in document["findings"]]
 
 
-def analyse_each(recorded: Sequence[Recorded], folder: Path, stages: Stages, *, report: bool) -> list[dict[str, Any]]:
-    """The findings of all these runs, by one Spark session that starts now; see `Analyst.analyse`."""
-    with Analyst(folder) as analyst:
+def analyse_each(
+    recorded: Sequence[Recorded], folder: Path, stages: Stages, *, report: bool, stays_s: int = 0
+) -> list[dict[str, Any]]:
+    """The findings of all these runs, by one Spark session that starts now; see `Analyst`."""
+    with Analyst(folder, stays_s=stays_s) as analyst:
         return analyst.analyse(recorded, stages, report=report)
 
 

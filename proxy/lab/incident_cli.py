@@ -13,6 +13,8 @@ from notleader.proxy.lab.exits import clear_errors
 from notleader.proxy.lab.stages import Stages
 from notleader.proxy.wire.printable import printable
 
+_SPARK_STAYS_S = 600  # as long as that of `analyze`
+
 IncidentName = Annotated[
     str,
     typer.Argument(
@@ -113,7 +115,8 @@ def incident_run(
         stages = Stages(quiet=as_json)
         need_spark("incident run")
         stages.console.print(f"[bold]{incident.title}[/]\n{incident.story.strip()}\n")
-        done = run_incident(incident, new_folder(out / incident.name), stages, None if as_json else _tell)
+        folder = new_folder(out / incident.name)
+        done = run_incident(incident, folder, stages, None if as_json else _tell, stays_s=_SPARK_STAYS_S)
     if as_json:
         typer.echo(json.dumps(done.as_dict()))
     else:

@@ -136,12 +136,20 @@ class Done:
         return "\n".join([*parts, "", f"report: {self.report}"])
 
 
-def run_incident(incident: Incident, folder: Path, stages: Stages, tell: Callable[[str], None] | None = None) -> Done:
+def run_incident(
+    incident: Incident,
+    folder: Path,
+    stages: Stages,
+    tell: Callable[[str], None] | None = None,
+    *,
+    stays_s: int = 0,
+) -> Done:
     """Run every run of the incident on a Kafka of its own, analyse them together, and judge each by its clients.
 
-    `tell` gets the stories as soon as there are any, while Spark still reads; of several rounds the first.
+    `tell` gets the stories as soon as there are any, while Spark still reads; of several rounds the first. For so long
+    the Spark stays that is started here.
     """
-    with Analyst(folder) as analyst:
+    with Analyst(folder, stays_s=stays_s) as analyst:
         recorded = record_alone(incident, folder, stages)
         stories = {one.folder: _stories_of(one) for one in recorded}
         if tell is not None:

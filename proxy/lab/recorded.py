@@ -21,7 +21,7 @@ from notleader.proxy.lab.outcome import read_outcomes
 from notleader.proxy.lab.run import Client, Commands, build, record_on, started
 from notleader.proxy.lab.stages import Stages, Together
 
-LANES = max(2, os.cpu_count() or 1)
+LANES = max(4, os.cpu_count() or 1)
 """How many runs of an incident go on side by side: their clients wait more than they work."""
 
 

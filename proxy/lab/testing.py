@@ -181,7 +181,8 @@ class NotLeader:
         `client` is FAMILY[@VERSION], `form` one of its other lengths. Raises LabError when it can't be run.
         """
         incident = load_incident(name).only(client).in_form(form)
-        return run_incident(incident, new_folder(self.folder / incident.name), Stages(quiet=True))
+        folder = new_folder(self.folder / incident.name)
+        return run_incident(incident, folder, Stages(quiet=True), stays_s=_SPARK_STAYS_S)
 
     def verdict(self, *outcomes: Path, topics: Iterable[str] | None = None, log: bool = True) -> Verdict:
         """Let Spark say what the faults did to the clients, whose outcome lines are in these files.

@@ -40,6 +40,26 @@ def test_it_does_not_where_one_stays_or_nobody_is_early(
     assert started == []
 
 
+def test_it_leaves_one_behind_where_one_may_stay(started: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[str] = []
+    monkeypatch.setattr(resident, "is_there", lambda: False)
+    monkeypatch.setattr(resident, "start", lambda: left.append("spark"))
+    monkeypatch.setenv("NOTLEADER_SPARK_WARM", "keep")
+    assert each.main(iter(()), io.StringIO(), early=True) == 0
+    assert (left, started) == (["spark"], [])
+
+
+def test_where_none_can_be_left_it_has_one_of_its_own(started: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def unable() -> None:
+        raise resident.UnavailableError("no folder for a socket")
+
+    monkeypatch.setattr(resident, "is_there", lambda: False)
+    monkeypatch.setattr(resident, "start", unable)
+    monkeypatch.setenv("NOTLEADER_SPARK_WARM", "keep")
+    assert each.main(iter(()), io.StringIO(), early=True) == 0
+    assert started == ["spark"]
+
+
 def test_the_jobs_may_come_later(tmp_path: Path) -> None:
     file, fresh = tmp_path / "jobs.jsonl", tmp_path / "jobs.part"
     got: list[str] = []

@@ -77,10 +77,13 @@ def test_what_is_done_behind_an_analysis_waits_until_nobody_asks(place: Path) ->
         done.append("rest")
         rested.set()
 
-    serve = partial(resident.serve, place, job, rest=rest, breath_s=2, told=io.StringIO())
+    serve = partial(resident.serve, place, job, rest=rest, breath_s=1, told=io.StringIO())
     threading.Thread(target=serve).start()
     while not place.exists():
         time.sleep(0.01)
+    resident.start()  # only looks whether it is there
+    time.sleep(1.5)
+    assert done == []
     for name in ("a", "b"):
         resident.ask({"name": name}, lambda _: None, leave=False)
     assert rested.wait(20)

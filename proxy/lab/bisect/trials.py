@@ -24,6 +24,8 @@ from notleader.proxy.lab.kafka import KafkaCluster
 from notleader.proxy.lab.recorded import record_incident
 from notleader.proxy.lab.stages import Stages
 
+_SPARK_STAYS_S = 120
+
 
 @dataclass(frozen=True, slots=True)
 class Trial:
@@ -83,7 +85,7 @@ class OfIncident:
             recorded = record_incident(self.kafka, incident, folder, self.stages, alone=False)
             if reasons := [one.failed for one in recorded if one.failed]:
                 return Trial(release, Result.SKIPPED, 0, self.rounds, reasons[0])
-            findings = analyse_each(recorded, folder, self.stages, report=False)
+            findings = analyse_each(recorded, folder, self.stages, report=False, stays_s=_SPARK_STAYS_S)
         except LabError as error:
             return Trial(release, Result.SKIPPED, 0, self.rounds, str(error))
         judged = [one.judged for one in held(recorded, findings)]
