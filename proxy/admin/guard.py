@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-import ipaddress
 from collections.abc import Iterable
 from typing import Final
 
@@ -18,24 +17,11 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from notleader.proxy.admin.problems import Problem
+from notleader.proxy.wire.endpoint import is_loopback, is_wildcard
 
 BODY_LIMIT_BYTES: Final = 1 << 20
 _OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
 _BODY_METHODS: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a listen address or a Host name can only mean this machine."""
-    name = host.strip("[]").rstrip(".").lower()
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    try:
-        address = ipaddress.ip_address(name.partition("%")[0])
-    except ValueError:
-        return False
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        address = address.ipv4_mapped
-    return address.is_loopback
 
 
 def _opens_dashboard(scope: Scope, headers: Headers) -> bool:
@@ -77,7 +63,7 @@ class Guard:
     ) -> None:
         self._app = app
         self._hosts = {_bare(host) for host in (listen_host, *hosts)}
-        self._any_host = any_host or (bool(token) and _is_wildcard(listen_host))
+        self._any_host = any_host or (bool(token) and is_wildcard(listen_host))
         self._token = token.encode() if token else None
         self._body_limit_bytes = body_limit_bytes
 
@@ -162,13 +148,6 @@ def _without_port(host_header: str) -> str:
     if host_header.startswith("["):
         return host_header.partition("]")[0]
     return host_header.partition(":")[0]
-
-
-def _is_wildcard(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host.strip("[]") or "0.0.0.0").is_unspecified
-    except ValueError:
-        return False
 
 
 def _credential(authorization: str) -> bytes | None:

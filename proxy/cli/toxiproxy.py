@@ -89,11 +89,12 @@ alone.callback()(lambda: None)
 
 
 async def _serve(asked: _Options) -> int:
-    from notleader.proxy.admin.guard import Guard, is_loopback
+    from notleader.proxy.admin.guard import Guard
     from notleader.proxy.admin.serve import HttpServer
     from notleader.proxy.admin.toxics.engine import ToxicProxies
     from notleader.proxy.admin.toxiproxy import ToxiproxyApi
     from notleader.proxy.control.serving import raise_descriptor_limit
+    from notleader.proxy.wire.endpoint import is_loopback
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -30,7 +30,7 @@ from notleader.faults.timeline import Timeline, parse_timeline
 from notleader.proxy.config.yaml_text import lines_of, parse_yaml
 from notleader.proxy.record.redaction import Redaction
 from notleader.proxy.record.rows import Level
-from notleader.proxy.wire.endpoint import Endpoint, parse_endpoint
+from notleader.proxy.wire.endpoint import Endpoint, is_served_by, parse_endpoint
 from notleader.proxy.wire.errors import in_words
 from notleader.proxy.wire.names import did_you_mean
 
@@ -283,6 +283,8 @@ def load(flags: dict[str, Any], file: Path | None = None, *, need_kafka: bool = 
         settings = Settings.model_validate(values)
     except ValidationError as error:
         problems += [_problem(entry) for entry in error.errors()]
+    if settings is not None and need_kafka:
+        problems += [_itself(address) for address in settings.kafka if is_served_by(address, settings.listen)]
     faults: list[Fault] = []
     try:
         faults = parse_faults(values.get("faults", []))
@@ -330,6 +332,11 @@ def located(problems: Iterable[Problem], file: Path | None, apart: Iterable[str]
         return f"{file}:{line}: {said}"
 
     return [told(problem) for problem in problems]
+
+
+def _itself(address: Endpoint) -> Problem:
+    said = f"at {address} the proxy itself would listen, and be its own client: --listen HOST:PORT takes another port"
+    return Problem("kafka", said)
 
 
 def _problem(entry: Any) -> Problem:

@@ -90,6 +90,14 @@ def test_a_port_in_use_is_one_line_and_exit_1() -> None:
     assert done.stderr.strip() == told
 
 
+def test_a_proxy_in_front_of_itself_is_refused() -> None:
+    """It would connect to itself without end; so would `--kafka localhost:9092` alone, as 9092 is where it listens."""
+    done = run("run", "--kafka", "localhost:9092")
+    assert done.returncode == 2
+    advice = "the proxy itself would listen, and be its own client: --listen HOST:PORT takes another port"
+    assert done.stderr.strip() == f"notleader run: kafka: at localhost:9092 {advice}"
+
+
 def test_a_capture_folder_that_cannot_be_written_is_one_line_and_exit_1(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     folder = tmp_path / "file" / "capture"

@@ -11,7 +11,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from notleader.proxy.admin.guard import Guard, check_exposure, is_loopback
+from notleader.proxy.admin.guard import Guard, check_exposure
+from notleader.proxy.wire.endpoint import is_loopback
 
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
