@@ -216,7 +216,11 @@ def _message(model: type[BaseModel], detail: ErrorDetails) -> str:
         meaning = _meaning(model, detail["loc"])
         return f"missing: {meaning}" if meaning else "missing"
     if kind == "extra_forbidden":
-        return f"unknown key{did_you_mean(str(detail['loc'][-1]), _known_keys(model, detail['loc'][:-1]))}"
+        *place, name = detail["loc"]
+        nested = [outer for outer in ("trigger", "match") if name in _known_keys(model, (*place, outer))]
+        if nested and not {"trigger", "match"} & set(place):
+            return f"unknown key; {nested[0]} takes it: {nested[0]}: {{{name}: …}}"
+        return f"unknown key{did_you_mean(str(name), _known_keys(model, tuple(place)))}"
     if kind == "literal_error":
         expected = str(context["expected"])
         return f"{detail['input']!r} is not {expected}"

@@ -65,6 +65,13 @@ def test_all_problems_of_all_faults_are_told_at_once() -> None:
     }
 
 
+def test_a_key_at_the_wrong_place_is_sent_where_it_belongs() -> None:
+    assert problems({"kind": "broker_down", "node_id": 2, "for_ms": 3000, "topic": "orders"}) == {
+        "faults[0].for_ms": "unknown key; trigger takes it: trigger: {for_ms: …}",
+        "faults[0].topic": "unknown key; match takes it: match: {topic: …}",
+    }
+
+
 def test_problems_inside_a_distribution_have_its_path() -> None:
     found = problems({"kind": "delay", "delay_ms": {"distribution": "uniform", "min_ms": 1, "mx_ms": 2}})
     assert found == {

@@ -1,5 +1,5 @@
 // The recording: where to, how much of each exchange, and how it does.
-import { html, Small } from "./html.js";
+import { html, many, Small } from "./html.js";
 
 const LEVELS = ["header", "partition", "record", "payload"];
 
@@ -26,9 +26,9 @@ export function Capture({ capture, act }) {
     event.target.reset();
   };
   return html`<article>${heading}
-    <p>To <code>${capture.directory}</code> at level ${capture.level}: ${capture.written_rows} rows written,${" "}
+    <p>To <code>${capture.directory}</code> at level ${capture.level}: ${many(capture.written_rows, "row")} written,${" "}
       ${capture.queued_rows} waiting,${" "}<span class=${capture.lost_rows ? "hit" : ""}>${capture.lost_rows} lost</span>,${" "}
-      ${capture.segments} segments.</p>
+      ${many(capture.segments, "segment")}.</p>
     ${capture.error && html`<p class="problem">${capture.error}</p>`}
     <form key="mark" class="line" onSubmit=${mark}><label>Mark this moment <input name="label" required /></label>
       <button type="submit" class="secondary">Mark</button></form>

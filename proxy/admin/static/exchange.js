@@ -48,7 +48,7 @@ const did = (row, effect) => [
 /** Nested values as lists that fold; what is null is left out. */
 function Tree({ name, value, open }) {
   if (value === null || value === undefined) return null;
-  const text = name === "error_code" && value ? `${value} (${errorName(value)})` : String(value);
+  const text = name === "error_code" && typeof value === "number" && value ? `${value} (${errorName(value)})` : String(value);
   if (typeof value !== "object") return html`<li><span class="muted">${name}</span>${" "}${text}</li>`;
   const entries = Object.entries(value).filter(([, item]) => item !== null && item !== undefined);
   if (!entries.length) return html`<li><span class="muted">${name}</span>${" "}none</li>`;

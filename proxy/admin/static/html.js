@@ -25,6 +25,9 @@ export function Table({ label, head, rows, empty, folds }) {
 export const Small = ({ label, children, ...rest }) =>
   html`<button type="button" class="secondary outline small" aria-label=${label} ...${rest}>${children}</button>`;
 
+/** So many of something. */
+export const many = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
+
 /** Text whose `words in backticks` are code. */
 export const Prose = ({ text }) => text.split("`").map((part, i) => (i % 2 ? html`<code>${part}</code>` : part));
 

@@ -219,7 +219,7 @@ export function Live() {
     ${filter && html`<p class="muted">Plots and rows: <code>${filter}</code>.</p>`}
     ${opened && html`<${Exchange} row=${opened} close=${() => open(null)} />`}
     <div class="scroll" tabindex="0" role="region" aria-label="Exchanges">
-      <table><thead><tr>${["Time", "What", "Client", "Topics", "Outcome", "ms", "Faults"]
+      <table class="folds"><thead><tr>${["Time", "What", "Client", "Topics", "Outcome", "ms", "Faults"]
         .map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
       <tbody>${shown.rows.slice(0, SHOWN_ROWS).map((row) => html`
         <tr key=${keyOf(row)} id=${`row-${keyOf(row)}`} class=${`row${keyOf(row) === at ? " at" : ""}`}

@@ -243,7 +243,7 @@ async def test_a_recording_is_started_marked_and_stopped(
     await expect(page.get_by_role("status")).to_contain_text("recording to")
     await page.get_by_label("Mark this moment").fill("here it was")
     await page.get_by_role("button", name="Mark", exact=True).click()
-    await expect(page.get_by_text("1 rows written")).to_be_visible()
+    await expect(page.get_by_text("1 row written")).to_be_visible()
     # The proxy records no more at once; that the last segment is made is what the answer says.
     async with page.expect_response(lambda answer: answer.request.method == "POST"):
         await page.get_by_role("button", name="Stop recording").click()
@@ -523,3 +523,47 @@ async def test_the_page_fits(browser: Browser, controlled: Controlled, width: in
     found = (await Axe().run(page)).response["violations"]
     assert not found, [(each["id"], [node["html"][:200] for node in each["nodes"]]) for each in found]
     assert complaints == []
+
+
+@pytest.mark.kafka
+async def test_a_full_page_with_an_exchange_open_fits(browser: Browser, kafka: KafkaCluster, tmp_path: Path) -> None:
+    """At every width in both themes, with long names: nothing sticks out, no word is broken, axe finds nothing."""
+    kafka.create_topic("payments.eu-central-1.orders_and_refunds", partitions=3)
+    async with serve_controls(kafka.bootstrap) as controlled:
+        match = {"api_key": "Produce", "topic": "payments*"}
+        controlled.proxy.add_fault(kind="delay", name="slow for whoever pays", delay_ms=5, match=match)
+        await controlled.proxy.start_capture(str(tmp_path / "traffic"), "payload")
+        producer = AIOKafkaProducer(
+            bootstrap_servers=str(controlled.proxy.listen),
+            client_id="billing-service-7f9c6d5b8-x2v4q.payments.svc.cluster.local",
+            metadata_max_age_ms=200,
+        )
+        await producer.start()
+        try:
+            page, complaints = await open_page(browser, controlled)
+            controlled.proxy.plan.elections.start("orders", 0, 3_600_000, controlled.proxy.now_us())
+            await page.get_by_label("Mark this moment").fill("a full page")
+            for number in range(60):
+                await producer.send_and_wait("payments.eu-central-1.orders_and_refunds", b"order %d" % number)
+            rows = page.get_by_role("region", name="Exchanges", exact=True)
+            produced = rows.get_by_role("row").filter(has_text="slow for whoever pays")
+            await produced.first.get_by_role("cell", name="Produce", exact=True).click()
+            opened = page.get_by_role("region", name=re.compile("^Produce of billing"))
+            await expect(opened).to_contain_text("timeout_ms")
+            await opened.get_by_role("button", name="Copy as curl").click()
+            await expect(opened.get_by_role("status")).to_contain_text("as curl")
+            assert await rows.locator("tbody tr").count() > 40
+            for width in (390, 820, 1440):
+                for scheme in ("light", "dark"):
+                    await page.set_viewport_size({"width": width, "height": 900})
+                    await page.emulate_media(color_scheme=scheme)
+                    await shoot(page, f"opened-{width}-{scheme}")
+                    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+                    assert await page.evaluate(BROKEN_WORDS) == [], width
+                    found = (await Axe().run(page)).response["violations"]
+                    assert not found, [
+                        (width, scheme, each["id"], [node["html"][:200] for node in each["nodes"]]) for each in found
+                    ]
+            assert complaints == []
+        finally:
+            await producer.stop()
