@@ -184,7 +184,7 @@ async def _events(
                     yield b"".join(map(_event, told.values()))
                 # A recording that starts or stops brings another source of rows: subscribe to that then.
                 while not stopping.is_set() and proxy.capture is source:
-                    rows = [row for row in await _next_rows(queue, stopped) if told.pop(_key(row), None) is None]
+                    rows = [row for row in await _next_rows(queue, stopped) if _is_news(row, told.pop(_key(row), None))]
                     if rows:
                         yield b"".join(map(_event, rows))
                     elif loop.time() - spoke_at < KEEP_ALIVE_S:
@@ -194,6 +194,11 @@ async def _events(
                     spoke_at = loop.time()
     finally:
         stopped.cancel()
+
+
+def _is_news(row: Mapping[str, Any], told: Mapping[str, Any] | None) -> bool:
+    """Whether it wasn't told, or only from what is remembered, which has no frames, and it has."""
+    return told is None or (told.get("request_frame") is None and row.get("request_frame") is not None)
 
 
 def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:

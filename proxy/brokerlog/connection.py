@@ -128,6 +128,6 @@ class Connection:
         while len(got) < size:
             part = self._stream.recv(min(size - len(got), 1 << 20))
             if not part:
-                raise ConnectionResetError("it closed the connection")
+                raise ConnectionResetError("it closed the connection: does it want a login, or TLS?")
             got += part
         return bytes(got)

@@ -5,7 +5,7 @@ import ssl
 from collections.abc import Iterable
 
 from notleader.proxy.config.settings import Settings
-from notleader.proxy.net.discovery import fetch_brokers
+from notleader.proxy.net.discovery import LoginWantedError, fetch_brokers
 from notleader.proxy.net.tls import Tls
 from notleader.proxy.wire.codec import Body
 from notleader.proxy.wire.endpoint import Endpoint
@@ -44,15 +44,21 @@ class Dialer:
             await asyncio.get_running_loop().create_connection(lambda: protocol, *target)
 
     async def metadata(self, *, with_topics: bool = False) -> Body:
-        """The first Metadata answer of the bootstrap addresses; ConnectionError with all reasons when there is none."""
+        """The first Metadata answer of the bootstrap addresses; ConnectionError with all reasons when there is none.
+
+        That is LoginWantedError where one of them wants a login first.
+        """
         reasons = []
+        failure = ConnectionError
         for bootstrap in self._bootstrap:
             tls = self._tls.dialing(bootstrap.host)
             try:
                 return await fetch_brokers(bootstrap, self._timeout_s, tls, with_topics=with_topics)
             except (OSError, WireError) as error:
                 reasons.append(f"{bootstrap}: {_reason(error, tls=bool(tls))}")
-        raise ConnectionError("; ".join(reasons))
+                if isinstance(error, LoginWantedError):
+                    failure = LoginWantedError
+        raise failure("; ".join(reasons))
 
 
 def _reason(error: BaseException, *, tls: bool) -> str:

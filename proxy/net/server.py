@@ -21,6 +21,7 @@ from notleader.proxy.net.capture import ProxyCapture
 from notleader.proxy.net.clock import Clock
 from notleader.proxy.net.dialing import Dialer
 from notleader.proxy.net.directory import WILDCARDS, BrokerEndpoint, Directory, Listener, Opened
+from notleader.proxy.net.discovery import LoginWantedError
 from notleader.proxy.net.passage import Passage
 from notleader.proxy.net.timeline import play
 from notleader.proxy.net.tls import Tls
@@ -188,6 +189,10 @@ class Proxy:
         """Ask the bootstrap addresses in turn who the brokers are; say whether one answered."""
         try:
             body = await self._dialer.metadata()
+        except LoginWantedError as error:
+            log.info("%s: listeners of brokers are opened when the first client has logged in", error)
+            self.ready = True
+            return False
         except ConnectionError as error:
             log.warning("no Kafka broker answers yet (%s); still trying", error)
             return False

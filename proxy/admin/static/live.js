@@ -17,7 +17,11 @@ class Recent {
   since = Math.floor(Date.now() / 1000); // nothing is known of the seconds before
 
   add(row) {
-    if (this.keys.has(keyOf(row))) return;
+    if (this.keys.has(keyOf(row))) {
+      const known = this.rows.findIndex((one) => keyOf(one) === keyOf(row)); // remembered, and now with its frames
+      if (row.request_frame && known >= 0) this.rows[known] = row;
+      return;
+    }
     this.keys.add(keyOf(row));
     this.rows.unshift(row);
     if (this.rows.length > KEPT_ROWS) this.keys.delete(keyOf(this.rows.pop()));

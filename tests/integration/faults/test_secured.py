@@ -93,6 +93,20 @@ async def test_a_client_that_does_not_know_how_is_cut_off_and_comes_back(
     assert list(logins(rows(tmp_path)).values()) == [1, 1], "once on each connection"
 
 
+async def test_before_the_first_login_it_is_ready(
+    kafka3: ManyDoors, proxy_for: ProxyFor, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who waits until it is, the first client among them, would wait for ever."""
+    caplog.set_level("INFO", "notleader")
+    async with proxy_for(kafka3.bootstrap_of("SASL")) as proxy:
+        assert proxy.ready
+        assert not proxy.brokers()
+        assert "wants a login" in caplog.text
+        assert "no Kafka broker answers" not in caplog.text
+        async with AIOKafkaProducer(bootstrap_servers=str(proxy.listen), **_LOGIN):
+            assert len(list(proxy.brokers())) == 3
+
+
 @pytest.mark.parametrize("door", ["TLS", "SASL"])
 async def test_a_leader_moves_where_brokers_ask_who_is_there(
     kafka3: ManyDoors, proxy_for: ProxyFor, tmp_path: Path, door: str

@@ -124,6 +124,21 @@ class TestExchanges:
             answers = await asyncio.gather(again, *open_[1:])
         assert [answer.status_code for answer in answers] == [200] * MOST_STREAMS
 
+    async def test_what_was_remembered_is_told_again_where_its_frames_come_behind(
+        self, proxy: FakeProxy, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """An exchange that ends while the stream begins is remembered, without frames, and comes with them."""
+        seen = {"event": "exchange", "run_id": proxy.run_id, "exchange_seq": 1, "request_at_us": 5}
+        other = {**seen, "exchange_seq": 2}
+
+        async def notable() -> list[dict[str, object]]:
+            return [seen, other]
+
+        monkeypatch.setattr(proxy, "notable", notable)
+        events = await self.read(proxy, [{**seen, "request_frame": b"\x00"}, other], "?before=10")
+        told = [json.loads(event.splitlines()[1][6:]) for event in events if event.startswith("event:")]
+        assert [(row["exchange_seq"], row.get("request_frame")) for row in told] == [(1, None), (2, None), (1, "AA==")]
+
     async def test_text_cannot_forge_an_event(self, proxy: FakeProxy) -> None:
         events = await self.read(proxy, [{"event": "exchange", "client_id": "a\n\nevent: evil\ndata: 1"}])
         assert [event.splitlines()[0] for event in events[1:-1]] == ["event: exchange"]
