@@ -183,7 +183,9 @@ def shown(settings: Settings, topics: list[str], out: Path, *, quiet: bool, **op
         BarColumn(),
         TextColumn("{task.completed:,.0f} of {task.total:,.0f} offsets"),
     )
-    with Progress(*columns, TimeElapsedColumn(), console=errors, transient=True, disable=quiet) as bar:
+    with Progress(
+        *columns, TimeElapsedColumn(), console=errors, transient=True, disable=quiet or not errors.is_terminal
+    ) as bar:
         task = bar.add_task("log", total=0)
         return read_log(
             list(settings.kafka), topics, out, settings=settings, **options,

@@ -175,6 +175,10 @@ def tail(
     """
     given = list(arguments or ())
     where = given.pop(0) if given and _is_place(given[0]) else None
+    if follow and where is None:
+        _stop(
+            WRONG_USE, f"-f follows a folder, and there is none at {given[0]}" if given else "-f wants a DIR", as_json
+        )
     if len(given) > 1:
         _stop(WRONG_USE, f"one filter, please: quote it ({' '.join(given)!r})", as_json)
     filter_text = given[0] if given else ""

@@ -117,6 +117,13 @@ def test_tail_of_a_folder(folder: Path) -> None:
     assert run("tail", str(folder), "api", "==", "Fetch").exit_code == 2
 
 
+def test_what_is_followed_is_a_folder(folder: Path) -> None:
+    done = run("tail", "traffic-nowhere", "-f")
+    assert done.exit_code == 2
+    assert "-f follows a folder, and there is none at traffic-nowhere" in done.output
+    assert "-f wants a DIR" in run("tail", "-f").output
+
+
 def test_following_hands_out_each_row_once_also_across_the_end_of_a_segment(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     follower = Follower(Capture(str(tmp_path)))
