@@ -66,6 +66,11 @@ def test_services_are_locked_down(name: str) -> None:
     assert service["security_opt"] == ["no-new-privileges:true"]
 
 
+@pytest.mark.parametrize("name", COMPOSE["services"])
+def test_no_service_takes_all_the_memory_there_is(name: str) -> None:
+    assert COMPOSE["services"][name]["deploy"]["resources"]["limits"]["memory"]
+
+
 def test_the_application_reaches_kafka_only_through_the_proxy() -> None:
     networks = {name: set(service["networks"]) for name, service in COMPOSE["services"].items()}
     assert not networks["app"] & networks["kafka"]

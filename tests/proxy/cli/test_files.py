@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,18 @@ def test_every_incident_has_its_schema_and_points_to_it() -> None:
         assert valid("incident", yaml.safe_load(text)), file.name
         pointed = text.splitlines()[0].partition("$schema=")[2]
         assert (PROJECT / "faults/incidents" / pointed).resolve() == PROJECT / "docs/schemas/incident.schema.json"
+
+
+def test_the_rules_of_compose_and_of_the_cheat_sheet_point_to_their_schema() -> None:
+    file = PROJECT / "docker/app/faults.yaml"
+    (shown,) = re.findall(
+        r"^```yaml\n(.*?)^```$", (PROJECT / "docs/cheat-sheet.md").read_text(), re.DOTALL | re.MULTILINE
+    )
+    for text, folder in ((file.read_text(), file.parent), (shown, PROJECT / "docs")):
+        first = text.splitlines()[0]
+        assert first.startswith("# yaml-language-server: $schema=")
+        assert (folder / first.partition("$schema=")[2]).resolve() == PROJECT / "docs/schemas/config.schema.json"
+        assert valid("config", yaml.safe_load(text))
 
 
 @pytest.mark.parametrize(
