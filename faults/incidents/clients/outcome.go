@@ -55,7 +55,7 @@ func Arguments() Settings {
 		"messages": "20", "interval_ms": "100", "partition": "0", "partitions": "1", "idempotent": "false", "retries": "3",
 		"request_timeout_ms": "2000", "delivery_timeout_ms": "8000", "connect_timeout_ms": "2000",
 		"metadata_max_age_ms": "300000", "budget_ms": "0", "wait_ms": "12000", "commit_every": "5", "instance_id": "",
-		"transactional_id": "", "output": "", "start_after_ms": "0",
+		"transactional_id": "", "output": "", "start_after_ms": "0", "silent": "0",
 	}
 	for _, argument := range os.Args[1:] {
 		name, value, found := strings.Cut(argument, "=")

@@ -2,7 +2,8 @@
 // numbered messages at a steady rate (with transactional_id: each in a transaction of its own), or a group consumer
 // (mode=consume).
 //
-// Arguments: see outcome.go; a setting of librdkafka's own passes by its name (socket.timeout.ms=1000 …).
+// Arguments: see outcome.go; silent (so many messages in front of each numbered one, of which nothing is told: a batch
+// of thousands needs no thousands of lines); a setting of librdkafka's own passes by its name (socket.timeout.ms=1000 …).
 package main
 
 import (
@@ -59,10 +60,12 @@ func produce(settings Settings) {
 	log.Printf("librdkafka %s (%x)", text, version)
 	go func() {
 		for event := range producer.Events() {
-			log.Print(event)
+			if _, silent := event.(*kafka.Message); !silent {
+				log.Print(event)
+			}
 		}
 	}()
-	topic := settings["topic"]
+	topic, unheard := settings["topic"], int64(0)
 	begin, commit := func() {}, func() {}
 	if settings["transactional_id"] != "" {
 		begin, commit = transactions(settings, producer)
@@ -70,9 +73,18 @@ func produce(settings Settings) {
 	settings.Produce(func(id string, partition int32, done func(int32, int64, error)) {
 		begin()
 		defer commit()
+		place := kafka.TopicPartition{Topic: &topic, Partition: partition}
+		for each := 0; each < settings.Integer("silent"); each++ {
+			unheard++
+			value := []byte("." + strconv.FormatInt(unheard, 36)) // short: a batch has its bound in bytes, too
+			if err := producer.Produce(&kafka.Message{TopicPartition: place, Value: value}, nil); err != nil {
+				log.Print(err)
+				break
+			}
+		}
 		delivered := make(chan kafka.Event, 1)
 		err := producer.Produce(&kafka.Message{
-			TopicPartition: kafka.TopicPartition{Topic: &topic, Partition: partition},
+			TopicPartition: place,
 			Value:          []byte(id),
 			Headers:        []kafka.Header{{Key: "notleader-id", Value: []byte(id)}},
 		}, delivered)
