@@ -437,7 +437,6 @@ cdef class BlockWriter:
                 if row[ROW_ERROR_CODE] != NO_OFFSET:
                     error = row[ROW_ERROR_CODE]
                 number += 1
-        caches.nameless = -1
         count = caches.join(asked, answered, exchange.api_key == 0)
         if count < 0:
             return -1
@@ -483,14 +482,14 @@ cdef class BlockWriter:
             elif records == last:
                 part.base_offset = NO_OFFSET
         at = caches.template(&key)
-        if at.place >= 0 and not at.stays and caches.nameless != key.topic:
-            # Metadata may have told its name by now; asked once for all of its partitions.
+        if at.place >= 0 and at.nameless_in >= 0 and at.nameless_in != self._number:
+            # Metadata may have told its topic's name by now.
             if self._lookups.has_name(topic_of(of_topic, row)[1]):
                 at.place = -1
             else:
-                caches.nameless = key.topic
+                at.nameless_in = self._number
         if at.place < 0 or memcmp(&at.key, &key, sizeof(Template)):
-            place, stays = self._lookups.template(
+            place, is_named = self._lookups.template(
                 (
                     *topic_of(of_topic, row),
                     key.index,
@@ -502,7 +501,7 @@ cdef class BlockWriter:
                 )
             )
             part.template = place
-            at.key, at.place, at.stays = key, place, stays
+            at.key, at.place, at.nameless_in = key, place, -1 if is_named else self._number
         else:
             part.template = at.place
         return True
@@ -552,7 +551,7 @@ cdef struct Template:
 cdef struct TemplateAt:
     Template key
     long long place  # -1: nothing is here
-    bint stays
+    long long nameless_in  # the block in which its topic had no name yet; -1: it has one
 
 cdef struct WhatAt:
     int api
@@ -569,7 +568,6 @@ cdef struct Joined:
 cdef class Caches:
     """What was looked up before, by its numbers; of the tables of one generation."""
 
-    cdef long long nameless  # the topic whose name was asked for last in this exchange, and is not known
     cdef dict _topics  # name, or id → number
     cdef bytes _topic  # the last one
     cdef long long _number

@@ -143,7 +143,10 @@ class Blocks:
         return topic_id is None or self._topics.of(topic_id)[0] is not None
 
     def template(self, part: Template) -> tuple[int, bool]:
-        """The place of what a partition has in common with others, and whether that stays: its topic has a name."""
+        """The place of what a partition has in common with others, and whether its topic has its name.
+
+        The writer asks again in the next block for what has none.
+        """
         place = self._templates.get(part)
         if place is not None:
             return place, True
