@@ -64,6 +64,6 @@ export function Elections({ elections, act }) {
       <label>Seconds without a leader
         <input name="seconds" type="number" min="0.1" step="0.1" value="2" required /></label>
       <button type="submit">Depose</button></form>
-    <${Table} label="Elections" head=${["Partition", "Shown to lead", "Until", "Started by", ""]} rows=${rows}
+    <${Table} folds label="Elections" head=${["Partition", "Shown to lead", "Until", "Started by", ""]} rows=${rows}
       empty="Every partition has its leader." /></article>`;
 }

@@ -560,6 +560,9 @@ async def test_a_full_page_with_an_exchange_open_fits(browser: Browser, kafka: K
                     await shoot(page, f"opened-{width}-{scheme}")
                     assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
                     assert await page.evaluate(BROKEN_WORDS) == [], width
+                    for label in ("Faults", "Elections", "Connections", "Brokers"):  # their buttons can be seen
+                        table = page.get_by_role("region", name=label, exact=True)
+                        assert await table.evaluate("table => table.scrollWidth <= table.clientWidth"), (width, label)
                     found = (await Axe().run(page)).response["violations"]
                     assert not found, [
                         (width, scheme, each["id"], [node["html"][:200] for node in each["nodes"]]) for each in found
