@@ -531,12 +531,12 @@ async def test_a_full_page_with_an_exchange_open_fits(browser: Browser, kafka: K
     kafka.create_topic("payments.eu-central-1.orders_and_refunds", partitions=3)
     async with serve_controls(kafka.bootstrap) as controlled:
         match = {"api_key": "Produce", "topic": "payments*"}
-        controlled.proxy.add_fault(kind="delay", name="slow for whoever pays", delay_ms=5, match=match)
+        every = {"times": "forever"}
+        controlled.proxy.add_fault(kind="delay", name="slow for whoever pays", delay_ms=5, match=match, trigger=every)
         await controlled.proxy.start_capture(str(tmp_path / "traffic"), "payload")
         producer = AIOKafkaProducer(
             bootstrap_servers=str(controlled.proxy.listen),
             client_id="billing-service-7f9c6d5b8-x2v4q.payments.svc.cluster.local",
-            metadata_max_age_ms=200,
         )
         await producer.start()
         try:
