@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from pyspark import java_gateway
 from pyspark.sql import SparkSession
 
 from notleader.spark_analysis import lookups, warm
@@ -87,11 +90,31 @@ def build_session(
         builder = builder.config("spark.driver.memory", memory)
         if not local:
             builder = builder.config("spark.executor.memory", memory)
-    with _java_prints_to(log_file if local else None):
+    with _java_prints_to(log_file if local else None), java_ends_when_interrupted():
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     lookups.remember(session.sparkContext._jvm)
     return session
+
+
+@contextmanager
+def java_ends_when_interrupted() -> Iterator[None]:
+    """An interrupt while Spark starts ends its Java, which would find nobody to tell its port, and stay for ever."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def noted(*words: Any, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(*words, **options))
+        return started[-1]
+
+    java_gateway.Popen = noted
+    try:
+        yield
+    except KeyboardInterrupt:
+        for process in started:
+            process.kill()
+        raise
+    finally:
+        java_gateway.Popen = subprocess.Popen
 
 
 @contextmanager

@@ -1,7 +1,13 @@
 """A session leaves the caller's stdout to the caller."""
 
+import signal
 import subprocess
 import sys
+
+import pytest
+from pyspark import java_gateway
+
+from notleader.spark_analysis.session import java_ends_when_interrupted
 
 PROGRAM = """
 from notleader.spark_analysis.session import build_session
@@ -17,3 +23,11 @@ def test_what_java_prints_is_not_in_the_answer() -> None:
     ran = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120, check=True)
     assert ran.stdout == "the answer\n"
     assert "a word of Java's" in ran.stderr
+
+
+def test_an_interrupt_while_spark_starts_ends_its_java() -> None:
+    with pytest.raises(KeyboardInterrupt), java_ends_when_interrupted():
+        process = java_gateway.Popen(["sleep", "600"])
+        raise KeyboardInterrupt
+    assert process.wait(30) == -signal.SIGKILL
+    assert java_gateway.Popen is subprocess.Popen
