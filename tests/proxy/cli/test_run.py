@@ -27,5 +27,5 @@ def test_a_log_record_is_one_json_line_with_its_error() -> None:
 
 
 def test_the_format_is_a_setting() -> None:
-    assert load({"kafka": "localhost:9092"}).log_format is LogFormat.TEXT
-    assert load({"kafka": "localhost:9092", "log_format": "json"}).log_format is LogFormat.JSON
+    assert load({"kafka": "kafka:9092"}).log_format is LogFormat.TEXT
+    assert load({"kafka": "kafka:9092", "log_format": "json"}).log_format is LogFormat.JSON

@@ -53,7 +53,7 @@ def test_faults_that_are_no_list_are_refused_though_there_is_nothing_in_them(
     tmp_path: Path, written: str, found: str
 ) -> None:
     file = tmp_path / "config.yaml"
-    file.write_text(f"kafka: 127.0.0.1:9092\nfaults: {written}\n")
+    file.write_text(f"kafka: kafka:9092\nfaults: {written}\n")
     with pytest.raises(ConfigError, match=f"^faults: a list of faults expected, got {found}$"):
         load({}, file)
 
