@@ -143,7 +143,7 @@ class Check:
     def signs(self, tables: Tables, options: Options) -> DataFrame | None:
         """Rows of which there is at least one, if there is any case, for less than the cases cost; None when not so.
 
-        They are looked for with the suspects; a check without any is not asked further.
+        They have the cases' `scope`, and are looked for with the suspects; a check without any is not asked further.
         """
         return None
 

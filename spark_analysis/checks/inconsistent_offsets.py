@@ -40,10 +40,10 @@ class InconsistentOffsets(Check):
     def signs(self, tables: Tables, options: Options) -> DataFrame:
         named = _named(tables).groupBy(*_PLACE, "life")
         named = named.agg(F.min("message_id").alias("one"), F.max("message_id").alias("other"))
-        differing = named.filter(F.col("one") != F.col("other")).select("offset")
+        differing = named.filter(F.col("one") != F.col("other")).select("scope")
         if tables.log is None:
             return differing
-        return differing.unionByName(_acknowledged(tables).filter(_is_wrong()).select("offset"))
+        return differing.unionByName(_acknowledged(tables).filter(_is_wrong()).select("scope"))
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         sends = _acknowledged(tables)

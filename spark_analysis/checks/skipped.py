@@ -5,14 +5,13 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send, joined
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, joined
 from notleader.spark_analysis.checks.phrases import SENT, by_rule, count, place
 from notleader.spark_analysis.options import Options
-from notleader.spark_analysis.transforms.obstacles import names_of
-from notleader.spark_analysis.transforms.sent_back import seeks, told_places, with_senders_back
+from notleader.spark_analysis.transforms.keys import same
+from notleader.spark_analysis.transforms.sent_back import of_clients, seeks, told_places, with_senders_back
 
 _OUT_OF_RANGE = 1
-_LONGEST = 100_000
 
 
 class Skipped(Check):
@@ -38,60 +37,29 @@ class Skipped(Check):
     )
 
     def signs(self, tables: Tables, options: Options) -> DataFrame:
-        read = _read(tables)
-        # Of a longer range only the beginning counts as read.
-        long = read.filter(F.col("last_offset") - F.col("first_offset") > _LONGEST)
-        return _gaps(read).select("j_low").unionByName(long.select(F.col("first_offset").alias("j_low")))
+        return _gaps(_read(tables)).select(F.col("j_scope").alias("scope"))
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        read = _read(tables)
-        spans = read.groupBy(
-            "group",
-            F.col("scope").alias("s_scope"),
-            F.col("topic").alias("s_topic"),
-            F.col("partition").alias("s_partition"),
-        ).agg(F.min("first_offset").alias("low"), F.max("last_offset").alias("high"))
+        gaps = _gaps(_read(tables))
+        gaps = gaps.join(F.broadcast(_sought(tables, gaps)), list(_GAP), "left_anti")
         committed = F.coalesce(F.col("in_log") == "there", F.lit(False))
-        there = (
-            # Of a transaction's records those that were aborted are in the log, and a reader of committed ones passes
-            # over them: without the log nothing here says how it ended.
-            tables.history.filter(is_send() & F.col("message_id").isNotNull() & (~F.col("transactional") | committed))
-            .withColumn("at", F.explode("landed"))
-            .join(
-                F.broadcast(spans),
-                F.col("scope").eqNullSafe(F.col("s_scope"))
-                & (F.col("at.topic") == F.col("s_topic"))
-                & (F.col("at.partition") == F.col("s_partition"))
-                & (F.col("at.offset") > F.col("low"))
-                & (F.col("at.offset") < F.col("high")),
-            )
-            .withColumn("key", F.xxhash64("group", "scope", "at.topic", "at.partition", "at.offset"))
-        )
-        offsets = F.explode(F.sequence("first_offset", F.least("last_offset", F.col("first_offset") + _LONGEST)))
-        got = read.withColumn("o", offsets).select(F.xxhash64("group", "scope", "topic", "partition", "o").alias("key"))
-        missed = (
-            there.join(got, "key", "left_anti")
-            .join(
-                F.broadcast(_gaps(read)),
-                F.col("group").eqNullSafe(F.col("j_group"))
-                & F.col("scope").eqNullSafe(F.col("j_scope"))
-                & (F.col("at.topic") == F.col("j_topic"))
-                & (F.col("at.partition") == F.col("j_partition"))
-                & (F.col("at.offset") > F.col("j_low"))
-                & (F.col("at.offset") < F.col("j_high")),
-                "left",
-            )
-            .join(
-                F.broadcast(_sought(tables, read)),
-                ["j_group", "j_scope", "j_topic", "j_partition", "j_low"],
-                "left_anti",
-            )
+        # Of a transaction's records those that were aborted are in the log, and a reader of committed ones passes
+        # over them: without the log nothing here says how it ended.
+        seen = tables.history.filter(~F.col("transactional") | committed).withColumn("at", F.explode("landed"))
+        missed = seen.join(
+            F.broadcast(gaps),
+            [
+                same("j_", "scope"),
+                same("j_", "topic", "partition", own="at."),
+                F.col("at.offset") > F.col("j_low"),
+                F.col("at.offset") < F.col("j_high"),
+            ],
         )
         return as_cases(
             _blamed(missed, tables) if tables.capture.faulted else missed,
             self.name,
             "invalid",
-            client=F.col("group"),
+            client=F.col("j_group"),
             topic=F.col("at.topic"),
             partition=F.col("at.partition"),
             duration_us=F.lit(None),
@@ -120,24 +88,28 @@ def _read(tables: Tables) -> DataFrame:
     return tables.delivered.withColumn("group", F.coalesce("group_id", "client"))
 
 
-def _gaps(read: DataFrame) -> DataFrame:
-    """j_group, j_scope, j_topic, j_partition, j_low, j_high, j_client, j_from_us, j_until_us: what a group passed over.
+_GAP = ("j_group", "j_scope", "j_topic", "j_partition", "j_low")
 
-    Between the offsets `j_low` and `j_high`, which it got one after the other; the second one `j_client` did.
+
+def _gaps(read: DataFrame) -> DataFrame:
+    """_GAP, j_high, j_client, j_from_us, j_until_us: what a group passed over.
+
+    Between the offset `j_low`, which it had come to at first at `j_from_us`, and `j_high`, where `j_client` went on.
     """
-    order = Window.partitionBy("group", "scope", "topic", "partition").orderBy("first_offset", "last_offset")
-    following = {"high": "first_offset", "high_us": "at_us", "high_client": "client"}
-    rows = read.withColumns({name: F.lead(of).over(order) for name, of in following.items()})
-    return rows.filter(F.col("high") > F.col("last_offset") + 1).select(
-        F.col("group").alias("j_group"),
-        F.col("scope").alias("j_scope"),
-        F.col("topic").alias("j_topic"),
-        F.col("partition").alias("j_partition"),
-        F.col("last_offset").alias("j_low"),
-        F.col("high").alias("j_high"),
-        F.col("high_client").alias("j_client"),
-        F.col("at_us").alias("j_from_us"),
-        F.col("high_us").alias("j_until_us"),
+    place = ("group", "scope", "topic", "partition")
+    before = Window.partitionBy(*place).orderBy("first_offset", "at_us").rowsBetween(Window.unboundedPreceding, -1)
+    reached = F.max(F.struct("last_offset", (-F.col("at_us")).alias("since"))).over(before)
+    return (
+        read.withColumn("reached", reached)
+        .filter(F.col("first_offset") > F.col("reached.last_offset") + 1)
+        .select(
+            *[F.col(name).alias(f"j_{name}") for name in place],
+            F.col("reached.last_offset").alias("j_low"),
+            F.col("first_offset").alias("j_high"),
+            F.col("client").alias("j_client"),
+            (-F.col("reached.since")).alias("j_from_us"),
+            F.col("at_us").alias("j_until_us"),
+        )
     )
 
 
@@ -160,54 +132,42 @@ def _blamed(missed: DataFrame, tables: Tables) -> DataFrame:
     )
 
 
-def _sought(tables: Tables, read: DataFrame) -> DataFrame:
-    """j_group, j_scope, j_topic, j_partition, j_low: gaps over which a member jumped to an offset it had asked for.
+def _sought(tables: Tables, gaps: DataFrame) -> DataFrame:
+    """_GAP of those over which a member jumped to an offset it had asked for, or said that it sought.
 
     Not where it had to ask: OFFSET_OUT_OF_RANGE, or no committed offset, sends a consumer to ListOffsets as well.
     """
-    gaps = _gaps(read)
     out_of_range = (F.col("api_name") == "Fetch") & (F.col("p.error_code") == _OUT_OF_RANGE)
-    asked = (
-        tables.exchanges.filter(
-            (F.col("event") == "exchange") & F.col("api_name").isin("ListOffsets", "OffsetFetch", "Fetch")
-        )
-        .withColumn("p", F.explode("partitions"))
-        .filter((F.col("api_name") != "Fetch") | out_of_range)
-        .join(
-            F.broadcast(
-                names_of(tables.operations).select(
-                    F.col("scope").alias("n_scope"), F.col("wire_id").alias("n_id"), F.col("client").alias("n_client")
-                )
-            ),
-            F.col("scope").eqNullSafe(F.col("n_scope")) & (F.col("client_id") == F.col("n_id")),
-        )
+    why = (
+        F.when(F.col("api_name") == "ListOffsets", "asked")
+        .when(F.col("api_name") == "OffsetFetch", "sent")
+        .when(out_of_range, "sent")
     )
-    met = gaps.join(
-        asked,
-        F.col("j_scope").eqNullSafe(F.col("scope"))
-        & (F.col("j_client") == F.col("n_client"))
-        & (F.col("j_topic") == F.col("p.topic"))
-        & (F.col("j_partition") == F.col("p.partition_index"))
-        & F.col("request_at_us").between(F.col("j_from_us"), F.col("j_until_us")),
-    )
-    gap = ("j_group", "j_scope", "j_topic", "j_partition", "j_low")
-    there = (F.col("api_name") == "ListOffsets") & F.col("p.base_offset").between(F.col("j_low") + 1, F.col("j_high"))
-    by_capture = (
-        met.groupBy(*gap)
-        .agg(F.count_if(there).alias("there"), F.count_if(F.col("api_name") != "ListOffsets").alias("sent"))
-        .filter((F.col("there") > 0) & (F.col("sent") == 0))
-        .select(*gap)
+    told = tables.exchanges.withColumn("p", F.explode("partitions")).withColumn("why", why)
+    asked = of_clients(told.filter(F.col("why").isNotNull()), tables.operations).select(
+        F.col("scope").alias("s_scope"),
+        F.col("t_client").alias("s_client"),
+        F.col("p.topic").alias("s_topic"),
+        F.col("p.partition_index").alias("s_partition"),
+        F.col("p.base_offset").alias("s_offset"),
+        F.col("request_at_us").alias("s_at_us"),
+        "why",
     )
     # Over what it had fetched before a consumer seeks without asking: only its own word tells.
-    said = seeks(tables.operations)
-    by_word = gaps.join(
-        said,
-        F.col("j_scope").eqNullSafe(F.col("s_scope"))
-        & (F.col("j_client") == F.col("s_client"))
-        & (F.col("j_topic") == F.col("s_topic"))
-        & (F.col("j_partition") == F.col("s_partition"))
-        & F.col("s_at_us").between(F.col("j_from_us"), F.col("j_until_us"))
-        & (F.col("s_offset").isNull() | F.col("s_offset").between(F.col("j_low") + 1, F.col("j_high"))),
-        "left_semi",
-    ).select(*gap)
-    return by_capture.unionByName(by_word).distinct()
+    said = seeks(tables.operations).withColumn("why", F.lit("said"))
+    there = F.coalesce("s_offset", "j_high").between(F.col("j_low") + 1, F.col("j_high"))
+    whys = F.collect_set(F.when(there | (F.col("why") == "sent"), F.col("why")))
+    by_itself = F.array_contains("whys", F.lit("asked")) & ~F.array_contains("whys", F.lit("sent"))
+    return (
+        gaps.join(
+            asked.unionByName(said),
+            [
+                same("s_", "scope", "client", "topic", "partition", own="j_"),
+                F.col("s_at_us").between(F.col("j_from_us"), F.col("j_until_us")),
+            ],
+        )
+        .groupBy(*_GAP)
+        .agg(whys.alias("whys"))
+        .filter(F.array_contains("whys", F.lit("said")) | by_itself)
+        .select(*_GAP)
+    )

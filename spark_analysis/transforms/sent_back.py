@@ -26,7 +26,7 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
     Each with `at_us`, `topic` and `partition` (null: any), `offset` (of a commit), `rule`, `kind` and `what`, a key of
     `checks.phrases.SENT`. Without `operations` clients are Kafka's client ids.
     """
-    asked = exchanges.filter((F.col("event") == "exchange") & F.col("api_name").isin(*_PLACES, *_MEMBERSHIP)).filter(
+    asked = exchanges.filter(F.col("api_name").isin(*_PLACES, *_MEMBERSHIP)).filter(
         (F.size("fault_names") > 0) | F.col("effects").isNotNull()
     )
     placed = asked.select("*", F.posexplode_outer("partitions").alias("place", "p")).withColumn(
@@ -56,13 +56,14 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
         what.alias("what"),
     )
     return (
-        _of_clients(placed.filter(what.isNotNull()), operations)
+        of_clients(placed.filter(what.isNotNull()), operations)
         .groupBy(F.col("scope").alias("t_scope"), "t_client")
         .agg(F.slice(F.array_sort(F.array_distinct(F.collect_list(told))), 1, _MOST).alias("told"))
     )
 
 
-def _of_clients(rows: DataFrame, operations: DataFrame | None) -> DataFrame:
+def of_clients(rows: DataFrame, operations: DataFrame | None) -> DataFrame:
+    """`rows` of exchanges with `t_client`, whose they are; without `operations` the client id."""
     if operations is None:
         return rows.withColumn("t_client", F.col("client_id"))
     own = names_of(operations).select(

@@ -75,9 +75,16 @@ def main(arguments: list[str]) -> int:
         for folder, played, failed in sets:
             out = folder / ".analyses"
             judged = analysed(session, played, out, lambda done, all_: line(f"judged {done} of {all_}"))
+            unread = analysed(
+                session,
+                played,
+                out,
+                lambda done, all_: line(f"judged {done} of {all_} without the log"),
+                with_log=False,
+            )
             shutil.rmtree(out, ignore_errors=True)
             judged.void += failed
-            marked.append((played, judged))
+            marked.append((played, judged, unread))
     finally:
         for one in sessions:
             one.stop()
@@ -85,16 +92,18 @@ def main(arguments: list[str]) -> int:
         page.write(marked)
     (folders[0] / "matrix.md").write_text(page.matrix(marked))
     good = True
-    for folder, (_, judged) in zip(folders, marked, strict=True):
+    for folder, (_, judged, unread) in zip(folders, marked, strict=True):
         for problem in judged.void:
             print("proves nothing:", problem)
         for mark in judged.wrong:
             print(mark)
+        for mark in unread.wrong:
+            print("without the log:", mark)
         print(
-            f"{folder}: {len(judged.marks)} answers, {len(judged.wrong)} not right; "
-            f"{len(judged.void)} scenarios prove nothing"
+            f"{folder}: {len(judged.marks)} answers, {len(judged.wrong)} not right; without the log "
+            f"{len(unread.marks)} answers, {len(unread.wrong)} not right; {len(judged.void)} scenarios prove nothing"
         )
-        good = good and not judged.wrong and not judged.void
+        good = good and not judged.wrong and not unread.wrong and not judged.void
     return 0 if good else 1
 
 

@@ -11,11 +11,14 @@ from typing import Any
 from notleader import spark_analysis
 from tests.truth import judge
 from tests.truth.kept import Run
+from tests.truth.oracle import truth
 from tests.truth.playing import Played
 
 TOGETHER = 40
 """Runs in one `analyze --by-run`: each job has its overhead, and the runs of one become constants of its plan."""
 FILE = "findings.json"
+UNREAD = "findings-unread.json"
+"""What was said by an analysis that was not given the brokers' log."""
 
 Say = Callable[[int, int], None]
 """Told how many runs were judged, and how many there are."""
@@ -27,21 +30,23 @@ def analysed(
     folder: Path,
     say: Say = lambda *_: None,
     together: int = TOGETHER,
+    with_log: bool = True,
 ) -> judge.Judged:
     """The marks of all these runs. What this very analysis has said of a run already is not asked again."""
-    version = fingerprint()
-    open_runs = [one.run for one in played if _known(one.run, version) is None]
+    version, file = fingerprint(), FILE if with_log else UNREAD
+    open_runs = [one.run for one in played if _known(one.run, version, file) is None]
     done = len(played) - len(open_runs)
     for number, batch in enumerate(_batches(open_runs, together)):
         say(done, len(played))
-        for run, findings in zip(batch, _analyse(session(), batch, folder / f"{number}"), strict=True):
-            (run.folder / FILE).write_text(json.dumps({"analysis": version, "findings": findings}, default=str))
+        for run, findings in zip(batch, _analyse(session(), batch, folder / f"{number}", with_log), strict=True):
+            (run.folder / file).write_text(json.dumps({"analysis": version, "findings": findings}, default=str))
         done += len(batch)
     say(done, len(played))
     judged = judge.Judged()
     for one in played:
-        judged.add(judge.judge(one.run, one.true, _known(one.run, version) or []))
-        judged.void += one.problems
+        true = one.true if with_log else truth(one.run, with_log=False)
+        judged.add(judge.judge(one.run, true, _known(one.run, version, file) or []))
+        judged.void += one.problems if with_log else []
     return judged
 
 
@@ -54,8 +59,8 @@ def fingerprint() -> str:
     return whole.hexdigest()[:16]
 
 
-def _known(run: Run, version: str) -> list[dict[str, Any]] | None:
-    file = run.folder / FILE
+def _known(run: Run, version: str, name: str) -> list[dict[str, Any]] | None:
+    file = run.folder / name
     document = json.loads(file.read_text()) if file.exists() else {}
     return document["findings"] if document.get("analysis") == version else None
 
@@ -74,12 +79,12 @@ def options(runs: Sequence[Run]) -> Any:
     return Options(by_run=True, runs_are_told=True, **{"groups_per_check": 100_000, **bounds})
 
 
-def _analyse(spark: Any, runs: Sequence[Run], out: Path) -> list[list[dict[str, Any]]]:
+def _analyse(spark: Any, runs: Sequence[Run], out: Path, with_log: bool) -> list[list[dict[str, Any]]]:
     from notleader.spark_analysis.jobs.analyze import analyze
 
     captures = [str(run.capture) for run in runs]
     said = [str(file) for run in runs for file in sorted(run.outcomes.glob("*.jsonl"))]
-    logs = [str(run.log_files) for run in runs if any(run.log_files.glob("*.parquet"))]
+    logs = [str(run.log_files) for run in runs if with_log and any(run.log_files.glob("*.parquet"))]
     analysis = analyze(spark, captures, said, str(out), options(runs), logs=logs)
     return of_each([finding.as_dict() for finding in analysis.findings], runs)
 

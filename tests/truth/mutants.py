@@ -32,7 +32,7 @@ from notleader.spark_analysis.checks import all_checks
 from notleader.spark_analysis.checks.base import REGISTRY, Check
 from notleader.spark_analysis.session import build_session
 from tests.truth import page
-from tests.truth.bench import Recordings, beside_the_checks
+from tests.truth.bench import Few, Recordings, beside_the_checks
 from tests.truth.catalogue import EVERY
 from tests.truth.mutations import Mutation, mutations
 from tests.truth.playing import kept
@@ -49,6 +49,10 @@ class Judge(Protocol):
     """Somebody to ask; the name differs when what he goes by does."""
 
     name: str
+
+    @property
+    def runs(self) -> Mapping[str, str]:
+        """The recordings that he has, by their scenarios."""
 
     def object(self, check: Check, mutant: Check) -> str:
         """What the edited check is wrong about, where the check as it is isn't; nothing: an empty word."""
@@ -140,15 +144,19 @@ class Memory:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._lock = threading.Lock()
-        lines = file.read_text().splitlines() if file.exists() else []
-        self._known = {(one["edit"], one["judge"]): one["by"] for one in map(json.loads, lines)}
+        lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        self._known = {(one["edit"], one["judge"]): one["by"] for one in lines}
+        self._caught = {(one["edit"], one["judge"].split()[0], one["run"]): one["by"] for one in lines if one["run"]}
 
     def recall(self, edit: Edit, judge: Judge) -> str | None:
-        """What the judge objected; None when he was not asked."""
-        return self._known.get((_key(edit), judge.name))
+        """What the judge objected; None when he was not asked. What one recording told tells it among others, too."""
+        key, kind = _key(edit), judge.name.split()[0]
+        by = next((by for run in judge.runs.values() if (by := self._caught.get((key, kind, run)))), None)
+        return by or self._known.get((key, judge.name))
 
     def keep(self, edit: Edit, judge: Judge, by: str) -> None:
-        line = json.dumps({"edit": _key(edit), "judge": judge.name, "by": by, "name": edit.name})
+        run = judge.runs.get(by, "")
+        line = json.dumps({"edit": _key(edit), "judge": judge.name, "by": by, "run": run, "name": edit.name})
         with self._lock, self._file.open("a") as file:
             file.write(line + "\n")
 
@@ -192,7 +200,8 @@ def main(arguments: list[str]) -> int:
     memory = Memory(folder / "outcomes.jsonl")
     edits = list(every_edit(given.checks))
     tried = _sampled(edits, given.every)
-    judges: tuple[Judge, ...] = (Recordings(session, played, folder), Stories(session))
+    read, unread = (Recordings(session, played, folder, with_log=with_log) for with_log in (True, False))
+    judges: tuple[Judge, ...] = (Few(read), Few(unread), read, unread, Stories(session))
     caught: dict[Edit, str] = {}
     try:
         for judge in judges:

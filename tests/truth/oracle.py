@@ -66,12 +66,29 @@ def rows(run: Run) -> list[Row]:
     return sorted(unique.values(), key=lambda row: row["request_at_us"] or 0)
 
 
-def truth(run: Run) -> Truth:
-    """How many cases there are of each check's kind, by client."""
+def truth(run: Run, *, with_log: bool = True) -> Truth:
+    """How many cases there are of each check's kind, by client; or how many can be known by whom nobody reads the log.
+
+    Without it a place is where a reader got the message, else where an answer to a Fetch has it, and what nobody got
+    is where the broker said that it appended it.
+    """
     told, seen = lines(run), rows(run)
+    if with_log:
+        first = _first_in_log(run)
+        parts = (
+            _said(run, told, seen), _in_the_log(run, told), _order(told, first), _fairness(told),
+            _readers(run, told, _there(run)), _wire(run, told, seen), _afterwards(run, told, seen),
+        )  # fmt: skip
+    else:
+        places = _places(told, seen)
+        parts = (
+            _said(run, told, seen), _by_readers(run, told, seen, places), _order(told, _first_read(told)),
+            _fairness(told), _readers(run, told, _seen(run, told, places)), _wire(run, told, seen),
+            _afterwards(run, told, seen),
+        )  # fmt: skip
     found: Truth = Counter()
-    for part in (_said, _in_the_log, _order, _readers, _wire, _afterwards):
-        for check, client in part(run, told, seen):
+    for part in parts:
+        for check, client in part:
             found[check, client] += 1
     return found
 
@@ -134,7 +151,7 @@ def _said(run: Run, told: list[Line], seen: list[Row]) -> Cases:
             yield "blocked_call", client
 
 
-def _in_the_log(run: Run, told: list[Line], seen: list[Row]) -> Cases:
+def _in_the_log(run: Run, told: list[Line]) -> Cases:
     places: dict[str, set[tuple[str, int, int]]] = defaultdict(set)
     newest = {(record.topic, record.partition, record.key): record.offset for record in run.log}
     for record in run.log:
@@ -159,14 +176,119 @@ def _in_the_log(run: Run, told: list[Line], seen: list[Row]) -> Cases:
             yield "phantom", line["client"]
 
 
-def _order(run: Run, told: list[Line], seen: list[Row]) -> Cases:
+Place = tuple[str, int, int]
+"""Topic, partition, offset."""
+
+
+def _places(told: list[Line], seen: list[Row]) -> dict[str, set[Place]]:
+    """Where each message is: as readers say; of what none of them got, as the answers to Fetches have it."""
+    said: dict[str, set[Place]] = defaultdict(set)
+    for line in told:
+        if line["operation"] == "poll" and line["outcome"] == "ok" and line.get("message_id") and _placed(line):
+            said[line["message_id"]].add((line["topic"], line["partition"], line["offset"]))
+    fetched: dict[str, set[Place]] = defaultdict(set)
+    for row in seen:
+        if row["event"] == "exchange" and row["api_name"] == "Fetch" and row["outcome"] == "answered":
+            for part in row["partitions"] or ():
+                if not part["error_code"] and (part["base_offset"] or 0) >= 0:
+                    for n, message_id in enumerate(part["message_ids"] or ()):
+                        if message_id:
+                            fetched[message_id].add((part["topic"], part["partition_index"], part["base_offset"] + n))
+    return fetched | said
+
+
+def _by_readers(run: Run, told: list[Line], seen: list[Row], places: dict[str, set[Place]]) -> Cases:
+    """As `_in_the_log`, of a log that nobody read."""
+    appended: dict[str, set[int]] = defaultdict(set)
+    carried: dict[str, list[bool]] = defaultdict(list)
+    for row in seen:
+        if row["event"] != "exchange" or row["api_name"] != "Produce":
+            continue
+        did = {effect["did"] for effect in row["effects"] or ()}
+        early = "cut" in did and row["fault_phase"] == "before_broker"
+        for part in row["partitions"] or ():
+            offset = part["base_offset"] if part["base_offset"] is not None else -1
+            kept_away = offset < 0 and bool(did & {"answered", "swallowed_request"} or early)
+            for message_id in part["message_ids"] or ():
+                carried[message_id].append(kept_away)
+                if offset >= 0 and part["error_code"] == 0:
+                    appended[message_id].add(offset)
+    in_transactions = {c.name for c in run.scenario.clients if isinstance(c, Producer) and c.transaction}
+    spans: dict[tuple[str, int, str], tuple[int, int]] = {}
+    for line in told:
+        if line["operation"] == "poll" and line["outcome"] == "ok" and _placed(line):
+            where = (line["topic"], line["partition"], line["client"])
+            low, high = spans.get(where, (line["offset"], line["offset"]))
+            spans[where] = (min(low, line["offset"]), max(high, line["offset"]))
+    read = any(line["operation"] == "poll" for line in told)
+    last_send = {line["message_id"]: line for line in told if line["operation"] == "send"}
+    for message_id, line in last_send.items():
+        there = places.get(message_id, set())
+        copies = len(there) if there else len(appended.get(message_id, ()))
+        if copies > 1:
+            yield "duplicate", line["client"]
+    for line in told:
+        if line["operation"] != "send":
+            continue
+        message_id, client = line["message_id"], line["client"]
+        if line["outcome"] == "fail" and (places.get(message_id) or appended.get(message_id)):
+            yield "phantom", client
+        if line["outcome"] == "ok" and not places.get(message_id):
+            passed = _placed(line) and any(
+                (topic, partition) == (line["topic"], line["partition"]) and low <= line["offset"] < high
+                for (topic, partition, _), (low, high) in spans.items()
+            )
+            of_wire = carried.get(message_id, ())
+            if (read and passed and client not in in_transactions) or (of_wire and all(of_wire)):
+                yield "lost", client
+
+
+def _first_in_log(run: Run) -> dict[tuple[str, str], int]:
+    """The first copy's offset, by topic and message."""
+    return {(record.topic, record.message_id): record.offset for record in reversed(run.log)}
+
+
+def _first_read(told: list[Line]) -> dict[tuple[str, str], int]:
+    """Of what a reader got at a smaller offset in the partition than the client was told, that offset."""
+    said = {
+        (line["topic"], line["message_id"]): line
+        for line in told
+        if line["operation"] == "send" and line["outcome"] == "ok" and _placed(line)
+    }
+    first: dict[tuple[str, str], int] = {}
+    for line in told:
+        if line["operation"] == "poll" and line["outcome"] == "ok" and _placed(line):
+            key = (line["topic"], line.get("message_id") or "")
+            sent = said.get(key)
+            if sent and sent["partition"] == line["partition"] and line["offset"] < sent["offset"]:
+                first[key] = min(line["offset"], first.get(key, line["offset"]))
+    return first
+
+
+def _there(run: Run) -> dict[tuple[str, int], set[int]]:
+    """The offsets of each partition at which there is a record."""
+    there: dict[tuple[str, int], set[int]] = defaultdict(set)
+    for record in run.log:
+        there[record.topic, record.partition].add(record.offset)
+    return there
+
+
+def _seen(run: Run, told: list[Line], places: dict[str, set[Place]]) -> dict[tuple[str, int], set[int]]:
+    """The same by what was seen of the told sends that were in no transaction."""
+    in_transactions = {c.name for c in run.scenario.clients if isinstance(c, Producer) and c.transaction}
+    there: dict[tuple[str, int], set[int]] = defaultdict(set)
+    for line in told:
+        if line["operation"] == "send" and line["client"] not in in_transactions:
+            for topic, partition, offset in places.get(line["message_id"], ()):
+                there[topic, partition].add(offset)
+    return there
+
+
+def _order(told: list[Line], first_copy: dict[tuple[str, str], int]) -> Cases:
     queues: dict[tuple[Any, ...], list[Line]] = defaultdict(list)
     for line in told:
         if line["operation"] == "send" and line["outcome"] == "ok" and _placed(line):
             queues[line["client"], line.get("thread"), line["topic"], line["partition"]].append(line)
-    first_copy: dict[tuple[str, str], int] = {}
-    for record in reversed(run.log):
-        first_copy[record.topic, record.message_id] = record.offset
     calls = Counter(line["message_id"] for line in told if line["operation"] == "send")
     for (client, *_), sends in queues.items():
         sends.sort(key=lambda line: line["called_at_us"])
@@ -188,6 +310,9 @@ def _order(run: Run, told: list[Line], seen: list[Row]) -> Cases:
             offsets[id(line)] = offset
             if offset < highest:
                 yield "reordered", client
+
+
+def _fairness(told: list[Line]) -> Cases:
     medians: dict[str, list[float]] = defaultdict(list)
     by_place: dict[tuple[str, Any, Any], list[int]] = defaultdict(list)
     for line in told:
@@ -206,15 +331,12 @@ def _order(run: Run, told: list[Line], seen: list[Row]) -> Cases:
                 yield "unfair_acks" + MAYBE, client
 
 
-def _readers(run: Run, told: list[Line], seen: list[Row]) -> Cases:
+def _readers(run: Run, told: list[Line], there: dict[tuple[str, int], set[int]]) -> Cases:
     wandering = {
         client.name
         for client in run.scenario.clients
         if isinstance(client, Consumer) and (client.rewind_after or client.skip_to_end_after)
     }
-    there: dict[tuple[str, int], set[int]] = defaultdict(set)
-    for record in run.log:
-        there[record.topic, record.partition].add(record.offset)
     by_offset: dict[tuple[str, int, int], set[str]] = defaultdict(set)
     recreated = any(phase.recreate for phase in run.scenario.phases)
     events: dict[str, list[Line]] = defaultdict(list)
@@ -253,7 +375,7 @@ def _readers(run: Run, told: list[Line], seen: list[Row]) -> Cases:
                 if line["offset"] < mark and line["completed_at_us"] > at:
                     yield "commit_lost", group
         for where, offsets in read.items():
-            for _ in {o for o in there[where] if min(offsets) < o < max(offsets)} - offsets:
+            for _ in {o for o in there.get(where, ()) if min(offsets) < o < max(offsets)} - offsets:
                 yield "skipped", group
 
 

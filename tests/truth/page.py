@@ -16,8 +16,8 @@ from tests.truth.playing import Played
 if TYPE_CHECKING:
     from tests.truth.mutants import Outcome
 
-Set = tuple[Sequence[Played], Judged]
-"""All scenarios, each played once, and the marks of them."""
+Set = tuple[Sequence[Played], Judged, Judged]
+"""All scenarios, each played once, the marks of them, and those of an analysis that was not given the log."""
 
 _PAGE = Path(__file__).parents[2] / "docs" / "held-to-the-truth.md"
 _MATRIX = ("<!-- truth suite -->", "<!-- end of truth suite -->")
@@ -44,7 +44,7 @@ def _put(marks: tuple[str, str], text: str) -> None:
 
 def mutants(outcomes: Sequence[Outcome], among: int) -> str:
     """How many edits of each check were caught and by whom, and which were not, as Markdown."""
-    columns = ("edits", "recordings", "stories", "histories", "equivalent", "open")
+    columns = ("edits", "recordings", "unread", "stories", "equivalent", "open")
     cells: Counter[tuple[str, str]] = Counter()
     for one in outcomes:
         word = one.by.split()[0] if one.by else "equivalent" if one.same else "open"
@@ -56,7 +56,7 @@ def mutants(outcomes: Sequence[Outcome], among: int) -> str:
         f"On {today.day} {today:%B %Y}, {total} of {among} edits tried: {caught} caught, {cells['all', 'equivalent']} "
         f"equivalent, {cells['all', 'open']} open.",
         "",
-        "| conditions of | edits | caught by recordings | by stories | by random histories | equivalent | open |",
+        "| conditions of | edits | caught by recordings | judged without the log | by stories | equivalent | open |",
         "|---|---|---|---|---|---|---|",
     ]
     text += [
@@ -72,9 +72,10 @@ def mutants(outcomes: Sequence[Outcome], among: int) -> str:
 
 def matrix(sets: Sequence[Set]) -> str:
     """The confusion matrix per check over all sets, and every mark that is not good, as Markdown."""
-    played, judged = sets[0][0], Judged()
-    for _, of_set in sets:
+    played, judged, unread = sets[0][0], Judged(), Judged()
+    for _, of_set, of_set_unread in sets:
         judged.add(of_set)
+        unread.add(of_set_unread)
     planted = [one for one in played if not one.run.scenario.healthy]
     healthy = [one for one in played if one.run.scenario.healthy]
     clients = sorted({client.lib for one in played for client in one.run.scenario.clients})
@@ -87,7 +88,8 @@ def matrix(sets: Sequence[Set]) -> str:
         f"{len(kinds)} kinds of fault, {sum(one.run.scenario.name not in bad for one in planted)} without a complaint; "
         f"{len(healthy)} healthy ones, {sum(one.run.scenario.name not in bad for one in healthy)} without. "
         f"Clients: {', '.join(clients)}. Sets played one after the other: {len(sets)}; in all {len(judged.marks)} "
-        f"answers, {len(judged.wrong)} not right.",
+        f"answers, {len(judged.wrong)} not right. Judged again without the log, by what can be known then: "
+        f"{len(unread.marks)} answers, {len(unread.wrong)} not right.",
         "",
         "| check | true | false | missed | blame right | partly | wrong |",
         "|---|---|---|---|---|---|---|",
@@ -98,12 +100,14 @@ def matrix(sets: Sequence[Set]) -> str:
         cells = [results[check, word] for word in ("true", "false", "missed")]
         cells += [blames[check, word] for word in ("right", "partly", "wrong")]
         text.append(f"| `{check}` | " + " | ".join(map(str, cells)) + " |")
-    if judged.wrong or judged.void:
+    if judged.wrong or unread.wrong or judged.void:
         text += ["", "What is not as it should be:", ""]
-        for number, mark in ((n, mark) for n, (_, of_set) in enumerate(sets, 1) for mark in of_set.wrong):
+        numbered = [(f"Set {n}", mark) for n, (_, one, _) in enumerate(sets, 1) for mark in one.wrong]
+        numbered += [(f"Set {n}, without the log", mark) for n, (_, _, one) in enumerate(sets, 1) for mark in one.wrong]
+        for where, mark in numbered:
             whose = f" of {mark.client}" if mark.client else ""
             said = f"blame {mark.blame}" if mark.blame not in ("", "right") else mark.result
-            told = f"- Set {number}, `{mark.scenario}`: `{mark.check}`{whose}: {said}. {mark.note}"
+            told = f"- {where}, `{mark.scenario}`: `{mark.check}`{whose}: {said}. {mark.note}"
             text.append(shorten(told, _NOTED, placeholder=" …"))  # the judging prints all of it
         text += [f"- {problem} (the scenario proves nothing)" for problem in judged.void]
     return "\n".join(text) + "\n"

@@ -42,6 +42,7 @@ class Stories:
     """All stories, each module's made when they are asked for the first time."""
 
     name = "stories"
+    runs: Mapping[str, str] = {}
 
     def __init__(self, session: Callable[[], Any]) -> None:
         self._session = session
