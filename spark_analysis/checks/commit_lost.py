@@ -10,6 +10,7 @@ from notleader.spark_analysis.checks.phrases import by_rule, count, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges, of_api
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.transforms.attempts import touches
+from notleader.spark_analysis.transforms.keys import same
 
 
 class CommitLost(Check):
@@ -34,9 +35,7 @@ class CommitLost(Check):
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         group = F.coalesce("group_id", "client").alias("group")
-        committed = tables.operations.filter(
-            (F.col("operation") == "commit") & (F.col("outcome") == "ok") & F.col("offset").isNotNull()
-        ).select(
+        committed = tables.operations.filter((F.col("operation") == "commit") & (F.col("outcome") == "ok")).select(
             "scope", group, "topic", "partition", F.col("completed_at_us").alias("at_us"),
             F.col("offset").alias("committed"), F.lit(None).cast("long").alias("first_offset"),
             F.lit(None).cast("string").alias("message_id"),
@@ -57,8 +56,7 @@ class CommitLost(Check):
             )
             .filter(F.col("first_offset") < F.col("last.committed"))
         )
-        same = [F.col(name).eqNullSafe(F.col(f"w_{name}")) for name in ("scope", "group", "topic", "partition")]
-        rows = behind.join(F.broadcast(_asked(tables)), same, "left")
+        rows = behind.join(F.broadcast(_asked(tables)), same("w_", "scope", "group", "topic", "partition"), "left")
         told = F.filter(
             "answers",
             lambda a: (
@@ -67,17 +65,18 @@ class CommitLost(Check):
                 & (a["offset"] < F.col("last.committed"))
             ),
         )
+        unheard = F.coalesce(F.size("answers"), F.lit(0)) == 0
         faked = F.filter("commits", lambda c: c["offset"] == F.col("last.committed"))
         rows = rows.withColumn("seen", F.flatten(F.array(told, faked))).withColumns(
             {
                 "rule": joined(F.array_distinct(F.flatten(F.transform("seen", lambda s: s["rules"])))),
                 "kind": joined(F.array_distinct(F.flatten(F.transform("seen", lambda s: s["kinds"])))),
                 # Where no answer of its offsets was captured, a commit that never came to the broker says enough.
-                "lost": (F.size(told) > 0) | ((F.size("answers") == 0) & (F.size(faked) > 0)),
+                "lost": (F.size(told) > 0) | (unheard & (F.size(faked) > 0)),
             }
         )
         # Whoever was never told another place than the one committed went back by itself: a seek.
-        rows = rows.filter(F.col("answers").isNull() | (F.size("answers") == 0) | F.col("lost"))
+        rows = rows.filter(unheard | F.col("lost"))
         return from_exchanges(
             rows,
             self.name,
@@ -113,7 +112,7 @@ def _asked(tables: Tables) -> DataFrame:
     group = F.max("group_id").over(Window.partitionBy("scope", "proxy_id", "connection_id"))
     of_groups = tables.exchanges.filter(F.col("group_id").isNotNull() | (F.col("api_name") == "OffsetFetch"))
     rows = of_api(of_groups.withColumn("group_id", F.coalesce("group_id", group)), "OffsetFetch", "OffsetCommit")
-    placed = rows.filter(F.col("group_id").isNotNull()).select("*", F.posexplode("partitions").alias("place", "p"))
+    placed = rows.select("*", F.posexplode("partitions").alias("place", "p"))
     faked = F.filter(
         touches(F.col("place")), lambda t: t["did"].isin(*_FAKED) & (F.coalesce(t["error_code"], F.lit(0)) == 0)
     )

@@ -59,12 +59,12 @@ class Duplicate(Check):
         # A message that the application itself sent twice is one message here.
         of_all = {
             # The copy belongs to the call that a fault touched, whichever call carried it: each tells its part.
-            "copied_by": F.array_distinct(F.flatten(F.collect_list(F.array_union(_copied(), _waited_behind())))),
+            "copied_by": F.array_distinct(F.flatten(F.collect_list(_copied()))),
             "attempts": F.array_sort(F.array_distinct(F.flatten(F.collect_list("attempts")))),
             "copies": F.max("copies"),
         }
         wanted = [F.col(name) for name in found.columns if name not in ("scope", "message_id", *of_all)]
-        told = F.struct(F.col("trouble").isNotNull(), "attempt_count", "operation_id")
+        told = F.struct("trouble", "attempt_count", "operation_id")
         rows = (
             found.groupBy("scope", "message_id")
             .agg(
@@ -106,28 +106,7 @@ def _copies() -> Column:
 def _copied() -> Column:
     """The causes of a second copy: what kept the first one's acknowledgement from the client, or sent it twice.
 
-    An answer that was only held counts where the client didn't wait for it.
+    What else a rule did counts where it is why the client sent it again: an answer that was only held, an error.
     """
-
-    def also_in(causes: str, c: Column) -> Column:
-        return F.exists(causes, lambda other: (other["rule"] == c["rule"]) & (other["did"] == c["did"]))
-
-    return F.filter(
-        "touched_by",
-        lambda c: (
-            c["did"].isin(*_KEPT_AWAY)
-            | (c["did"].isin("altered_answer", "answered") & c["error_code"].isNotNull())
-            | also_in("retried_by", c)
-            | also_in("ended_by", c)
-        ),
-    )
-
-
-def _waited_behind() -> Column:
-    """The causes of a second copy of what was appended behind an exchange whose answer never came.
-
-    A connection's answers come in order: then none comes of those behind it either, and they are sent again.
-    """
-    unanswered = F.exists("attempts", lambda a: ~a["outcome"].isin("answered", "altered", "injected"))
-    gone = (*_KEPT_AWAY, "swallowed_request")
-    return F.filter("slow_by", lambda c: unanswered & c["did"].isin(*gone) & (c["how"] == "behind"))
+    again = F.concat("retried_by.rule", "ended_by.rule")
+    return F.filter("touched_by", lambda c: c["did"].isin(*_KEPT_AWAY) | F.array_contains(again, c["rule"]))

@@ -9,6 +9,7 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, 
 from notleader.spark_analysis.checks.phrases import because, sends
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.transforms.intervals import join_offsets
+from notleader.spark_analysis.transforms.keys import same
 
 _LOSES = ("answered", "altered_request", "altered_answer", "swallowed_request", "garbled")
 _KEPT_AWAY = ("own:answered", "own:swallowed_request", "own:cut", "likely:unread")
@@ -75,10 +76,7 @@ class Lost(Check):
         )
         judged = unseen.join(
             F.broadcast(spans),
-            F.col("scope").eqNullSafe(F.col("r_scope"))
-            & (F.col("topic") == F.col("r_topic"))
-            & (F.col("partition") == F.col("r_partition"))
-            & (F.col("life") == F.col("r_life")),
+            same("r_", "scope", "topic", "partition", "life"),
             "left",
         ).withColumn(
             "passed", F.coalesce(F.expr("exists(spans, s -> s.low <= offset and offset < s.high)"), F.lit(False))
@@ -166,5 +164,4 @@ def _never_arrived() -> Column:
         )
         return by_rule & (F.coalesce(attempt["base_offset"], F.lit(-1)) < 0)
 
-    known = (F.col("match_kind") == "message_id") & (F.size("attempts") > 0)
-    return known & F.forall("attempts", kept_away)
+    return (F.col("match_kind") == "message_id") & F.forall("attempts", kept_away)

@@ -43,8 +43,10 @@ class Phantom(HistoryCheck):
         appended = F.coalesce(F.expr(_APPENDED), F.lit(False)) & ~settled_by_log()
         seen = F.col("landed_count") > 0
         first = F.get("landed", F.lit(0))
-        by = F.when(first["seen_by"] == "log", "it is in the log at offset ").otherwise("a consumer got it at offset ")
-        note = F.when(seen, F.concat(by, first["offset"]))
+        note = F.concat(
+            F.when(first["seen_by"] == "log", "it is in the log at offset ").otherwise("a consumer got it at offset "),
+            first["offset"],
+        )
         return F.when(
             is_send() & (F.col("outcome") == "fail") & (seen | appended),
             case(self.name, "invalid", "ended_by", note=F.coalesce(note, F.lit("the broker said it was appended"))),

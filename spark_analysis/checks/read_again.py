@@ -9,6 +9,7 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, 
 from notleader.spark_analysis.checks.phrases import SENT, by_rule, count, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.sent_back import seeks, told_places, with_senders_back
 
 
@@ -97,10 +98,7 @@ def _blamed(rows: DataFrame, tables: Tables) -> DataFrame:
     )
     found = found.join(
         sought,
-        F.col("scope").eqNullSafe(F.col("s_scope"))
-        & (F.col("client") == F.col("s_client"))
-        & (F.col("topic") == F.col("s_topic"))
-        & (F.col("partition") == F.col("s_partition")),
+        same("s_", "scope", "client", "topic", "partition"),
         "left",
     ).withColumn("sent_by", F.when(F.coalesce(itself, F.lit(False)), F.array()).otherwise(F.col("sent_by")))
     return found.withColumns(

@@ -10,6 +10,7 @@ from notleader.spark_analysis.checks.phrases import by_rule, count
 from notleader.spark_analysis.checks.wire_cases import storm
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.transforms.attempts import touches
+from notleader.spark_analysis.transforms.keys import same
 
 # A connection costs a broker far more than a request.
 _CONNECTS_PER_REQUEST = 5
@@ -52,7 +53,7 @@ class ReconnectStorm(Check):
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         one = ("scope", "proxy_id", "connection_id")
         answered = F.col("outcome").isin("answered", "altered", "injected") & (F.coalesce("error_code", F.lit(0)) == 0)
-        served = (F.col("event") == "exchange") & answered & ~F.col("api_name").isin(*_GREETING)
+        served = answered & ~F.col("api_name").isin(*_GREETING)
         ended = F.when(F.col("event") == "disconnect", F.col("request_at_us"))
         begun = F.when(F.col("event") == "connect", F.col("request_at_us"))
         ends = F.filter(touches(), lambda t: t["did"].isin("refused", "cut", "garbled", "silenced"))
@@ -64,7 +65,7 @@ class ReconnectStorm(Check):
         vain = lives.filter((F.col("served") == 0) & (F.coalesce("lived_us", F.lit(0)) < _LIVED_US))
         opened = tables.exchanges.filter(F.col("event") == "connect").join(
             vain.withColumnsRenamed({name: f"v_{name}" for name in one}),
-            [F.col(name).eqNullSafe(F.col(f"v_{name}")) for name in one],
+            same("v_", *one),
         )
         host = F.regexp_replace("client_addr", r":\d+$", "")
         return storm(opened, host, self.name, _fewest(options), said=F.col("ended_by"))

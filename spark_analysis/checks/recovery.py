@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
 from notleader.spark_analysis.checks.phrases import by_client, by_rule, duration, place
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.transforms.keys import same
 
 
 class Recovery(Check):
@@ -38,7 +39,7 @@ class Recovery(Check):
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         sends = tables.history.filter(is_send())
-        touched = sends.filter(self.suspects(tables, options)).select(
+        touched = sends.select(
             "scope",
             "client",
             "topic",
@@ -64,26 +65,26 @@ class Recovery(Check):
         )
         # With acks=0 nothing is ever acknowledged, whatever the client calls it.
         answered = F.exists("attempts", lambda a: a["outcome"].isin("answered", "altered", "injected"))
-        acknowledged = (F.size("attempts") == 0) | F.col("offset").isNotNull() | answered
+        acknowledged = (F.size("attempts") == 0) | answered
         later = sends.select(
             *[F.col(name).alias(f"g_{name}") for name in place_],
             F.coalesce("called_at_us", "completed_at_us").alias("from_us"),
             F.col("completed_at_us").alias("done_us"),
             ((F.col("outcome") == "ok") & acknowledged).alias("good"),
         )
-        same = [F.col(name).eqNullSafe(F.col(f"g_{name}")) for name in place_]
+        here = same("g_", *place_)
         since = F.col("done_us") >= F.col("last_us")
         hits = (*place_, "rule", "kind", "first_us", "last_us", "attempts")
         first = (
             later.filter("good")
-            .join(F.broadcast(struck), [*same, since], "right")
+            .join(F.broadcast(struck), [here, since], "right")
             .groupBy(*hits)
             .agg(F.min("done_us").alias("again_us"), F.min_by("from_us", "done_us").alias("called_us"))
         )
         # Between the last that went wrong and the call of the one that went well nothing was ill: nobody sent.
         rows = (
             later.filter(~F.col("good"))
-            .join(F.broadcast(first), [*same, since, F.col("done_us") <= F.col("again_us")], "right")
+            .join(F.broadcast(first), [here, since, F.col("done_us") <= F.col("again_us")], "right")
             .groupBy(*hits, "again_us", "called_us")
             .agg(F.max("done_us").alias("wrong_us"))
             .withColumn("idle_us", F.greatest(F.col("called_us") - F.greatest("last_us", "wrong_us"), F.lit(0)))

@@ -10,6 +10,7 @@ from notleader.spark_analysis.checks.phrases import by_client, by_rule, count, d
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import table_of
 from notleader.spark_analysis.transforms.causes import Struck
+from notleader.spark_analysis.transforms.keys import same
 
 
 class Stuck(Check):
@@ -68,21 +69,19 @@ class Stuck(Check):
             ],
             "struct<w_scope:string,w_client:string,rule:string,kind:string,last_us:bigint,over_us:bigint>",
         )
-        same_client = F.col("scope").eqNullSafe(F.col("w_scope")) & (F.col("client") == F.col("w_client"))
-        sends = tables.history.filter(is_send()).join(F.broadcast(struck), same_client)
+        sends = tables.history.filter(is_send()).join(F.broadcast(struck), same("w_", "scope", "client"))
         lifted = F.col("over_us") + options.stuck_ms * 1000
         after = sends.filter(F.col("called_at_us") > lifted)
-        went_wrong = F.col("outcome") != "ok"
         last = F.max_by(
             F.struct("operation_id", "message_id", "error", "attempts", "called_at_us"), F.col("called_at_us")
         )
         by_client_ = after.groupBy("client", "rule", "kind", "last_us").agg(
-            F.count_if(went_wrong).alias("wrong"),
-            F.count_if(~went_wrong).alias("right"),
+            F.count("*").alias("wrong"),
+            F.count_if(F.col("outcome") == "ok").alias("right"),
             last.alias("last"),
             F.max(F.coalesce("completed_at_us", tables.end_of_run())).alias("until_us"),
         )
-        rows = by_client_.filter((F.col("wrong") > 0) & (F.col("right") == 0)).select("*", "last.*")
+        rows = by_client_.filter(F.col("right") == 0).select("*", "last.*")
         return as_cases(
             rows,
             self.name,

@@ -35,9 +35,6 @@ def storm(
     second = F.floor(F.col("request_at_us") / 1_000_000)
     before = Window.partitionBy("scope", "proxy_id", "connection_id").orderBy("request_at_us", "exchange_seq")
     since_answer = F.col("request_at_us") - F.lag("response_at_us").over(before)
-    # Behind nothing, or what was not answered, there is no pause to measure; `greatest` would make a null one 0.
-    measured = (F.col("event") == "exchange") & since_answer.isNotNull()
-    pause = F.when(measured, F.greatest(since_answer, F.lit(0)))
     # What only held an exchange is no reason to send the next one at once.
     if said is None:
         said = F.filter(touches(), lambda t: ~t["did"].isin("held_request", "held_answer", "shaped"))
@@ -46,13 +43,14 @@ def storm(
         "fault_kinds": F.transform(said, lambda t: t["kind"]),
     }
     rows = (
-        sample(exchanges.withColumn("pause_us", pause))
+        sample(exchanges.withColumn("pause_us", since_answer))
         .withColumns(named)
         .groupBy("scope", who.alias("client"), *apart, second.alias("second"))
         .agg(
             F.count_distinct("proxy_id", "connection_id", F.coalesce("exchange_seq", F.lit(-1))).alias("times"),
             F.min("request_at_us").alias("at_us"),
-            F.percentile_approx("pause_us", 0.5, 1000).alias("duration_us"),
+            # Where nothing was behind an answer there was no pause; before the answer it was none either.
+            F.greatest(F.percentile_approx("pause_us", 0.5, 1000), F.lit(0)).alias("duration_us"),
             first_seen().alias("exchanges"),
             F.array_distinct(F.flatten(F.collect_set("fault_names"))).alias("fault_names"),
             F.array_distinct(F.flatten(F.collect_set("fault_kinds"))).alias("fault_kinds"),
@@ -62,7 +60,7 @@ def storm(
     return from_exchanges(
         rows,
         check,
-        F.when(F.coalesce("duration_us", F.lit(0)) < backoff_us, "invalid").otherwise("valid"),
+        F.when(F.col("duration_us") < backoff_us, "invalid").otherwise("valid"),
         rule=joined("fault_names"),
         kind=joined("fault_kinds"),
         note=F.concat(F.col("times"), F.lit(" in one second")),
@@ -76,4 +74,4 @@ def from_exchanges(rows: DataFrame, check: str, verdict: Column | str, **given: 
 
 
 def of_api(exchanges: DataFrame, *names: str) -> DataFrame:
-    return exchanges.filter((F.col("event") == "exchange") & F.col("api_name").isin(*names))
+    return exchanges.filter(F.col("api_name").isin(*names))
