@@ -103,6 +103,17 @@ def _strangers() -> list[Scenario]:
             delivery_ms=60_000,
             **refused_until_killed,
         ),
+        # Not idempotent: it tells both.
+        stranger(
+            "refused-and-told-sarama-1-37-2",
+            _refusal(trigger={"times": 4}),
+            "failed",
+            lib="sarama",
+            version="1.37.2",
+            messages=2,
+            interval_ms=1800,
+            options={"messages": 2, "retry_max": 3},
+        ),
         # It asks for metadata 5 s after it did: then comes its second attempt.
         stranger(
             "refused-franz-go",
@@ -131,4 +142,37 @@ def _strangers() -> list[Scenario]:
     ]
 
 
-STRANGERS = (*_variants(), *_strangers())
+def _side_by_side() -> Scenario:
+    """One forgot its batch; the other waits for an answer to its second attempt."""
+    version: dict[str, Any] = {"lib": "sarama", "version": "1.37.2", "messages": 1, "idempotent": True, "kill_ms": 7000}
+    forgets = Producer(name="p", **version, options={"messages": 2, "retry_max": 3})
+    waits = Producer(name="q", **version, timeout_ms=20_000, options={"messages": 2})
+    return Scenario(
+        name="batch-refused-beside-one-swallowed-sarama-1-37-2",
+        faults=(
+            _refusal(trigger={"times": 4}, match={"client_id": "p"}),
+            rule("once", "error", error_code="NOT_LEADER_OR_FOLLOWER", phase="before_broker", trigger={"times": 1},
+                 match={"client_id": "q"}),
+            rule("eat", "drop_request", trigger=_FOREVER, match={"client_id": "q"}),
+        ),
+        phases=(Phase(clients=(forgets, waits)), reader()),
+        effects=(
+            Effect("hang", "p", ("refusal",)),
+            Effect("looks_like_sarama_hang", "p", ("refusal",)),
+            Effect("hang", "q", ("eat",)),
+        ),
+    )  # fmt: skip
+
+
+def _soon() -> Scenario:
+    """Sarama's error of dialling in vain, before it took long."""
+    hasty = {"retry_max": 0, "metadata_retry_max": 0, "dial_timeout_ms": 300, "write_timeout_ms": 300}
+    return after_first(
+        "stranger-dials-in-vain-for-a-second-sarama-1-27-2",
+        Producer(name="p", lib="sarama", version="1.27.2", messages=2, interval_ms=800, timeout_ms=400, options=hasty),
+        standing("firewall", "blackhole"),
+        Effect("failed", "p", ("firewall",)),
+    )
+
+
+STRANGERS = (*_variants(), *_strangers(), _side_by_side(), _soon())
