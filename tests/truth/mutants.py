@@ -82,6 +82,8 @@ class Outcome:
     edit: Edit
     by: str
     same: str
+    asked: bool = True
+    """Everybody was asked, or one who objected."""
 
 
 def every_edit(names: Sequence[str] = ()) -> Iterator[Edit]:
@@ -171,6 +173,7 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("checks", nargs="*", metavar="CHECK", help="checks whose conditions are edited; default: all")
     parser.add_argument("--folder", type=Path, default=_FOLDER, help="where `python -m tests.truth` keeps recordings")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="only every Nth edit of each check")
+    parser.add_argument("--known", action="store_true", help="ask nobody: only tell what was found out before")
     parser.add_argument("--page", action="store_true", help="write the table into docs/held-to-the-truth.md")
     return parser.parse_args(arguments)
 
@@ -203,6 +206,7 @@ def main(arguments: list[str]) -> int:
     read, unread = (Recordings(session, played, folder, with_log=with_log) for with_log in (True, False))
     judges: tuple[Judge, ...] = (Few(read), Few(unread), read, unread, Stories(session))
     caught: dict[Edit, str] = {}
+    unasked: set[Edit] = set()
     try:
         for judge in judges:
             left = [edit for edit in tried if edit not in caught]
@@ -211,7 +215,9 @@ def main(arguments: list[str]) -> int:
             def ask(numbered: tuple[int, Edit], judge: Judge = judge, among: int = len(left)) -> None:
                 number, edit = numbered
                 by = memory.recall(edit, judge)
-                if by is None:
+                if by is None and given.known:
+                    unasked.add(edit)
+                elif by is None:
                     by = objection(judge, edit)
                     memory.keep(edit, judge, by)
                     line(f"{number} of {among}: {edit.name}: {f'caught by {by}' if by else 'not caught'}")
@@ -224,7 +230,10 @@ def main(arguments: list[str]) -> int:
         for one in sessions:
             one.stop()
     known = equivalent()
-    outcomes = [Outcome(edit, caught.get(edit, ""), known.get(edit.name, "")) for edit in tried]
+    outcomes = [
+        Outcome(edit, caught.get(edit, ""), known.get(edit.name, ""), edit in caught or edit not in unasked)
+        for edit in tried
+    ]
     if given.page:
         page.write_mutants(outcomes, len(edits))
     open_ones = [outcome for outcome in outcomes if not outcome.by and not outcome.same]
@@ -234,7 +243,10 @@ def main(arguments: list[str]) -> int:
     for outcome in open_ones:
         print(f"survives: {outcome.edit.name} (line {outcome.edit.mutation.line})")
     same = sum(bool(outcome.same) and not outcome.by for outcome in outcomes)
-    print(f"{len(tried)} of {len(edits)} edits: {len(caught)} caught, {same} equivalent, {len(open_ones)} open")
+    print(
+        f"{len(tried)} of {len(edits)} edits: {len(caught)} caught, {same} equivalent, {len(open_ones)} open, "
+        f"{sum(not outcome.asked for outcome in open_ones)} of these not asked of all"
+    )
     return 1 if open_ones else 0
 
 

@@ -44,26 +44,28 @@ def _put(marks: tuple[str, str], text: str) -> None:
 
 def mutants(outcomes: Sequence[Outcome], among: int) -> str:
     """How many edits of each check were caught and by whom, and which were not, as Markdown."""
-    columns = ("edits", "recordings", "unread", "stories", "equivalent", "open")
+    columns = ("edits", "recordings", "unread", "stories", "equivalent", "open", "unasked")
     cells: Counter[tuple[str, str]] = Counter()
     for one in outcomes:
-        word = one.by.split()[0] if one.by else "equivalent" if one.same else "open"
+        word = one.by.split()[0] if one.by else "equivalent" if one.same else "open" if one.asked else "unasked"
         for of in (one.edit.file, "all"):
             cells.update([(of, "edits"), (of, word)])
     today, total = datetime.datetime.now(tz=datetime.UTC), cells["all", "edits"]
-    caught = total - cells["all", "equivalent"] - cells["all", "open"]
+    caught = sum(cells["all", column] for column in columns[1:4])
     text = [
         f"On {today.day} {today:%B %Y}, {total} of {among} edits tried: {caught} caught, {cells['all', 'equivalent']} "
-        f"equivalent, {cells['all', 'open']} open.",
+        f"equivalent, {cells['all', 'open']} open, {cells['all', 'unasked']} not asked of everybody.",
         "",
-        "| conditions of | edits | caught by recordings | judged without the log | by stories | equivalent | open |",
-        "|---|---|---|---|---|---|---|",
+        "| conditions of | edits | caught by recordings | without the log | stories | equivalent | open | unasked |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     text += [
         f"| `{of}` | " + " | ".join(str(cells[of, column]) for column in columns) + " |"
         for of in [*sorted({one.edit.file for one in outcomes}), "all"]
     ]
-    survivors = sorted((one.edit.name, one.edit.mutation.line) for one in outcomes if not one.by and not one.same)
+    survivors = sorted(
+        (one.edit.name, one.edit.mutation.line) for one in outcomes if one.asked and not one.by and not one.same
+    )
     if survivors:
         text += ["", "Open:", ""]
         text += [f"- line {line}: `{name}`" for name, line in survivors]
