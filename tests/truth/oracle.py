@@ -183,9 +183,17 @@ Place = tuple[str, int, int]
 def _places(told: list[Line], seen: list[Row]) -> dict[str, set[Place]]:
     """Where each message is: as readers say; of what none of them got, as the answers to Fetches have it."""
     said: dict[str, set[Place]] = defaultdict(set)
+    # A record without a name is the message that was told its place.
+    names = {
+        (line["topic"], line["partition"], line["offset"]): line["message_id"]
+        for line in told
+        if line["operation"] == "send" and line["outcome"] == "ok" and _placed(line)
+    }
     for line in told:
-        if line["operation"] == "poll" and line["outcome"] == "ok" and line.get("message_id") and _placed(line):
-            said[line["message_id"]].add((line["topic"], line["partition"], line["offset"]))
+        if line["operation"] == "poll" and line["outcome"] == "ok" and _placed(line):
+            place = (line["topic"], line["partition"], line["offset"])
+            if message_id := line.get("message_id") or names.get(place):
+                said[message_id].add(place)
     fetched: dict[str, set[Place]] = defaultdict(set)
     for row in seen:
         if row["event"] == "exchange" and row["api_name"] == "Fetch" and row["outcome"] == "answered":
@@ -224,7 +232,7 @@ def _by_readers(run: Run, told: list[Line], seen: list[Row], places: dict[str, s
     last_send = {line["message_id"]: line for line in told if line["operation"] == "send"}
     for message_id, line in last_send.items():
         there = places.get(message_id, set())
-        copies = len(there) if there else len(appended.get(message_id, ()))
+        copies = max(len(there), len(appended.get(message_id, ())))
         if copies > 1:
             yield "duplicate", line["client"]
     for line in told:

@@ -53,8 +53,9 @@ def mutants(outcomes: Sequence[Outcome], among: int) -> str:
     today, total = datetime.datetime.now(tz=datetime.UTC), cells["all", "edits"]
     caught = sum(cells["all", column] for column in columns[1:4])
     text = [
-        f"On {today.day} {today:%B %Y}, {total} of {among} edits tried: {caught} caught, {cells['all', 'equivalent']} "
-        f"equivalent, {cells['all', 'open']} open, {cells['all', 'unasked']} not asked of everybody.",
+        f"On {today.day} {today:%B %Y}, of {total} edits (there are {among}): {caught} caught, "
+        f"{cells['all', 'equivalent']} equivalent, {cells['all', 'open']} open; {cells['all', 'unasked']} were not "
+        "asked of everybody, and not caught by those who were.",
         "",
         "| conditions of | edits | caught by recordings | without the log | stories | equivalent | open | unasked |",
         "|---|---|---|---|---|---|---|---|",

@@ -28,12 +28,11 @@ def spark(tmp_path: Path) -> Iterator[Any]:
     session.stop()
 
 
-@pytest.mark.parametrize("with_log", [True, False], ids=["with the log", "without the log"])
-def test_a_third_as_it_was_recorded(tmp_path: Path, spark: Any, with_log: bool) -> None:
+def test_a_third_as_it_was_recorded(tmp_path: Path, spark: Any) -> None:
     played, missing = unpacked(filter(is_of_the_third, EVERY), tmp_path)
     assert not missing, f"play these and keep them (python -m tests.truth --no-judge --pack): {', '.join(missing)}"
     assert len(played) * 3 >= len(EVERY)
-    judged = analysed(lambda: spark, played, tmp_path / "analyses", together=len(played), with_log=with_log)
+    judged = analysed(lambda: spark, played, tmp_path / "analyses", together=len(played))
     assert not judged.wrong, "\n".join(map(str, judged.wrong))
 
 
