@@ -9,7 +9,6 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, 
 from notleader.spark_analysis.checks.phrases import by_client, by_rule, duration
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.signatures.who import may_be
-from notleader.spark_analysis.transforms.keys import same
 
 
 class JavaCallbackDeadlock(Check):
@@ -38,11 +37,12 @@ class JavaCallbackDeadlock(Check):
         return tables.outcomes.ok < tables.outcomes.sends
 
     def suspects(self, tables: Tables, options: Options) -> Column:
-        # None of the sends after the failure reaches the wire.
-        return is_send() & (F.col("outcome") != "ok") & (F.col("attempt_count") == 0)
+        # The sends after the failure block, and none of them reaches the wire.
+        blocked = F.col("blocked_us") >= options.blocked_ms * 1000
+        return is_send() & (F.col("outcome") != "ok") & (F.col("attempt_count") == 0) & blocked
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        sends = tables.history.filter(is_send() & may_be("java"))
+        sends = tables.history.filter(is_send() & F.col("called_at_us").isNotNull() & may_be("java"))
         struck = (
             sends.filter((F.size("ended_by") > 0) & (F.col("outcome") != "ok"))
             .groupBy("scope", "client")
@@ -55,17 +55,20 @@ class JavaCallbackDeadlock(Check):
         after = (
             sends.join(
                 F.broadcast(struck),
-                same("k_", "scope", "client") & (F.col("called_at_us") > F.col("struck_us")),
+                F.col("scope").eqNullSafe(F.col("k_scope"))
+                & F.col("client").eqNullSafe(F.col("k_client"))
+                & (F.col("called_at_us") > F.col("struck_us")),
             )
             .groupBy("scope", "client", "struck_us", "s")
             .agg(
                 F.count("*").alias("after"),
-                F.count_if(F.col("attempt_count") > 0).alias("alive"),
+                F.count_if((F.col("outcome") == "ok") | (F.col("attempt_count") > 0)).alias("alive"),
+                F.count_if(F.col("blocked_us") >= options.blocked_ms * 1000).alias("blocked"),
                 F.max("blocked_us").alias("blocked_us"),
                 F.max_by(F.struct("message_id", "operation_id", "error", "attempts"), "called_at_us").alias("last"),
             )
-            .filter((F.col("alive") == 0) & (F.col("blocked_us") >= options.blocked_ms * 1000))
-            .select("client", "struck_us", "s.*", "after", "blocked_us", "last.*")
+            .filter((F.col("after") >= 2) & (F.col("alive") == 0) & (F.col("blocked") > 0))
+            .select("client", "struck_us", "s.*", "after", "blocked", "blocked_us", "last.*")
         )
         return as_cases(
             after,
@@ -76,7 +79,7 @@ class JavaCallbackDeadlock(Check):
             partition=F.lit(None),
             at_us=F.col("struck_us"),
             duration_us=F.col("blocked_us"),
-            note=F.format_string("%d sends after it, none on the wire", "after"),
+            note=F.format_string("%d sends after it, none on the wire, %d blocked", "after", "blocked"),
         )
 
     def sentence(self, group: Group) -> str:

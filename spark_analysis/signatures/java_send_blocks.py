@@ -5,9 +5,10 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case
+from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case, is_send
 from notleader.spark_analysis.checks.phrases import by_client, count, duration
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.signatures.who import may_be
 
 # Of 0.11 and of today.
 _ITS_ERRORS = r"not present in metadata after \d+ ms|Failed to update metadata after \d+ ms"
@@ -26,8 +27,8 @@ class JavaSendBlocks(HistoryCheck):
     order = 8
     means = Meaning(
         invalid=(
-            "a call blocked for `--blocked-ms` and failed with the Java producer's words for missing metadata, and a "
-            "rule was in its way"
+            "a call blocked for `--blocked-ms`, failed with the Java producer's words for missing metadata, and never "
+            "reached the wire, and a rule was in its way; not where the client is known to be another"
         ),
         valid="no such call",
         unknown="no send was told of, or no fault struck",
@@ -37,9 +38,12 @@ class JavaSendBlocks(HistoryCheck):
 
     def case_of_row(self, options: Options, end_us: Column) -> Column:
         found = (
-            (F.col("blocked_us") >= options.blocked_ms * 1000)
-            & F.col("error").rlike(_ITS_ERRORS)
+            is_send()
+            & (F.col("blocked_us") >= options.blocked_ms * 1000)
+            & (F.col("attempt_count") == 0)
+            & F.coalesce(F.col("error").rlike(_ITS_ERRORS), F.lit(False))
             & (F.size("slow_by") > 0)
+            & may_be("java")
         )
         blocked = {"duration_us": F.col("blocked_us"), "note": F.col("error")}
         return F.when(found, case(self.name, "invalid", "slow_by", **blocked))

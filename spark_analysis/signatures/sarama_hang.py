@@ -52,8 +52,8 @@ class SaramaHang(Check):
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         # 1.38.0 mended it.
         minor = F.regexp_extract(F.lower(F.coalesce("client_version", F.lit(""))), r"sarama v?1\.(\d+)", 1)
-        before = F.coalesce(minor.try_cast("int"), F.lit(0)) < 38
-        ended = F.least(tables.end_of_run(), "gone_us")
+        before = (minor == "") | (minor.cast("int") < 38)
+        ended = F.least(tables.end_of_run(), F.coalesce("gone_us", tables.end_of_run()))
         refused = tables.history.filter(is_send() & F.expr(_ALL_REFUSED) & may_be("sarama") & before).withColumns(
             {"batch": F.get("attempts", F.lit(0))["attempt_id"], "end_us": ended}
         )
@@ -66,22 +66,20 @@ class SaramaHang(Check):
             refused.groupBy("scope", "client", "topic", "partition", "batch")
             .agg(
                 F.count_if(F.col("outcome") == "pending").alias("pending"),
-                F.count("*").alias("sends"),
+                F.count_if(F.col("outcome").isin("fail", "info")).alias("failed"),
                 F.min("called_at_us").alias("called_at_us"),
                 F.max("end_us").alias("end_us"),
-                # Of all outcomes `pending` is the last by the alphabet.
-                F.max_by(shown, "outcome").alias("s"),
+                F.max_by(shown, F.col("outcome") == "pending").alias("s"),
             )
-            .filter((F.col("pending") > 0) & (F.col("sends") > 1))
-            .withColumn("silent_us", F.col("end_us") - F.array_max(at))
-            .filter(F.col("silent_us") >= F.greatest(F.lit(_SILENT_US), F.array_max(gaps) * _TIMES_ITS_PAUSE))
+            .filter((F.col("pending") > 0) & (F.col("pending") + F.col("failed") > 1))
+            .withColumns({"silent_us": F.col("end_us") - F.array_max(at), "pause_us": F.array_max(gaps)})
+            .filter((F.col("silent_us") >= _SILENT_US) & (F.col("silent_us") >= F.col("pause_us") * _TIMES_ITS_PAUSE))
             .select("*", "s.*")
         )
         code = F.element_at("attempts", -1)["error_code"].cast("string")
         note = F.format_string(
             "%s: %d x refused, %d told an error, %d pending",
-            F.coalesce("client_version", F.lit("unknown client")), "attempt_count",
-            F.col("sends") - F.col("pending"), "pending",
+            F.coalesce("client_version", F.lit("unknown client")), "attempt_count", "failed", "pending",
         )  # fmt: skip
         return as_cases(
             rows,

@@ -11,6 +11,7 @@ from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.signatures.who import may_be
 
 _LONG_US = 5_000_000
+_UNANSWERED = "forall(attempts, a -> a.response_at_us is null)"
 # What only sarama, and only Go's dialler, say.
 _ITS_ERRORS = r"run out of available brokers|dial tcp .*i/o timeout|dial tcp: i/o timeout"
 
@@ -28,8 +29,9 @@ class SaramaTwoMinutes(HistoryCheck):
     order = 6
     means = Meaning(
         invalid=(
-            "a send failed after 5 s or more, and its error is sarama's of dialling in vain; not where the client is "
-            "known to be another"
+            "a send failed after 5 s or more, none of its attempts was answered (it may have had none that the "
+            "proxy saw), and its error is sarama's of dialling in vain; not where the client is known to be "
+            "another"
         ),
         valid="no such send",
         unknown="no send was told of, or no fault struck",
@@ -38,13 +40,15 @@ class SaramaTwoMinutes(HistoryCheck):
     )
 
     def case_of_row(self, options: Options, end_us: Column) -> Column:
-        # Whose operation has an error failed.
-        found = is_send() & (F.col("latency_us") >= _LONG_US) & F.col("error").rlike(_ITS_ERRORS) & may_be("sarama")
+        silent = F.expr(_UNANSWERED)
+        its_own = may_be("sarama") & F.coalesce(F.col("error").rlike(_ITS_ERRORS), F.lit(False))
+        late = (F.col("latency_us") >= _LONG_US) & F.col("outcome").isin("fail", "info")
+        found = is_send() & late & silent & its_own
         return F.when(found, case(self.name, "invalid", "slow_by", note=F.col("error")))
 
     def sentence(self, group: Group) -> str:
         return (
-            f"{sends(group)} failed only after {duration(group.slowest_us)}{by_rule(group)}, with"
+            f"{sends(group)} failed only after {duration(group.slowest_us)} without an answer{by_rule(group)}, and with"
             " the error of dialling in vain: read and dial timeouts added up"
         )
 

@@ -28,8 +28,8 @@ class ScalaRefreshStall(Check):
     means = Meaning(
         invalid=(
             "twice or more the caller waited `--slow-ms` before its send went out, and it was answered at once there; "
-            "not of a client that asked for ApiVersions, which the old producer doesn't know, nor where the client is "
-            "known to be another"
+            "not of a client that asked for ApiVersions or sends in transactions, which the old producer doesn't know, "
+            "nor where the client is known to be another"
         ),
         valid="no such producer",
         unknown="no send was told of, or no exchange captured",
@@ -42,7 +42,9 @@ class ScalaRefreshStall(Check):
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         first = F.get("attempts", F.lit(0))
-        answered = tables.history.filter(is_send() & may_be("scala")).withColumns(
+        answered = tables.history.filter(
+            is_send() & (F.col("outcome") == "ok") & (F.col("attempt_count") == 1) & F.col("called_at_us").isNotNull()
+        ).withColumns(
             {
                 "waited": first["request_at_us"] - F.col("called_at_us"),
                 "answered": first["response_at_us"] - first["request_at_us"],
@@ -54,6 +56,7 @@ class ScalaRefreshStall(Check):
             # It is the caller who waits: a record that waits in a buffer is another story.
             & (F.col("blocked_us") >= F.col("waited"))
         )
+        answered = answered.filter(may_be("scala") & ~F.col("transactional"))
         shown = F.struct("message_id", "operation_id", "slow_by", "attempts", "called_at_us")
         rows = (
             answered.groupBy("scope", "client", "topic")
