@@ -778,7 +778,7 @@ def test_a_signature_gives_its_evidence(findings: list[Finding]) -> None:
     assert "refused 3 times, the last time NOT_ENOUGH_REPLICAS by rule lose (error), and then no request" in said
     assert "no request for 10.0 s" in said
     said = sentence_of(findings, "looks_like_sarama_two_minutes", "dialling_in_vain")
-    assert "failed only after 6.9 s by rule firewall (blackhole)" in said
+    assert "failed only after 6.9 s without an answer by rule firewall (blackhole)" in said
 
 
 def test_what_an_answer_does_not_speak_of_was_not_refused(findings: list[Finding]) -> None:
