@@ -6,15 +6,13 @@ import socket
 import ssl
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 from notleader.proxy.net.announced import AnnouncedServer, Refused, Welcome
 from notleader.proxy.net.sockets import bound, listen_on, silence
 from notleader.proxy.wire.endpoint import Endpoint
 
 log = logging.getLogger("notleader")
-
-WILDCARDS: Final = ("0.0.0.0", "::", "")
 
 Fate = Literal["open", "refusing", "silent"]
 

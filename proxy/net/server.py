@@ -20,7 +20,7 @@ from notleader.proxy.config.settings import ConfigError, Settings, load
 from notleader.proxy.net.capture import ProxyCapture
 from notleader.proxy.net.clock import Clock
 from notleader.proxy.net.dialing import Dialer
-from notleader.proxy.net.directory import WILDCARDS, BrokerEndpoint, Directory, Listener, Opened
+from notleader.proxy.net.directory import BrokerEndpoint, Directory, Listener, Opened
 from notleader.proxy.net.discovery import LoginWantedError
 from notleader.proxy.net.passage import Passage
 from notleader.proxy.net.timeline import play
@@ -37,7 +37,7 @@ from notleader.proxy.session.metrics import Counters
 from notleader.proxy.session.rewrite import Newer
 from notleader.proxy.session.session import Session
 from notleader.proxy.wire.addresses import Advertise
-from notleader.proxy.wire.endpoint import Endpoint
+from notleader.proxy.wire.endpoint import Endpoint, is_wildcard
 from notleader.proxy.wire.errors import OwnMistake, WireError
 
 log = logging.getLogger("notleader")
@@ -282,7 +282,7 @@ class Proxy:
         name = self.settings.advertise
         if name is None:
             name = self.settings.listen.host
-            if name in WILDCARDS:
+            if is_wildcard(name):
                 # The address that brought the client here is one that works for it.
                 name = link.local_host
         return name

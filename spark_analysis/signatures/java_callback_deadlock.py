@@ -9,6 +9,7 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, 
 from notleader.spark_analysis.checks.phrases import by_client, by_rule, duration
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.signatures.who import may_be
+from notleader.spark_analysis.transforms.keys import same
 
 
 class JavaCallbackDeadlock(Check):
@@ -55,9 +56,7 @@ class JavaCallbackDeadlock(Check):
         after = (
             sends.join(
                 F.broadcast(struck),
-                F.col("scope").eqNullSafe(F.col("k_scope"))
-                & F.col("client").eqNullSafe(F.col("k_client"))
-                & (F.col("called_at_us") > F.col("struck_us")),
+                same("k_", "scope", "client") & (F.col("called_at_us") > F.col("struck_us")),
             )
             .groupBy("scope", "client", "struck_us", "s")
             .agg(

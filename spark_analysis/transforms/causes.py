@@ -19,6 +19,7 @@ from notleader.spark_analysis.plans import is_short, settled
 from notleader.spark_analysis.transforms.choices import CAUSES, choices, own_causes
 from notleader.spark_analysis.transforms.following import following, names_error
 from notleader.spark_analysis.transforms.intervals import overlaps_buckets
+from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.obstacles import HOLDS, clients_of, obstacles_of
 
 _LOSE_THE_UNREAD = ("cut", "silenced", "garbled")
@@ -250,10 +251,10 @@ def _broken(history: DataFrame) -> DataFrame:
         F.col("scope").alias("g_scope"), F.col("client").alias("g_client")
     )
     last_ok = well.agg(F.max("completed_at_us").alias("last_ok_us"))
-    same = F.col("scope").eqNullSafe(F.col("g_scope")) & F.col("client").eqNullSafe(F.col("g_client"))
+    of_it = same("g_", "scope", "client")
     rows = (
         history.filter(wrong)
-        .join(F.broadcast(last_ok), same, "left")
+        .join(F.broadcast(last_ok), of_it, "left")
         .withColumns(dict.fromkeys(("waits", "told", "follows"), F.array().cast(CAUSES)))
     )
     rows = rows.withColumns({name: own[name] for name in ("_own", "_last", "_broker")})

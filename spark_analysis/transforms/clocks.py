@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import table_of
 from notleader.spark_analysis.profile import CaptureProfile
+from notleader.spark_analysis.transforms.keys import same
 
 # More messages than this bound a clock no better.
 _ENOUGH = 50_000
@@ -90,9 +91,8 @@ def in_proxy_time(told: DataFrame, found: list[Clock]) -> DataFrame:
     ahead = table_of(spark, of_clients, _AHEAD)
     by_file = {clock.source: clock.ahead_us for clock in sorted(found, key=lambda clock: clock.messages)}
     of_file = table_of(spark, [{"f_source": source, "file_us": us} for source, us in by_file.items()], _OF_FILE)
-    same = F.col("source").eqNullSafe(F.col("c_source")) & F.col("client").eqNullSafe(F.col("c_client"))
-    joined = told.join(F.broadcast(ahead), same, "left")
-    joined = joined.join(F.broadcast(of_file), F.col("source").eqNullSafe(F.col("f_source")), "left")
+    joined = told.join(F.broadcast(ahead), same("c_", "source", "client"), "left")
+    joined = joined.join(F.broadcast(of_file), same("f_", "source"), "left")
     right = {name: F.col(name) - F.coalesce("ahead_us", "file_us", F.lit(0)) for name in _TIMES}
     return joined.withColumns(right).select(*told.columns)
 

@@ -13,6 +13,7 @@ from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile
 from notleader.spark_analysis.schemas import HISTORY, WIRE, conform
 from notleader.spark_analysis.transforms.attempts import trouble, wire
 from notleader.spark_analysis.transforms.intervals import join_offsets, overlaps_buckets
+from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.landed import landed_of, message_key, places, places_by_offset
 from notleader.spark_analysis.transforms.log import Log, judged_by_log, seen_in, without_log
 
@@ -96,14 +97,14 @@ _SEND = (
 
 def _calls(said: DataFrame) -> DataFrame:
     """`said` with `_key`, which calls of one message share, and when the calls before and after it were."""
-    same = "OVER (PARTITION BY _key, message_id, operation ORDER BY coalesce(called_at_us, completed_at_us))"
+    alike = "OVER (PARTITION BY _key, message_id, operation ORDER BY coalesce(called_at_us, completed_at_us))"
     named = (F.col("operation") == "send") & F.col("message_id").isNotNull()
     # What has no name must not pile up under one key.
     keyed = said.withColumn("_key", F.when(named, message_key()).otherwise(F.xxhash64("operation_id")))
     return by_key(keyed, "_key").withColumns(
         {
-            "_next_called": F.expr(f"lead(coalesce(called_at_us, completed_at_us)) {same}"),
-            "_last_done": F.expr(f"lag(coalesce(completed_at_us, called_at_us)) {same}"),
+            "_next_called": F.expr(f"lead(coalesce(called_at_us, completed_at_us)) {alike}"),
+            "_last_done": F.expr(f"lag(coalesce(completed_at_us, called_at_us)) {alike}"),
         }
     )
 
@@ -230,8 +231,7 @@ def _by_sequence(linked: DataFrame, attempts: DataFrame) -> DataFrame:
         .withColumn("_key", F.xxhash64(*batch))
     )
     renamed = attempts.withColumn("_a_key", F.xxhash64(*batch)).withColumnsRenamed({n: f"b_{n}" for n in batch})
-    same = reduce(lambda a, b: a & b, [F.col(n).eqNullSafe(F.col(f"b_{n}")) for n in batch])
-    rows = of_send.join(renamed, (F.col("_key") == F.col("_a_key")) & same)
+    rows = of_send.join(renamed, (F.col("_key") == F.col("_a_key")) & same("b_", *batch))
     return _linked(rows, 2)
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import settled, those_after
 from notleader.spark_analysis.transforms.attempts import touches
+from notleader.spark_analysis.transforms.keys import same
 
 HOLDS = ("held_request", "held_answer")
 MUTED = "muted"
@@ -219,9 +220,7 @@ def _answers(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
     order = Window.partitionBy("scope", "client_id", "api_name").orderBy("request_at_us", "exchange_seq")
     asked = exchanges.filter(F.col("event") == "exchange").join(
         F.broadcast(apis.withColumnsRenamed({n: f"k_{n}" for n in apis.columns})),
-        F.col("scope").eqNullSafe(F.col("k_scope"))
-        & F.col("client_id").eqNullSafe(F.col("k_client_id"))
-        & (F.col("api_name") == F.col("k_api_name")),
+        same("k_", "scope", "client_id") & (F.col("api_name") == F.col("k_api_name")),
         "left_semi",
     )
     answered = F.coalesce("response_at_us", "request_at_us")
@@ -252,9 +251,7 @@ def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
     ).distinct()
     rows = exchanges.join(
         F.broadcast(nodes),
-        F.col("scope").eqNullSafe(F.col("k_scope"))
-        & F.col("client_id").eqNullSafe(F.col("k_client_id"))
-        & F.col("node_id").eqNullSafe(F.col("k_node_id")),
+        same("k_", "scope", "client_id", "node_id"),
         "left_semi",
     ).withColumn("again_us", F.min("response_at_us").over(again))
     read = F.when(F.col("event").isin("exchange", "connect"), F.col("request_at_us"))

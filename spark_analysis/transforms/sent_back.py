@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.transforms.attempts import touches
+from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.obstacles import names_of
 
 _OUT_OF_RANGE = 1
@@ -69,8 +70,8 @@ def of_clients(rows: DataFrame, operations: DataFrame | None) -> DataFrame:
     own = names_of(operations).select(
         F.col("scope").alias("n_scope"), F.col("wire_id").alias("n_wire_id"), F.col("client").alias("t_client")
     )
-    same = F.col("scope").eqNullSafe(F.col("n_scope")) & (F.col("client_id") == F.col("n_wire_id"))
-    return rows.join(F.broadcast(own), same)
+    of_client = F.col("scope").eqNullSafe(F.col("n_scope")) & (F.col("client_id") == F.col("n_wire_id"))
+    return rows.join(F.broadcast(own), of_client)
 
 
 def seeks(operations: DataFrame) -> DataFrame:
@@ -92,7 +93,7 @@ def with_senders_back(rows: DataFrame, told: DataFrame) -> DataFrame:
     """
     rows = rows.join(
         F.broadcast(told),
-        F.col("scope").eqNullSafe(F.col("t_scope")) & F.col("client").eqNullSafe(F.col("t_client")),
+        same("t_", "scope", "client"),
         "left",
     )
 
