@@ -24,7 +24,7 @@ from notleader.proxy.lab.stages import Stages
 
 _DUMP_S = 2.0
 _GO_SHARED = CLIENTS / "outcome.go"
-_JAVA_SHARED = CLIENTS / "Arguments.java"
+_JAVA_SHARED = (CLIENTS / "Arguments.java", CLIENTS / "Outcome.java")
 _MOVED_MODULES = {
     "github.com/IBM/sarama": "github.com/Shopify/sarama",
     "github.com/confluentinc/confluent-kafka-go/v2": "github.com/confluentinc/confluent-kafka-go",
@@ -98,9 +98,9 @@ def _java(source: Path, version: str, stages: Stages) -> list[str]:
 
     def build(work: Path) -> None:
         javac = _tool("javac", f"{name} is compiled on this machine")
-        _run([javac, "-nowarn", "-d", str(work), "-cp", classpath, str(source), str(_JAVA_SHARED)], work, name)
+        _run([javac, "-nowarn", "-d", str(work), "-cp", classpath, str(source), *map(str, _JAVA_SHARED)], work, name)
 
-    classes = _built(f"{source.parent.name}-{version}", [source, _JAVA_SHARED, lock], build, stages)
+    classes = _built(f"{source.parent.name}-{version}", [source, *_JAVA_SHARED, lock], build, stages)
     options = source.parent / "java.options"
     more = [f"@{options}"] if options.exists() else []
     java = [str(find_java().executable), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", *more]

@@ -41,11 +41,11 @@ public final class Consumer {
             for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(200))) {
                 next = record.offset() + 1;
                 say("poll", ",\"message_id\":\"" + new String(record.headers().lastHeader("notleader-id").value())
-                    + "\",\"offset\":" + record.offset() + ",\"completed_at_us\":" + nowUs(), "ok");
+                    + "\",\"offset\":" + record.offset() + ",\"completed_at_us\":" + Outcome.nowUs(), "ok");
             }
         }
         consumer.commitAsync(Map.of(place, new OffsetAndMetadata(next)), (offsets, error) -> { });
-        long called = nowUs();
+        long called = Outcome.nowUs();
         say("close", ",\"called_at_us\":" + called, "pending");
         String error = "";
         try {
@@ -53,17 +53,13 @@ public final class Consumer {
         } catch (RuntimeException told) {
             error = ",\"error\":\"" + told.getClass().getSimpleName() + ": " + told.getMessage() + "\"";
         }
-        say("close", ",\"called_at_us\":" + called + ",\"returned_at_us\":" + nowUs() + ",\"completed_at_us\":" + nowUs()
+        say("close", ",\"called_at_us\":" + called + ",\"returned_at_us\":" + Outcome.nowUs() + ",\"completed_at_us\":" + Outcome.nowUs()
             + error, error.isEmpty() ? "ok" : "info");
         Runtime.getRuntime().halt(0);
     }
 
     private static int number(String name) {
         return Integer.parseInt(settings.get(name));
-    }
-
-    private static long nowUs() {
-        return System.currentTimeMillis() * 1000;
     }
 
     private static void say(String operation, String more, String outcome) {

@@ -181,7 +181,7 @@ public final class Producer {
         synchronized void finish(String said, long offset, Throwable error) {
             outcome = said;
             completedAtUs = now();
-            rest = error == null ? ",\"offset\":" + offset : ",\"error\":" + quoted(error.toString());
+            rest = error == null ? ",\"offset\":" + offset : ",\"error\":" + Outcome.quoted(error.toString());
             // A callback may speak before send() has returned; one line says both, so it waits for that.
             if (returnedAtUs > 0) {
                 write();
@@ -189,11 +189,11 @@ public final class Producer {
         }
 
         private void write() {
-            StringBuilder text = new StringBuilder("{\"client\":").append(quoted(client));
-            text.append(",\"client_version\":").append(quoted(settings.get("client_version")));
-            text.append(",\"client_id\":").append(quoted(client));
-            text.append(",\"operation\":\"send\",\"message_id\":").append(quoted(id));
-            text.append(",\"topic\":").append(quoted(settings.get("topic"))).append(",\"partition\":0");
+            StringBuilder text = new StringBuilder("{\"client\":").append(Outcome.quoted(client));
+            text.append(",\"client_version\":").append(Outcome.quoted(settings.get("client_version")));
+            text.append(",\"client_id\":").append(Outcome.quoted(client));
+            text.append(",\"operation\":\"send\",\"message_id\":").append(Outcome.quoted(id));
+            text.append(",\"topic\":").append(Outcome.quoted(settings.get("topic"))).append(",\"partition\":0");
             text.append(",\"called_at_us\":").append(calledAtUs);
             if (returnedAtUs > 0) {
                 text.append(",\"returned_at_us\":").append(returnedAtUs);
@@ -201,26 +201,12 @@ public final class Producer {
             if (completedAtUs > 0) {
                 text.append(",\"completed_at_us\":").append(completedAtUs);
             }
-            text.append(rest).append(",\"thread\":").append(quoted(thread));
+            text.append(rest).append(",\"thread\":").append(Outcome.quoted(thread));
             text.append(",\"outcome\":\"").append(outcome).append("\"}");
             synchronized (System.out) {
                 System.out.println(text);
                 System.out.flush();
             }
-        }
-
-        private static String quoted(String text) {
-            StringBuilder quoted = new StringBuilder("\"");
-            for (char each : text.toCharArray()) {
-                if (each == '"' || each == '\\') {
-                    quoted.append('\\').append(each);
-                } else if (each < ' ') {
-                    quoted.append(String.format("\\u%04x", (int) each));
-                } else {
-                    quoted.append(each);
-                }
-            }
-            return quoted.append('"').toString();
         }
 
         private static long now() {

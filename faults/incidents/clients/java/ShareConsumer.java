@@ -42,7 +42,7 @@ public final class ShareConsumer {
         consumer.setAcknowledgementCommitCallback((offsets, error) -> offsets.forEach((place, each) -> {
             String told = error == null ? "" : ",\"error\":\"" + error.getClass().getSimpleName() + ": " + error.getMessage() + "\"";
             each.forEach(offset -> say("acknowledge", ",\"partition\":" + place.partition() + ",\"offset\":" + offset
-                + ",\"called_at_us\":" + nowUs() + ",\"completed_at_us\":" + nowUs() + told, error == null ? "ok" : "info"));
+                + ",\"called_at_us\":" + Outcome.nowUs() + ",\"completed_at_us\":" + Outcome.nowUs() + told, error == null ? "ok" : "info"));
         }));
         consumer.subscribe(List.of(settings.get("topic")));
         Set<String> seen = new HashSet<>();
@@ -52,13 +52,13 @@ public final class ShareConsumer {
                 last = System.nanoTime();
                 String id = new String(record.headers().lastHeader("notleader-id").value(), StandardCharsets.UTF_8);
                 say("poll", ",\"message_id\":\"" + id + "\",\"partition\":" + record.partition() + ",\"offset\":" + record.offset()
-                    + ",\"completed_at_us\":" + nowUs(), "ok");
+                    + ",\"completed_at_us\":" + Outcome.nowUs(), "ok");
                 seen.add(id);
                 Thread.sleep(number("work_ms"));
             }
         }
         if (seen.size() < number("messages")) {
-            say("receive", ",\"called_at_us\":" + (nowUs() - number("wait_ms") * 1000), "pending");
+            say("receive", ",\"called_at_us\":" + (Outcome.nowUs() - number("wait_ms") * 1000), "pending");
         }
         consumer.poll(Duration.ofMillis(200));
         Thread.sleep(500);
@@ -78,10 +78,6 @@ public final class ShareConsumer {
 
     private static long number(String name) {
         return Long.parseLong(settings.get(name));
-    }
-
-    private static long nowUs() {
-        return System.currentTimeMillis() * 1000;
     }
 
     private static void say(String operation, String more, String outcome) {

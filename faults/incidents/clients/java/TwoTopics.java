@@ -84,7 +84,7 @@ public final class TwoTopics {
         String id = settings.get("client_id") + "-" + thread + "-" + kind + String.format("-%05d", each);
         ProducerRecord<byte[], byte[]> record = new ProducerRecord<>(topic, partition, null, new byte[number("value_bytes")]);
         record.headers().add("notleader-id", id.getBytes(StandardCharsets.UTF_8));
-        long called = nowUs();
+        long called = Outcome.nowUs();
         say(thread, id, topic, partition, called, "pending", "");
         producer.send(record, (metadata, error) -> {
             if (error == null) {
@@ -100,12 +100,8 @@ public final class TwoTopics {
         return Integer.parseInt(settings.get(name));
     }
 
-    private static long nowUs() {
-        return System.currentTimeMillis() * 1000;
-    }
-
     private static void say(String thread, String id, String topic, int partition, long called, String outcome, String more) {
-        String ended = outcome.equals("pending") ? "" : ",\"completed_at_us\":" + nowUs();
+        String ended = outcome.equals("pending") ? "" : ",\"completed_at_us\":" + Outcome.nowUs();
         String line = "{\"client\":\"" + settings.get("client_id") + "\",\"client_version\":\"" + settings.get("client_version")
             + "\",\"client_id\":\"" + settings.get("client_id") + "\",\"operation\":\"send\",\"message_id\":\"" + id
             + "\",\"topic\":\"" + topic + "\",\"partition\":" + partition + ",\"called_at_us\":" + called + ended + more

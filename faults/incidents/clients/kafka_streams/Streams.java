@@ -81,15 +81,15 @@ public final class Streams {
             while (cause.getCause() != null) {
                 cause = cause.getCause();
             }
-            say(client, "receive", settings.get("topic"), "", ",\"called_at_us\":" + nowUs() + ",\"completed_at_us\":" + nowUs()
-                + ",\"error\":" + quoted(cause.getClass().getSimpleName() + ": " + cause.getMessage()), "info");
+            say(client, "receive", settings.get("topic"), "", ",\"called_at_us\":" + Outcome.nowUs() + ",\"completed_at_us\":" + Outcome.nowUs()
+                + ",\"error\":" + Outcome.quoted(cause.getClass().getSimpleName() + ": " + cause.getMessage()), "info");
             return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
         });
         streams.start();
         while (!end.await(100, TimeUnit.MILLISECONDS)) {
             if (System.nanoTime() - last > number("wait_ms") * 1_000_000L) {
                 if (settings.get("output").isEmpty()) {
-                    say(client, "receive", settings.get("topic"), "", ",\"called_at_us\":" + nowUs(), "pending");
+                    say(client, "receive", settings.get("topic"), "", ",\"called_at_us\":" + Outcome.nowUs(), "pending");
                 }
                 break;
             }
@@ -131,14 +131,14 @@ public final class Streams {
             if (settings.get("output").isEmpty()) {
                 String consumer = Thread.currentThread().getName() + "-consumer";
                 say(consumer, "poll", place.topic(), id, ",\"partition\":" + place.partition() + ",\"offset\":" + place.offset()
-                    + ",\"completed_at_us\":" + nowUs(), "ok");
+                    + ",\"completed_at_us\":" + Outcome.nowUs(), "ok");
                 if (done.add(id) && done.size() >= number("messages")) {
                     end.countDown();
                 }
             } else {
                 synchronized (open) {
                     // What is processed again is still the same send.
-                    if (!done.contains(id) && open.putIfAbsent(id, nowUs()) == null) {
+                    if (!done.contains(id) && open.putIfAbsent(id, Outcome.nowUs()) == null) {
                         send(id, "", "pending");
                     }
                 }
@@ -170,7 +170,7 @@ public final class Streams {
                         if (!done.add(id)) {
                             continue;
                         }
-                        send(id, ",\"offset\":" + record.offset() + ",\"completed_at_us\":" + nowUs(), "ok");
+                        send(id, ",\"offset\":" + record.offset() + ",\"completed_at_us\":" + Outcome.nowUs(), "ok");
                         if (done.size() >= number("messages")) {
                             end.countDown();
                         }
@@ -182,7 +182,7 @@ public final class Streams {
 
     private static void send(String id, String more, String outcome) {
         say(settings.get("client_id") + "-StreamThread-1-producer", "send", settings.get("output"), "shipped-" + id,
-            ",\"partition\":0,\"called_at_us\":" + open.getOrDefault(id, nowUs()) + more, outcome);
+            ",\"partition\":0,\"called_at_us\":" + open.getOrDefault(id, Outcome.nowUs()) + more, outcome);
     }
 
     private static String id(Headers headers) {
@@ -193,22 +193,14 @@ public final class Streams {
         return Long.parseLong(settings.get(name));
     }
 
-    private static long nowUs() {
-        return System.currentTimeMillis() * 1000;
-    }
-
-    private static String quoted(String text) {
-        return "\"" + text.replace("\\", "\\\\").replace("\"", "\\\"").replace("\n", "\\n").replace("\t", " ") + "\"";
-    }
-
     private static void say(String clientId, String operation, String topic, String id, String more, String outcome) {
         // One call is told by two threads: who sends it and who sees it come out.
         String thread = operation.equals("send") ? "stream" : Thread.currentThread().getName();
-        String message = id.isEmpty() ? "" : ",\"message_id\":" + quoted(id);
-        String group = operation.equals("send") ? "" : ",\"group_id\":" + quoted(settings.getOrDefault("group_id", settings.get("client_id")));
-        String line = "{\"client\":" + quoted(settings.get("client_id")) + ",\"client_version\":" + quoted(settings.get("client_version"))
-            + ",\"client_id\":" + quoted(clientId) + group + ",\"operation\":\"" + operation + "\",\"topic\":" + quoted(topic) + message + more
-            + ",\"thread\":" + quoted(thread) + ",\"outcome\":\"" + outcome + "\"}";
+        String message = id.isEmpty() ? "" : ",\"message_id\":" + Outcome.quoted(id);
+        String group = operation.equals("send") ? "" : ",\"group_id\":" + Outcome.quoted(settings.getOrDefault("group_id", settings.get("client_id")));
+        String line = "{\"client\":" + Outcome.quoted(settings.get("client_id")) + ",\"client_version\":" + Outcome.quoted(settings.get("client_version"))
+            + ",\"client_id\":" + Outcome.quoted(clientId) + group + ",\"operation\":\"" + operation + "\",\"topic\":" + Outcome.quoted(topic) + message + more
+            + ",\"thread\":" + Outcome.quoted(thread) + ",\"outcome\":\"" + outcome + "\"}";
         synchronized (System.out) {
             System.out.println(line);
         }

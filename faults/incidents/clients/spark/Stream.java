@@ -66,7 +66,7 @@ public final class Stream {
         query.setDaemon(true);
         query.start();
         while (!end.await(100, TimeUnit.MILLISECONDS)) {
-            if (lastUs != 0 && nowUs() - lastUs > number("wait_ms") * 1000) {
+            if (lastUs != 0 && Outcome.nowUs() - lastUs > number("wait_ms") * 1000) {
                 if (settings.get("output").isEmpty()) {
                     receive("", "pending");
                 }
@@ -88,7 +88,7 @@ public final class Stream {
                     cause = cause.getCause();
                 }
                 String told = cause.getClass().getSimpleName() + ": " + cause.getMessage();
-                receive(",\"completed_at_us\":" + nowUs() + ",\"error\":" + quoted(told.lines().findFirst().orElse("")), "info");
+                receive(",\"completed_at_us\":" + Outcome.nowUs() + ",\"error\":" + Outcome.quoted(told.lines().findFirst().orElse("")), "info");
             }
         }
         end.countDown();
@@ -119,9 +119,9 @@ public final class Stream {
     private static DataStreamWriter<Row> application(Dataset<Row> rows) {
         return rows.writeStream().foreachBatch((VoidFunction2<Dataset<Row>, Long>) (batch, number) -> {
             for (Row row : batch.collectAsList()) {
-                lastUs = nowUs();
+                lastUs = Outcome.nowUs();
                 say("poll", settings.get("topic"), row.getString(0), ",\"partition\":" + row.getInt(1) + ",\"offset\":"
-                    + row.getLong(2) + ",\"completed_at_us\":" + nowUs(), "ok");
+                    + row.getLong(2) + ",\"completed_at_us\":" + Outcome.nowUs(), "ok");
                 if (done.add(row.getString(0)) && done.size() >= number("messages")) {
                     end.countDown();
                 }
@@ -138,12 +138,12 @@ public final class Stream {
     /** A task does this with each row before the sink has it; the row's value. */
     private static byte[] handedOver(String id) {
         long batch = Long.parseLong(TaskContext.get().getLocalProperty("streaming.sql.batchId"));
-        lastUs = nowUs();
+        lastUs = Outcome.nowUs();
         synchronized (open) {
             // What is written again is still the same send.
             if (!done.contains(id)) {
                 long[] before = open.get(id);
-                open.put(id, new long[] {batch, before == null ? nowUs() : before[1]});
+                open.put(id, new long[] {batch, before == null ? Outcome.nowUs() : before[1]});
                 if (before == null) {
                     send(id, "", "pending");
                 }
@@ -156,7 +156,7 @@ public final class Stream {
     private static final class Ends extends StreamingQueryListener {
         @Override
         public void onQueryStarted(QueryStartedEvent event) {
-            lastUs = nowUs();
+            lastUs = Outcome.nowUs();
         }
 
         @Override
@@ -165,7 +165,7 @@ public final class Stream {
                 for (Map.Entry<String, long[]> each : open.entrySet()) {
                     if (each.getValue()[0] <= event.progress().batchId() && event.progress().numInputRows() > 0
                         && done.add(each.getKey())) {
-                        send(each.getKey(), ",\"completed_at_us\":" + nowUs(), "ok");
+                        send(each.getKey(), ",\"completed_at_us\":" + Outcome.nowUs(), "ok");
                     }
                 }
                 if (!settings.get("output").isEmpty() && done.size() >= number("messages")) {
@@ -209,19 +209,11 @@ public final class Stream {
         return Long.parseLong(settings.get(name));
     }
 
-    private static long nowUs() {
-        return System.currentTimeMillis() * 1000;
-    }
-
-    private static String quoted(String text) {
-        return "\"" + text.replace("\\", "\\\\").replace("\"", "\\\"").replace("\n", "\\n").replace("\t", " ") + "\"";
-    }
-
     private static void say(String operation, String topic, String id, String more, String outcome) {
-        String message = id.isEmpty() ? "" : ",\"message_id\":" + quoted(id);
-        String client = quoted(settings.get("client_id"));
-        String line = "{\"client\":" + client + ",\"client_version\":" + quoted(settings.get("client_version"))
-            + ",\"client_id\":" + client + ",\"operation\":\"" + operation + "\",\"topic\":" + quoted(topic) + message + more
+        String message = id.isEmpty() ? "" : ",\"message_id\":" + Outcome.quoted(id);
+        String client = Outcome.quoted(settings.get("client_id"));
+        String line = "{\"client\":" + client + ",\"client_version\":" + Outcome.quoted(settings.get("client_version"))
+            + ",\"client_id\":" + client + ",\"operation\":\"" + operation + "\",\"topic\":" + Outcome.quoted(topic) + message + more
             + ",\"thread\":\"query\",\"outcome\":\"" + outcome + "\"}";
         synchronized (System.out) {
             System.out.println(line);

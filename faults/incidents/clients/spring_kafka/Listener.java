@@ -75,7 +75,7 @@ public final class Listener {
             last = System.nanoTime();
             String id = new String(record.headers().lastHeader("notleader-id").value(), StandardCharsets.UTF_8);
             say("poll", id, record.topic(), ",\"partition\":" + record.partition() + ",\"offset\":" + record.offset()
-                + ",\"completed_at_us\":" + nowUs(), "ok");
+                + ",\"completed_at_us\":" + Outcome.nowUs(), "ok");
             var written = new ProducerRecord<byte[], byte[]>(settings.get("output"), 0, null, record.value());
             written.headers().add("notleader-id", ("shipped-" + id).getBytes(StandardCharsets.UTF_8));
             template.send(written);
@@ -99,10 +99,6 @@ public final class Listener {
 
     private static long number(String name) {
         return Long.parseLong(settings.get(name));
-    }
-
-    private static long nowUs() {
-        return System.currentTimeMillis() * 1000;
     }
 
     private static void say(String operation, String id, String topic, String more, String outcome) {
