@@ -24,7 +24,7 @@ from notleader.proxy.pump.flags import HOLD_RESPONSE, KEEP_RESPONSE, RESPONSE_BO
 from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.rows import first_error
 from notleader.proxy.session import rewrite
-from notleader.proxy.session.conversation import Backlog, Conversation, names_of
+from notleader.proxy.session.conversation import Backlog, Conversation, keep_answer, names_of
 from notleader.proxy.session.life import Answers, Event
 from notleader.proxy.session.sasl import makes_bare
 from notleader.proxy.wire.addresses import Advertise, with_addresses
@@ -242,6 +242,7 @@ class Answering:
     def _leave(self, exchange: Exchange, now_us: int) -> None:
         """Send the answer of the head."""
         here = self._conversation
+        keep_answer(exchange)
         whole, exchange.answer = exchange.answer, None
         assert whole is not None
         size = sum(map(len, whole))
@@ -252,8 +253,6 @@ class Answering:
                 here.commands.to_client(part)
         exchange.response_at_us = now_us
         exchange.response_bytes = size
-        if exchange.flags & KEEP_RESPONSE:
-            exchange.response = whole[1] if len(whole) > 1 else whole[0][4:]
         here.commands.record(exchange)
 
 

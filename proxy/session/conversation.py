@@ -8,6 +8,7 @@ from notleader.faults.actions import Answer, AnswerRaw, Close, Delay, Hold, Rela
 from notleader.faults.base import Connection
 from notleader.faults.plan import Plan
 from notleader.proxy.pump import Exchange, Pump
+from notleader.proxy.pump.flags import KEEP_RESPONSE
 from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.session.commands import Commands
 from notleader.proxy.session.life import CLIENT_IS_OVER, Answers, Event, Life
@@ -122,12 +123,20 @@ class Conversation:
             return
         self.life.happens(Event.CLOSED)
         for exchange in self.pump.close():
+            if exchange.outcome == "no_response":
+                keep_answer(exchange)  # what the broker said is known, here alone
             self.commands.record(exchange)
         self.commands.record(ConnectionEvent("disconnect", self.connection, now_us, reason))
         if reset:
             self.commands.reset(reason)
         else:
             self.commands.close(reason)
+
+
+def keep_answer(exchange: Exchange) -> None:
+    """Give the capture, where it wants one, the frame of the answer that waits or leaves."""
+    if exchange.flags & KEEP_RESPONSE and (whole := exchange.answer) is not None:
+        exchange.response = whole[1] if len(whole) > 1 else whole[0][4:]
 
 
 def names_of(exchange: Exchange) -> str:

@@ -253,6 +253,18 @@ def test_a_dropped_answer_holds_the_later_ones_until_the_connection_ends() -> No
     assert [(e.correlation_id, e.outcome) for e in talk.exchanges] == [(1, "dropped"), (2, "no_response")]
 
 
+@pytest.mark.parametrize("kind", ["drop_response", "stall"])
+def test_the_capture_has_what_the_broker_said_in_an_answer_that_never_got_its_turn(kind: str) -> None:
+    talk = Conversation({"kind": kind, "match": {"api_key": "Heartbeat"}}, level=Level.PARTITION)
+    talk.client(heartbeat(1) + produce(2))
+    for answer in (heart_answer(1), produce_answer(2)):
+        talk.broker(answer)
+    talk.session.gone(talk.now_us, "the client closed the connection")
+    talk.commands()
+    (behind,) = (exchange for exchange in talk.exchanges if exchange.correlation_id == 2)
+    assert (behind.outcome, behind.response_at_us, behind.response) == ("no_response", 0, produce_answer(2)[4:])
+
+
 def test_close_ends_the_connection_and_says_which_fault_did() -> None:
     talk = Conversation({"name": "cut", "kind": "close", "match": {"api_key": "Heartbeat"}})
     assert talk.client(heartbeat(1)) == [("close", "closed by fault cut")]
