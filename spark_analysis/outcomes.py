@@ -63,6 +63,7 @@ OUTCOMES = ("ok", "fail", "info", "pending")
 # What the verifiable clients print that is not an operation.
 _NOT_OPERATIONS = (
     "startup_complete",
+    "shutdown_requested",
     "shutdown_complete",
     "tool_data",
     "partitions_assigned",

@@ -58,7 +58,7 @@ def build_history(
     there = places(delivered, fetch, seen_in(log.rows) if log is not None else None)
     rows = rows.join(there, "_key", "left").withColumn("landed", landed_of(F.col("message_id")))
     sends = operations.filter(F.col("operation") == "send").select(*_SEND)
-    guessed = _links(sends, attempts, capture, outcomes, options)
+    guessed = _links(sends, there, attempts, capture, outcomes, options)
     if guessed is not None:
         rows = rows.join(guessed, "operation_id", "left")
         both = F.filter(F.array("entries", "others"), lambda found: found.isNotNull())
@@ -146,6 +146,7 @@ def _surest(entries: str) -> Column:
 
 def _links(
     sends: DataFrame,
+    there: DataFrame,
     attempts: DataFrame,
     capture: CaptureProfile,
     outcomes: OutcomeProfile,
@@ -156,7 +157,7 @@ def _links(
         return None
     # With ids on every batch, a send that has an id and no match was never on the wire: no guessing.
     rest = sends.filter(F.col("message_id").isNull() | ~_named(capture, options))
-    by_offset = _by_offset(rest, attempts, options.skew_ms * 1000)
+    by_offset = _by_offset(_with_places(rest, there), attempts, options.skew_ms * 1000)
     found = [by_offset, _by_sequence(by_offset, attempts)]
     if capture.faulted or capture.failed:
         found.append(_by_batch(by_offset, attempts))
@@ -202,8 +203,27 @@ def _in_time(skew_us: int) -> Column:
     return begun & ended
 
 
+def _with_places(sends: DataFrame, there: DataFrame) -> DataFrame:
+    """`sends` that have an offset: those that were told one, and those that were not, once per place of their message.
+
+    `there` are the `places` of messages.
+    """
+    untold = sends.filter(F.col("offset").isNull() & F.col("message_id").isNotNull()).drop("partition", "offset")
+    of_message = there.select(F.col("_key").alias("t_key"), F.explode("seen").alias("s"))
+    # What is counted from a batch's first offset is off by the holes in it.
+    exact = of_message.filter(F.col("s.place.seen_by") != "fetch")
+    found = (
+        untold.withColumn("_key", message_key())
+        .join(exact, (F.col("_key") == F.col("t_key")) & (F.col("message_id") == F.col("s.message_id")))
+        .filter(F.col("topic").isNull() | (F.col("topic") == F.col("s.place.topic")))
+        .withColumn("topic", F.col("s.place.topic"))
+        .select(*untold.columns, "s.place.partition", "s.place.offset")
+    )
+    return sends.filter(F.col("offset").isNotNull()).unionByName(found)
+
+
 def _by_offset(sends: DataFrame, attempts: DataFrame, skew_us: int) -> DataFrame:
-    """Links by the offset that the client was told and the answer that told it."""
+    """Links by the offset of a send's record, and the answer that told it, whether or not that arrived."""
     answered = (
         _attempts_as(attempts)
         .filter((F.col("base_offset") >= 0) & (F.coalesce("error_code", F.lit(0)) == 0))
@@ -217,7 +237,7 @@ def _by_offset(sends: DataFrame, attempts: DataFrame, skew_us: int) -> DataFrame
             }
         )
     )
-    rows = join_offsets(sends.filter(F.col("offset").isNotNull()), answered).filter(_in_time(skew_us))
+    rows = join_offsets(sends, answered).filter(_in_time(skew_us))
     return _linked(_back(rows), 3)
 
 

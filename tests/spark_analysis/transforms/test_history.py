@@ -94,3 +94,25 @@ def test_with_ids_nothing_is_guessed_and_a_repeated_id_goes_with_its_call(
     assert (b["latency_us"], b["called_at_us"]) == (150_000, START_US)
     never = next(row for row in history if row["message_id"] == "never")
     assert (never["match_kind"], never["trouble"]) == ("none", "unsent")
+
+
+@pytest.mark.parametrize("by", ["reader", "log"])
+def test_a_send_that_was_told_no_offset_is_found_where_its_record_is(
+    build: Callable[[Story, Options], Tables], by: str
+) -> None:
+    """Kafka's verifiable producer tells neither a call's time nor the place of what it wasn't acknowledged."""
+    s = Story()
+    s.produce(1, record_count=2, base_offset=0)
+    s.produce(5, record_count=2, base_offset=2, outcome="dropped", took_ms=None, fault=("eat", "drop_response"))
+    s.produce(9, record_count=2, base_offset=4)
+    for number in range(6):
+        ends = {"outcome": "info", "took_ms": 900} if number in (2, 3) else {"offset": number, "took_ms": 8}
+        s.send(0, f"m{number}", **ends)["called_at_us"] = None
+        if by == "reader":
+            s.poll(2000, f"m{number}", number)
+    if by == "log":
+        s.holds(*(f"m{number}" for number in range(6)))
+    history = {row["message_id"]: row for row in rows(build(s, Options()).history) if row["operation"] == "send"}
+    assert [seqs(history[f"m{number}"]) for number in range(6)] == [[1], [1], [2], [2], [3], [3]]
+    assert {history[name]["match_kind"] for name in ("m2", "m3")} == {"offset"}
+    assert history["m2"]["fault_names"] == ["eat"]
