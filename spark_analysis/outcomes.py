@@ -154,6 +154,24 @@ def last_word(rows: DataFrame) -> DataFrame:
     return conform(rows.groupBy(one).agg(settled_row).select("r.*"), OPERATION, "outcomes")
 
 
+def verifiable_polls() -> Column:
+    """Whether a row is what Kafka's verifiable consumer got: it tells neither the call nor the thread."""
+    unsaid = F.coalesce("called_at_us", "returned_at_us").isNull() & F.col("thread").isNull()
+    return (F.col("operation") == "poll") & F.col("offset").isNotNull() & unsaid
+
+
+def told_once(operations: DataFrame) -> DataFrame:
+    """`operations` without what a verbose verifiable consumer tells a second time: as ranges, beside each record."""
+    record_by_record = (
+        operations.filter(verifiable_polls() & F.col("message_id").isNotNull())
+        .select(F.col("source").alias("verbose"))
+        .distinct()
+    )
+    again = verifiable_polls() & F.col("message_id").isNull() & F.col("verbose").isNotNull()
+    verbose = F.col("source") == F.col("verbose")
+    return operations.join(F.broadcast(record_by_record), verbose, "left").filter(~again).drop("verbose")
+
+
 def good(operations: DataFrame) -> DataFrame:
     """The operations without the bad lines."""
     return operations.filter(F.col("bad_reason").isNull())

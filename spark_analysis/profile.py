@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
+from notleader.spark_analysis.outcomes import verifiable_polls
+
 _MOST_CLIENTS = 8
 
 
@@ -71,6 +73,8 @@ class OutcomeProfile:
     polled: int
     polls_without_ids: int
     polls_without_groups: int
+    told_as_ranges: int
+    told_by_record: int
     consumers: int
     commits: int
     first_at_us: int | None
@@ -199,6 +203,8 @@ def profile_outcomes(operations: DataFrame) -> OutcomeProfile:
         _total(F.when(record, F.coalesce("record_count", F.lit(1)))).alias("polled"),
         F.count_if(record & F.col("message_id").isNull()).alias("polls_without_ids"),
         F.count_if(record & F.col("group_id").isNull()).alias("polls_without_groups"),
+        F.count_if(is_good & verifiable_polls() & F.col("message_id").isNull()).alias("told_as_ranges"),
+        F.count_if(is_good & verifiable_polls() & F.col("message_id").isNotNull()).alias("told_by_record"),
         F.count_distinct(F.when(record, F.col("client"))).alias("consumers"),
         F.count_if(is_good & (F.col("operation") == "commit")).alias("commits"),
         F.min(F.least(*times)).alias("first_at_us"),

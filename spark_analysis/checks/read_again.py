@@ -67,12 +67,13 @@ def _again(delivered: DataFrame) -> DataFrame:
         .rowsBetween(Window.unboundedPreceding, -1)
     )
     furthest = F.max(F.struct("last_offset", (-F.col("at_us")).alias("since"))).over(before)
-    # A verifiable consumer tells a poll twice: as a range, and record by record when it is verbose.
-    return (
-        delivered.filter(F.col("first_offset") == F.col("last_offset"))
-        .withColumns({"furthest": furthest, "reached": F.col("furthest.last_offset")})
-        .filter(F.col("first_offset") <= F.col("reached"))
+    again = delivered.withColumns({"furthest": furthest, "reached": F.col("furthest.last_offset")}).filter(
+        F.col("first_offset") <= F.col("reached")
     )
+    # Of a range that was told as one line, as many as it can have had of those.
+    records = F.least("record_count", F.least("last_offset", "reached") - F.col("first_offset") + 1)
+    each = F.explode(F.sequence(F.col("first_offset"), F.col("first_offset") + records - 1))
+    return again.withColumn("first_offset", each)
 
 
 def _likely(group: Group) -> str:

@@ -17,7 +17,7 @@ from notleader.spark_analysis import io
 from notleader.spark_analysis.checks import Tables
 from notleader.spark_analysis.findings import Finding, find, verdict
 from notleader.spark_analysis.options import Options
-from notleader.spark_analysis.outcomes import BadLine, bad_lines, good, read_outcomes
+from notleader.spark_analysis.outcomes import BadLine, bad_lines, good, read_outcomes, told_once
 from notleader.spark_analysis.paths import InputError
 from notleader.spark_analysis.plans import is_short, settled, table_of
 from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile, profile_capture, profile_outcomes
@@ -177,6 +177,9 @@ def judge(
     measured = clocks(told, raw, capture, options.skew_ms) if _has_ids(capture) else []
     told = in_proxy_time(told, measured)
     said = profile_outcomes(told)
+    if said.told_as_ranges and said.told_by_record:
+        told = told_once(told)
+        said = profile_outcomes(told)
     set_aside = bad(said) if said.bad_lines else []
     progress(f"matching {said.sends:,} sends with {capture.exchanges:,} exchanges")
     tables = build_tables(raw, good(told), capture, said, options, log)

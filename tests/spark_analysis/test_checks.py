@@ -10,7 +10,7 @@ from notleader.spark_analysis.checks import Check, Tables, all_checks
 from notleader.spark_analysis.findings import Finding, cases, find, suspected
 from notleader.spark_analysis.options import Options
 
-from .synthetic import PARTITION, Story
+from .synthetic import PARTITION, START_US, Story
 
 pytestmark = pytest.mark.spark
 
@@ -784,6 +784,20 @@ def test_a_signature_gives_its_evidence(findings: list[Finding]) -> None:
 def test_what_an_answer_does_not_speak_of_was_not_refused(findings: list[Finding]) -> None:
     told = [f.group for f in findings if f.check == "wrong_broker" and f.group]
     assert {group.partition for group in told if group.client == "one_of_two_in_a_fetch_session"} == {0}
+
+
+def test_of_what_came_again_in_a_range_each_record_counts(
+    analyse: Callable[..., tuple[object, list[Finding]]],
+) -> None:
+    """Kafka's verifiable consumer tells a line for each poll."""
+    s = Story()
+    acked(s, 0, "m0", 0)
+    for at_ms, first, last in ((0, 0, 4), (10, 5, 9), (20, 7, 12)):
+        got = {"topic": "orders", "partition": 0, "count": last - first + 1, "minOffset": first, "maxOffset": last}
+        line = {"name": "records_consumed", "timestamp": START_US // 1000 + at_ms, "partitions": [got]}
+        s.outcomes.append(line | {"client": "terse"})
+    (told,) = (f for f in analyse(s, Options())[1] if f.check == "read_again" and f.group)
+    assert told.sentence.startswith("3 records of orders-0 came again")
 
 
 def test_a_hang_ends_with_its_client(findings: list[Finding]) -> None:

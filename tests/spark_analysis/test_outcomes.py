@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from notleader.spark_analysis.outcomes import bad_lines, read_outcomes
+from notleader.spark_analysis.outcomes import bad_lines, read_outcomes, told_once
 
 from .conftest import rows
 
@@ -82,6 +82,20 @@ def test_verifiable_consumer_lines(told: list[dict[str, Any]]) -> None:
     assert (polled["offset"], polled["last_offset"], polled["record_count"]) == (5, 7, 3)
     assert one(told, operation="poll", client="consumer", message_id="41")["offset"] == 7
     assert one(told, operation="commit")["offset"] == 8
+
+
+def test_what_a_verbose_consumer_tells_twice_counts_once(spark: SparkSession, tmp_path: Path) -> None:
+    """Kafka's prints each record, and then the poll as ranges; one that is not verbose prints the ranges alone."""
+    for name in ("verbose", "terse"):
+        lines = CONSUMER.splitlines()
+        (tmp_path / f"{name}.log").write_text("\n".join(lines if name == "verbose" else [lines[0], lines[1], lines[3]]))
+    (tmp_path / "ours.jsonl").write_text(json.dumps(OURS[2] | {"message_id": None, "called_at_us": 5}))
+    polled = rows(told_once(read_outcomes(spark, [str(tmp_path)])).filter("operation = 'poll'"))
+    assert {(row["client"], row["message_id"], row["record_count"]) for row in polled} == {
+        ("verbose", "41", 1),
+        ("terse", None, 3),
+        ("c", None, 1),
+    }
 
 
 def test_our_lines_and_the_last_word_of_an_operation(told: list[dict[str, Any]]) -> None:
