@@ -8,12 +8,13 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send, settled_by_log
 from notleader.spark_analysis.checks.phrases import because, by_client, count, place
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.transforms.keys import same
+from notleader.spark_analysis.transforms.landed import spans
 
 _APPENDED_AT = (
-    "size(array_distinct(transform(filter(attempts, a -> a.error_code = 0 and a.base_offset >= 0"
-    " and a.match_kind in ('message_id', 'sequence')), a -> a.base_offset)))"
+    "array_distinct(transform(filter(attempts, a -> a.error_code = 0 and a.base_offset >= 0"
+    " and a.match_kind in ('message_id', 'sequence')), a -> a.base_offset))"
 )
-
 
 # What a rule does to an exchange, or to its connection, after which no answer comes.
 _KEPT_AWAY = ("swallowed_answer", "cut", "repeated", "garbled", "muted", "silenced", "kept_behind")
@@ -36,7 +37,10 @@ class Duplicate(Check):
             "one message is at two offsets of a topic, aborted transactions aside: by the log; without it, by "
             "what consumers got or by the broker's own answers"
         ),
-        valid="the log has each message at one place; without it: consumers got each at one place",
+        valid=(
+            "the log has each message at one place; without it: consumers got each at one place, and went past any "
+            "other that the broker's answers tell of"
+        ),
         unknown="sends have no message ids, or nobody read and no log was given, and the broker's answers show no case",
         evidence=(
             "the log, what consumers got at which offset, or the offsets in the broker's answers, those that a "
@@ -49,12 +53,31 @@ class Duplicate(Check):
     )
 
     def suspects(self, tables: Tables, options: Options) -> Column:
-        unseen = (F.col("landed_count") == 0) & ~settled_by_log()
-        return is_send() & F.col("message_id").isNotNull() & ((_copies() > 1) | (unseen & (F.expr(_APPENDED_AT) > 1)))
+        appended = ~settled_by_log() & (F.size(F.expr(_APPENDED_AT)) > 1)
+        return is_send() & F.col("message_id").isNotNull() & ((_copies() > 1) | appended)
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        found = tables.history.filter(self.suspects(tables, options)).withColumns(
-            {"copies": F.greatest(_copies(), F.expr(_APPENDED_AT))}
+        suspects = tables.history.filter(self.suspects(tables, options)).withColumns(
+            {
+                "seen_at": F.transform("landed", lambda place: place["offset"]),
+                "appended_at": F.when(settled_by_log(), F.array().cast("array<bigint>")).otherwise(
+                    F.expr(_APPENDED_AT)
+                ),
+            }
+        )
+        # Who names no message at those places can't say that it was another.
+        naming = tables.delivered.filter((F.col("message_id") != "") & (F.col("first_offset") == F.col("last_offset")))
+        read = suspects.join(F.broadcast(spans(naming)), same("r_", "scope", "topic", "partition", "life"), "left")
+        by_answers = (F.size("appended_at") > _copies()) & ~F.coalesce(_passed(), F.lit(False))
+        found = (
+            read.withColumns(
+                {
+                    "copies": F.when(by_answers, F.size("appended_at")).otherwise(_copies()),
+                    "offsets": F.when(by_answers, F.col("appended_at")).otherwise(F.col("seen_at")),
+                }
+            )
+            .filter(F.col("copies") > 1)
+            .drop("seen_at", "appended_at", "spans", *[f"r_{name}" for name in ("scope", "topic", "partition", "life")])
         )
         # A message that the application itself sent twice is one message here.
         of_all = {
@@ -77,7 +100,7 @@ class Duplicate(Check):
         note = F.concat(
             F.col("copies"),
             F.lit(" copies, offsets "),
-            F.array_join(F.slice(F.transform("landed", lambda p: p["offset"].cast("string")), 1, 5), ", "),
+            F.array_join(F.slice(F.transform("offsets", lambda o: o.cast("string")), 1, 5), ", "),
             F.when(
                 F.col("calls") > 1, F.concat(F.lit("; sent by the application "), F.col("calls"), F.lit(" times"))
             ).otherwise(F.lit("")),
@@ -101,6 +124,22 @@ class Duplicate(Check):
 def _copies() -> Column:
     """At how many places of a topic the message is, by whoever saw it there."""
     return F.col("landed_count") - F.size(F.array_distinct(F.col("landed.topic"))) + 1
+
+
+def _passed() -> Column:
+    """Of a message that readers got once: they read on over every place where the broker said that it is.
+
+    An answer tells of its batch's first offset. What was sent again is as far behind that as what was read.
+    """
+    seen = F.array_min("seen_at")
+    begun = F.array_max(F.filter("appended_at", lambda first: first <= seen))
+    behind = F.coalesce(seen - begun, F.lit(0))
+
+    def over(first: Column) -> Column:
+        at = first + behind
+        return F.exists("spans", lambda span: at.between(span["low"], span["high"]))
+
+    return (F.size("seen_at") > 0) & F.forall("appended_at", over)
 
 
 def _copied() -> Column:

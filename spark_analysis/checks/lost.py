@@ -10,6 +10,7 @@ from notleader.spark_analysis.checks.phrases import because, sends
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.transforms.intervals import join_offsets
 from notleader.spark_analysis.transforms.keys import same
+from notleader.spark_analysis.transforms.landed import spans
 
 _LOSES = ("answered", "altered_request", "altered_answer", "swallowed_request", "garbled")
 _KEPT_AWAY = ("own:answered", "own:swallowed_request", "own:cut", "likely:unread")
@@ -63,19 +64,8 @@ class Lost(Check):
         if tables.log is None and not tables.outcomes.polled:
             # Nobody read: only of what never reached the broker it is known that it isn't there.
             unseen = unseen.filter(_never_arrived())
-        read = tables.delivered.groupBy(
-            F.col("scope").alias("r_scope"),
-            F.col("topic").alias("r_topic"),
-            F.col("partition").alias("r_partition"),
-            F.col("life").alias("r_life"),
-            "client",
-        ).agg(F.min("first_offset").alias("low"), F.max("last_offset").alias("high"))
-        # One consumer's own span: two consumers that each read an end say nothing about the middle.
-        spans = read.groupBy("r_scope", "r_topic", "r_partition", "r_life").agg(
-            F.collect_list(F.struct("low", "high")).alias("spans")
-        )
         judged = unseen.join(
-            F.broadcast(spans),
+            F.broadcast(spans(tables.delivered)),
             same("r_", "scope", "topic", "partition", "life"),
             "left",
         ).withColumn(

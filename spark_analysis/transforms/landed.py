@@ -47,6 +47,19 @@ def fetched(exchanges: DataFrame, scope: Column) -> DataFrame:
     )
 
 
+def spans(delivered: DataFrame) -> DataFrame:
+    """The `spans` that each consumer read, `low` to `high`, by place and life, whose names begin with `r_`.
+
+    One consumer's own each: two consumers that each read an end say nothing about the middle.
+    """
+    place = [F.col(name).alias(f"r_{name}") for name in ("scope", "topic", "partition", "life")]
+    read = delivered.groupBy(*place, "client").agg(
+        F.min("first_offset").alias("low"), F.max("last_offset").alias("high")
+    )
+    of_place = ("r_scope", "r_topic", "r_partition", "r_life")
+    return read.groupBy(*of_place).agg(F.collect_list(F.struct("low", "high")).alias("spans"))
+
+
 def message_key() -> Column:
     """One integer for a message id in its scope: a join by it is several times cheaper than by strings."""
     return F.xxhash64("scope", "message_id")

@@ -146,6 +146,36 @@ def doubled_by_the_broker_s_word(s: Story) -> None:
 
 
 @story
+def doubled_and_read_in_part(s: Story) -> None:
+    """Who read got the first copy, and had not come to the second."""
+    s.produce(0.2, message_ids=["m0"], base_offset=0)
+    s.produce(5, message_ids=["m0"], base_offset=1)
+    s.send(0, "m0", offset=1)
+    s.poll(40, "m0", 0)
+
+
+@story
+def doubled_and_read_without_ids(s: Story) -> None:
+    """Who read got both copies, and the records have no headers that would name them."""
+    s.produce(0.2, message_ids=["m0"], base_offset=0)
+    s.produce(5, message_ids=["m0"], base_offset=1)
+    s.send(0, "m0", offset=1)
+    s.poll(40, None, 0)
+    s.poll(41, None, 1)
+
+
+@story
+def appended_twice_and_one_cut_off(s: Story) -> None:
+    """A leader without its followers appended it; the next one appended it elsewhere, and cut the first copy off."""
+    s.produce(0.2, message_ids=["m0"], base_offset=2)
+    s.produce(5, message_ids=["m0"], base_offset=1)
+    s.send(0, "m0", offset=1)
+    acked(s, 20, "m1", 2, read=False)
+    s.poll(40, "m0", 1)
+    s.poll(41, "m1", 2)
+
+
+@story
 def read_twice(s: Story) -> None:
     acked(s, 0, "m0", 0)
     s.poll(500, "m0", 0)
@@ -555,6 +585,8 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         "invalid": {
             "doubled",
             "doubled_by_the_broker_s_word",
+            "doubled_and_read_in_part",
+            "doubled_and_read_without_ids",
             "doubled_by_two_calls",
             "the_second_copy_was_acknowledged",
         }
@@ -594,7 +626,15 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         },
     },
     "retried": {
-        "valid": {"retrying", "doubled", "doubled_by_the_broker_s_word", "the_second_copy_was_acknowledged"},
+        "valid": {
+            "retrying",
+            "doubled",
+            "doubled_by_the_broker_s_word",
+            "doubled_and_read_in_part",
+            "doubled_and_read_without_ids",
+            "appended_twice_and_one_cut_off",
+            "the_second_copy_was_acknowledged",
+        },
     },
     "stuck": {"invalid": {"stuck", "waiting_for_itself"}},
     "inconsistent_offsets": {"invalid": {"other_id_at_its_place", "lost_for_another"}},
@@ -742,6 +782,12 @@ def test_the_evidence_of_a_copy_has_both_appends(findings: list[Finding]) -> Non
     told = (f for f in findings if f.check == "duplicate" and f.group and f.group.client == "doubled_by_two_calls")
     (shown,) = (entry["exchanges"] for finding in told for entry in finding.evidence)
     assert [row["base_offset"] for row in shown] == [0, 1]
+
+
+def test_the_note_of_a_copy_that_nobody_read_has_the_offsets_of_the_broker_s_answers(findings: list[Finding]) -> None:
+    of = ("doubled_and_read_in_part", "doubled_and_read_without_ids")
+    told = [f for f in findings if f.check == "duplicate" and f.group and f.group.client in of]
+    assert [f.evidence[0]["note"] for f in told] == ["2 copies, offsets 0, 1"] * 2
 
 
 def test_who_acknowledged_what_never_arrived_is_named(findings: list[Finding]) -> None:

@@ -213,10 +213,18 @@ def lost(history: History) -> Iterator[tuple[str, object]]:
 
 @judge
 def duplicate(history: History) -> Iterator[tuple[str, object]]:
+    """By what was read, or what the broker said; not where a reader went over all those places and got it once."""
     seen = landed(history)
-    for message, _, attempts in history.sends():
-        copies = seen.get(message, set()) or appended(attempts)
-        if len(copies) > 1:
+    spans: dict[tuple[str, int], list[int]] = {}
+    for of, read in places_read(history):
+        spans.setdefault((read.reader, of), []).append(read.offset)
+    for message, send, attempts in history.sends():
+        there, said = seen.get(message, set()), appended(attempts)
+        first = min(there, default=0)
+        behind = first - max((offset for offset in said if offset <= first), default=first)
+        over = [offsets for (_, of), offsets in spans.items() if of == life_of_send(history, send)]
+        passed = there and all(any(min(o) <= at + behind <= max(o) for o in over) for at in said)
+        if len(there) > 1 or (len(said) > 1 and not passed):
             yield "invalid", message
 
 
