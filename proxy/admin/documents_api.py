@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from typing import Any, Final, NoReturn
 
 from fastapi import Request
@@ -11,6 +12,7 @@ from fastapi import Request
 from notleader.faults.base import Fault
 from notleader.faults.schema import FaultDocumentError, fault_json_schema, parse_fault_document
 from notleader.faults.schema import parse_faults as parse_document_list
+from notleader.faults.waiting import waits_in_vain
 from notleader.proxy.admin.problems import Finding, Problem
 
 MAX_FAULTS_PER_REQUEST: Final = 1000
@@ -59,6 +61,13 @@ def parse_fault(document: Any) -> Fault:
         raise _refused(error) from error
     check_name(fault.name)
     return fault
+
+
+def check_waiting(faults: list[Fault], known: Collection[str], *, many: bool) -> None:
+    """Problem 422 for each that waits for a rule neither among them nor `known`; `many`: the body is a list."""
+    found = waits_in_vain(faults, known=known, path="")
+    if found:
+        raise _invalid([Finding(each.path if many else each.path.removeprefix("[0]."), each.message) for each in found])
 
 
 def check_name(name: str, path: str = "name") -> None:

@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from notleader.faults.base import Fault
 from notleader.faults.plan import Rule
+from notleader.faults.timeline import Add
 from notleader.proxy.admin import documents_api as documents
 from notleader.proxy.admin.aside import aside
 from notleader.proxy.admin.problems import Finding, Problem, not_found
@@ -88,9 +89,13 @@ def make_router(proxy: ControlledProxy, stopping: asyncio.Event) -> APIRouter:
         """Add one fault or a list of them. One that is wrong refuses them all."""
         document = await documents.read_json(request)
         if isinstance(document, list):
-            added = _add_all(proxy, await aside(documents.parse_faults, document))
+            faults = await aside(documents.parse_faults, document)
+            documents.check_waiting(faults, _known(proxy), many=True)
+            added = _add_all(proxy, faults)
             return JSONResponse([rule_document(rule) for rule in added], status_code=201)
-        (rule,) = _add_all(proxy, [await aside(documents.parse_fault, document)])
+        fault = await aside(documents.parse_fault, document)
+        documents.check_waiting([fault], _known(proxy), many=False)
+        (rule,) = _add_all(proxy, [fault])
         return JSONResponse(
             rule_document(rule),
             status_code=201,
@@ -137,6 +142,8 @@ def make_router(proxy: ControlledProxy, stopping: asyncio.Event) -> APIRouter:
                 f"the document is named {fault.name!r}, the address {name!r}",
                 findings=[Finding("name", "differs from the name in the address")],
             )
+        fault = fault.model_copy(update={"name": name})
+        documents.check_waiting([fault], _known(proxy), many=False)
         existed = _find(proxy, name) is not None
         if not existed:
             documents.check_name(name)
@@ -233,6 +240,13 @@ def _add_all(proxy: ControlledProxy, faults: list[Fault]) -> list[Rule]:
 def _check_room(proxy: ControlledProxy, more: int) -> None:
     if len(proxy.plan.rules()) + more > MAX_RULES:
         raise Problem(409, "too-many-rules", f"a proxy holds {MAX_RULES} rules at most: remove some first")
+
+
+def _known(proxy: ControlledProxy) -> set[str]:
+    """The names of the rules in force, and of those that the timeline adds."""
+    steps = proxy.timeline.steps if proxy.timeline is not None else ()
+    to_come = {each.fault.name for step in steps for each in step.operations if isinstance(each, Add)}
+    return {rule.name for rule in proxy.plan.rules()} | to_come
 
 
 def _find(proxy: ControlledProxy, name: str) -> Rule | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -12,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 
 from notleader.faults.schema import FaultDocumentError
 from notleader.faults.timeline import Add, Clear, Operation, Remove, Step, Timeline, parse_timeline, step_json_schema
+from notleader.faults.waiting import waits_in_vain
 from notleader.proxy.admin import documents_api as documents
 from notleader.proxy.admin.aside import aside
 from notleader.proxy.admin.problems import Finding, Problem
@@ -97,7 +99,8 @@ def make_router(proxy: ControlledProxy) -> APIRouter:
     async def start_timeline(request: Request) -> Response:
         """Run steps from now on, in place of the timeline before. The faults in force stay."""
         document = await documents.read_json(request)
-        timeline = await aside(_parse, document)
+        known = {rule.name for rule in proxy.plan.rules()}
+        timeline = await aside(_parse, document, known)
         proxy.start_timeline(timeline)
         return JSONResponse(_document(timeline), status_code=201)
 
@@ -139,7 +142,7 @@ def _incidents() -> list[dict[str, Any]]:
     return found
 
 
-def _parse(document: Any) -> Timeline:
+def _parse(document: Any, known: Collection[str]) -> Timeline:
     steps = document.get("steps") if isinstance(document, dict) else document
     if not isinstance(steps, list) or not steps:
         raise _invalid([Finding("steps", "a list of steps is wanted")])
@@ -147,6 +150,8 @@ def _parse(document: Any) -> Timeline:
         raise _invalid([Finding(name, "is not known: only 'steps' is") for name in others])
     if len(steps) > MAX_STEPS:
         raise _invalid([Finding("steps", f"has more than {MAX_STEPS} steps")])
+    if found := waits_in_vain((), steps, known=known):
+        raise _invalid([Finding(problem.path, problem.message) for problem in found])
     try:
         return parse_timeline(steps)
     except FaultDocumentError as error:

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from notleader.faults.schema import FaultDocumentError, Problem, parse_faults, validated
 from notleader.faults.timeline import parse_timeline
+from notleader.faults.waiting import waits_in_vain
 from notleader.proxy import __version__
 from notleader.proxy.brokerlog.cli import log_app
 from notleader.proxy.cli.analyze import become
@@ -140,7 +141,16 @@ def _problems(document: dict[str, Any]) -> list[Problem]:
                     parse(part[key], place + key)
                 except FaultDocumentError as error:
                     problems += error.problems
+        # A run has the incident's faults and steps where it says none of its own.
+        of_part = {key: _said(part, document, key) for key in ("faults", "steps")}
+        found = waits_in_vain(of_part["faults"], of_part["steps"])
+        own = tuple(key for key in of_part if part.get(key) is not None)
+        problems += [Problem(place + each.path, each.message) for each in found if each.path.startswith(own)]
     return problems
+
+
+def _said(part: dict[str, Any], document: dict[str, Any], key: str) -> Any:
+    return document.get(key) if part.get(key) is None else part[key]
 
 
 @app.command("help")

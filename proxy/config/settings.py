@@ -27,6 +27,7 @@ from pydantic import (
 from notleader.faults.base import Fault
 from notleader.faults.schema import FaultDocumentError, Problem, parse_faults
 from notleader.faults.timeline import Timeline, parse_timeline
+from notleader.faults.waiting import waits_in_vain
 from notleader.proxy.config.yaml_text import lines_of, parse_yaml
 from notleader.proxy.record.redaction import Redaction
 from notleader.proxy.record.rows import Level
@@ -295,6 +296,7 @@ def load(flags: dict[str, Any], file: Path | None = None, *, need_kafka: bool = 
         parse_timeline(values.get("steps") or [])
     except FaultDocumentError as error:
         problems += error.problems
+    problems += waits_in_vain(values.get("faults"), values.get("steps"))
     if problems or settings is None:
         raise ConfigError(problems)
     return settings.model_copy(update={"faults": faults})

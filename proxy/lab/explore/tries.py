@@ -95,11 +95,13 @@ class Bench:
         settings = {"capture": None, "capture_level": "partition"}
         with NotLeader(self.kafka, folder, **settings) as beside:
             with contextlib.ExitStack() as stack:
-                struck = [stack.enter_context(beside.fault(may_miss=True, **rule)) for rule in rules]
+                # A rule that waits for another is put in force after it.
+                order = sorted(range(len(rules)), key=lambda at: "after_fault" in rules[at].get("trigger", {}))
+                struck = {at: stack.enter_context(beside.fault(may_miss=True, **rules[at])) for at in order}
                 began = time.monotonic()
                 code, last_words = self._play({**words, "bootstrap": beside.bootstrap}, folder, limit_s)
                 seconds = time.monotonic() - began
-                hits = [each.hits for each in struck]
+                hits = [struck[at].hits for at in range(len(rules))]
             rows = beside.exchanges()
         lines = [
             line

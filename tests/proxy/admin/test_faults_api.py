@@ -221,3 +221,20 @@ async def test_the_schema_names_every_kind(client: httpx.AsyncClient) -> None:
     answer = await client.get("/v1/faults/schema")
     assert answer.headers["content-type"].startswith("application/schema+json")
     assert '"leader_election"' in answer.text
+
+
+async def test_a_rule_waits_only_for_one_that_is_there(client: httpx.AsyncClient, proxy: FakeProxy) -> None:
+    waiting = {"kind": "refuse", "trigger": {"after_fault": "cut"}}
+    for method, address, body, path in (
+        ("POST", "/v1/faults", waiting, "trigger.after_fault"),
+        ("POST", "/v1/faults", [{"kind": "close"}, waiting], "[1].trigger.after_fault"),
+        ("PUT", "/v1/faults/gone", waiting, "trigger.after_fault"),
+        ("POST", "/v1/timelines", [{"at": 0, "add": waiting}], "steps[0].add.trigger.after_fault"),
+    ):
+        answer = await client.request(method, address, json=body)
+        assert answer.status_code == 422, address
+        assert [item["path"] for item in answer.json()["problems"]] == [path]
+    assert proxy.plan.rules() == []
+    assert (await client.post("/v1/faults", json=[waiting, CLOSE])).status_code == 201
+    assert (await client.post("/v1/faults", json=waiting)).status_code == 201
+    assert (await client.post("/v1/timelines", json=[{"at": 9, "add": waiting}])).status_code == 201

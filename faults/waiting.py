@@ -1,0 +1,65 @@
+"""Rules that wait for another one by its name: whether there is one, in all that a document puts in force."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from notleader.faults.base import Fault
+from notleader.faults.schema import Problem
+
+
+def waits_in_vain(faults: Any, steps: Any = (), *, known: Collection[str] = (), path: str = "faults") -> list[Problem]:
+    """A problem for each `after_fault` that no rule of `faults`, of `steps` or in `known` has as its name.
+
+    `faults` and `steps` are documents, right or wrong, or faults; `path` is where `faults` are.
+    """
+    placed = [*_listed(faults, path), *_added(steps)]
+    names = {*known, *_names([rule for _, rule in placed])}
+    problems = []
+    for place, rule in placed:
+        awaited = _awaited(rule)
+        if awaited is None:
+            continue
+        where = f"{place}.trigger.after_fault" if place else "trigger.after_fault"
+        if awaited not in names:
+            problems.append(Problem(where, f"there is no rule named {awaited!r}: this one would never strike"))
+        elif awaited == _text(rule, "name"):
+            problems.append(Problem(where, "names the rule itself, which would never strike"))
+    return problems
+
+
+def _listed(documents: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(documents, list | tuple):
+        yield from ((f"{path}[{position}]", each) for position, each in enumerate(documents))
+
+
+def _added(steps: Any) -> Iterator[tuple[str, Any]]:
+    for place, step in _listed(steps, "steps"):
+        added = step.get("add") if isinstance(step, dict) else None
+        yield from _listed(added, f"{place}.add") if isinstance(added, list) else ((f"{place}.add", added),)
+
+
+def _names(rules: list[Any]) -> Iterator[str]:
+    """Their names, and those that rules without one are given: of their kind and a number."""
+    unnamed: Counter[str] = Counter()
+    for rule in rules:
+        if name := _text(rule, "name"):
+            yield name
+        elif kind := _text(rule, "kind"):
+            unnamed[kind] += 1
+            yield f"{kind}-{unnamed[kind]}"
+
+
+def _text(rule: Any, key: str) -> str:
+    value = rule.get(key) if isinstance(rule, dict) else getattr(rule, key, None)
+    return value if isinstance(value, str) else ""
+
+
+def _awaited(rule: Any) -> str | None:
+    if isinstance(rule, Fault):
+        return rule.trigger.after_fault
+    trigger = rule.get("trigger") if isinstance(rule, dict) else None
+    awaited = trigger.get("after_fault") if isinstance(trigger, dict) else None
+    return awaited if isinstance(awaited, str) else None

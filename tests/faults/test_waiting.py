@@ -1,0 +1,81 @@
+"""A rule that waits for one which isn't there is refused, wherever it stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from notleader.faults.schema import Problem
+from notleader.faults.waiting import waits_in_vain
+from notleader.proxy.cli.app import app
+from notleader.proxy.config.settings import ConfigError, load
+
+CUT = {"kind": "close", "name": "cut", "match": {"api_key": "Produce"}}
+
+
+def waiting(awaited: str, **more: Any) -> dict[str, Any]:
+    return {"kind": "refuse", "trigger": {"after_fault": awaited}, **more}
+
+
+def test_it_names_the_place_of_each() -> None:
+    faults = [CUT, waiting("cut"), waiting("cot")]
+    steps = [{"at": 1, "add": waiting("cut")}, {"at": 2, "add": [waiting("cut"), waiting("sawn")]}]
+    assert waits_in_vain(faults, steps) == [
+        Problem("faults[2].trigger.after_fault", "there is no rule named 'cot': this one would never strike"),
+        Problem("steps[1].add[1].trigger.after_fault", "there is no rule named 'sawn': this one would never strike"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("faults", "steps", "known"),
+    [
+        ([waiting("cut"), CUT], [], []),
+        ([waiting("cut")], [{"at": 1, "add": CUT}], []),
+        ([waiting("cut")], [], ["cut"]),
+        ([{"kind": "close"}, {"kind": "close"}, waiting("close-2")], [], []),
+    ],
+    ids=["written before", "of a step", "in force already", "of the name that it is given"],
+)
+def test_one_that_is_there_or_comes_may_be_waited_for(faults: list[Any], steps: list[Any], known: list[str]) -> None:
+    assert waits_in_vain(faults, steps, known=known) == []
+
+
+def test_no_rule_waits_for_itself() -> None:
+    (problem,) = waits_in_vain([waiting("gone", name="gone")])
+    assert problem == Problem("faults[0].trigger.after_fault", "names the rule itself, which would never strike")
+
+
+@pytest.mark.parametrize("document", [None, 3, [None, 3, {}], [{"trigger": 3}], [{"trigger": {"after_fault": 3}}]])
+def test_what_is_no_rule_is_for_others_to_tell(document: Any) -> None:
+    assert waits_in_vain(document, document) == []
+
+
+def test_a_config_is_refused_whole() -> None:
+    with pytest.raises(ConfigError) as refused:
+        load({"faults": [waiting("cut")], "steps": [{"at": 1, "add": waiting("cot")}]}, need_kafka=False)
+    assert [problem.path for problem in refused.value.problems] == [
+        "faults[0].trigger.after_fault",
+        "steps[0].add.trigger.after_fault",
+    ]
+
+
+def test_a_file_is_told_by_its_line(tmp_path: Any) -> None:
+    file = tmp_path / "rules.yaml"
+    file.write_text("faults:\n- kind: close\n- kind: refuse\n  trigger:\n    after_fault: cut\n")
+    result = CliRunner().invoke(app, ["check", str(file)])
+    assert result.exit_code == 1
+    assert f"{file}:5: faults[1].trigger.after_fault: there is no rule named 'cut'" in result.output
+
+
+def test_a_run_of_an_incident_may_wait_for_the_incidents_rules(tmp_path: Any) -> None:
+    file = tmp_path / "incident.yaml"
+    file.write_text(
+        "clients: []\nfaults: [{kind: close, name: cut}]\nruns:\n"
+        "- {name: one, steps: [{at: 1, add: {kind: refuse, trigger: {after_fault: cut}}}]}\n"
+        "- {name: two, faults: [{kind: refuse, trigger: {after_fault: cut}}]}\n"
+    )
+    result = CliRunner().invoke(app, ["check", "--json", str(file)])
+    assert '"runs[1].faults[0].trigger.after_fault"' in result.output
+    assert "runs[0].steps" not in result.output
