@@ -2,7 +2,9 @@ import java.nio.charset.StandardCharsets;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Properties;
+import java.util.concurrent.BrokenBarrierException;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.TimeUnit;
 
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -12,7 +14,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
  * Kafka's own Java producers at work for two topics, whose leaders are two brokers: a burst for the one, and a steady
- * stream for the other. Every record has the same length.
+ * stream for the other. Every record has the same length. The bursts begin when each has sent one record to both.
  *
  * <p>Arguments (name=value): bootstrap, client_id; producers (how many do the same), topic and messages (the burst),
  * other and other_messages with other_interval_ms (the stream, which begins other_after_ms after the burst), value_bytes,
@@ -31,8 +33,9 @@ public final class TwoTopics {
         properties.put("acks", "all");
         Arguments.ofTheLibrary(settings, properties::put);
         Thread[] workers = new Thread[number("producers")];
+        CyclicBarrier begin = new CyclicBarrier(workers.length);
         for (int each = 0; each < workers.length; each++) {
-            workers[each] = new Thread(() -> work(properties), "producer-" + each);
+            workers[each] = new Thread(() -> work(properties, begin), "producer-" + each);
             workers[each].start();
         }
         for (Thread worker : workers) {
@@ -42,7 +45,7 @@ public final class TwoTopics {
         Runtime.getRuntime().halt(0);
     }
 
-    private static void work(Properties properties) {
+    private static void work(Properties properties, CyclicBarrier begin) {
         KafkaProducer<byte[], byte[]> producer =
             new KafkaProducer<>(properties, new ByteArraySerializer(), new ByteArraySerializer());
         int burst = led(producer, settings.get("topic"), true);
@@ -51,7 +54,8 @@ public final class TwoTopics {
         try {
             send(producer, settings.get("topic"), burst, "burst-first", 0, open);
             send(producer, settings.get("other"), stream, "other-first", 0, open);
-            Thread.sleep(500);
+            producer.flush();
+            begin.await();
             for (int each = 0; each < number("messages"); each++) {
                 send(producer, settings.get("topic"), burst, "burst", each, open);
             }
@@ -62,7 +66,7 @@ public final class TwoTopics {
             }
             open.await(number("wait_ms"), TimeUnit.MILLISECONDS);
             Thread.sleep(number("stay_ms"));
-        } catch (InterruptedException error) {
+        } catch (InterruptedException | BrokenBarrierException error) {
             throw new IllegalStateException(error);
         }
     }
