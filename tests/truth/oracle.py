@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from statistics import median
 from typing import Any
 
@@ -205,9 +205,19 @@ def _places(told: list[Line], seen: list[Row]) -> dict[str, set[Place]]:
     return fetched | said
 
 
+def _spans(got: Iterable[Line]) -> list[tuple[tuple[str, int, str], tuple[int, int]]]:
+    """From where to where each reader of these lines read: topic, partition, client; the first and the last offset."""
+    spans: dict[tuple[str, int, str], tuple[int, int]] = {}
+    for line in got:
+        where = (line["topic"], line["partition"], line["client"])
+        low, high = spans.get(where, (line["offset"], line["offset"]))
+        spans[where] = (min(low, line["offset"]), max(high, line["offset"]))
+    return list(spans.items())
+
+
 def _by_readers(run: Run, told: list[Line], seen: list[Row], places: dict[str, set[Place]]) -> Cases:
     """As `_in_the_log`, of a log that nobody read."""
-    appended: dict[str, set[int]] = defaultdict(set)
+    appended: dict[str, set[Place]] = defaultdict(set)
     carried: dict[str, list[bool]] = defaultdict(list)
     for row in seen:
         if row["event"] != "exchange" or row["api_name"] != "Produce":
@@ -217,23 +227,27 @@ def _by_readers(run: Run, told: list[Line], seen: list[Row], places: dict[str, s
         for part in row["partitions"] or ():
             offset = part["base_offset"] if part["base_offset"] is not None else -1
             kept_away = offset < 0 and bool(did & {"answered", "swallowed_request"} or early)
-            for message_id in part["message_ids"] or ():
+            for n, message_id in enumerate(part["message_ids"] or ()):
                 carried[message_id].append(kept_away)
                 if offset >= 0 and part["error_code"] == 0:
-                    appended[message_id].add(offset)
+                    appended[message_id].add((part["topic"], part["partition_index"], offset + n))
     in_transactions = {c.name for c in run.scenario.clients if isinstance(c, Producer) and c.transaction}
-    spans: dict[tuple[str, int, str], tuple[int, int]] = {}
-    for line in told:
-        if line["operation"] == "poll" and line["outcome"] == "ok" and _placed(line):
-            where = (line["topic"], line["partition"], line["client"])
-            low, high = spans.get(where, (line["offset"], line["offset"]))
-            spans[where] = (min(low, line["offset"]), max(high, line["offset"]))
+    got = [line for line in told if line["operation"] == "poll" and line["outcome"] == "ok" and _placed(line)]
+    spans, named = _spans(got), _spans(line for line in got if line.get("message_id"))
     read = any(line["operation"] == "poll" for line in told)
     last_send = {line["message_id"]: line for line in told if line["operation"] == "send"}
     for message_id, line in last_send.items():
         there = places.get(message_id, set())
-        copies = max(len(there), len(appended.get(message_id, ())))
-        if copies > 1:
+        said = appended.get(message_id, set())
+        # A reader was there, and got another message.
+        elsewhere = there and all(
+            any(
+                (topic, partition) == place[:2] and low <= place[2] <= high
+                for (topic, partition, _), (low, high) in named
+            )
+            for place in said
+        )
+        if len(there) > 1 or (len(said) > 1 and not elsewhere):
             yield "duplicate", line["client"]
     for line in told:
         if line["operation"] != "send":
@@ -244,7 +258,7 @@ def _by_readers(run: Run, told: list[Line], seen: list[Row], places: dict[str, s
         if line["outcome"] == "ok" and not places.get(message_id):
             passed = _placed(line) and any(
                 (topic, partition) == (line["topic"], line["partition"]) and low <= line["offset"] < high
-                for (topic, partition, _), (low, high) in spans.items()
+                for (topic, partition, _), (low, high) in spans
             )
             of_wire = carried.get(message_id, ())
             if (read and passed and client not in in_transactions) or (of_wire and all(of_wire)):
