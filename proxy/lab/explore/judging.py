@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -64,6 +65,8 @@ class Ended:
     last_words: str = ""
     struck_until_us: int | None = None
     """When the last fault was over, in µs since 1970; None where none struck."""
+    went_back: tuple[str, ...] = ()
+    """The commits that a broker took, and that are behind one that it had taken before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ class Learned:
             tells_ids=told,
             gets=frozenset.intersection(*(frozenset(run.said.got) for run in runs)),
             gets_once=all(max(run.said.got.values(), default=1) == 1 for run in runs),
-            goes_on=not any(run.said.went_back for run in runs),
+            goes_on=not any(run.said.went_back or run.went_back for run in runs),
             answers=not any(run.said.unanswered for run in runs),
         )
 
@@ -160,8 +163,8 @@ def _consumed(ended: Ended, learned: Learned, fatal: bool) -> Iterable[Verdict]:
     got = ended.said.got
     if ended.code == 0 and not fatal and (skipped := sorted(learned.gets - got.keys() - ended.said.failed)):
         yield Verdict("skipped", f"ended well, and {_messages(skipped)} not got from the topic")
-    if learned.goes_on and ended.said.went_back:
-        yield Verdict("backwards", ended.said.went_back[0])
+    if learned.goes_on and (went_back := ended.said.went_back or ended.went_back):
+        yield Verdict("backwards", went_back[0])
     if learned.gets_once and learned.gets and (twice := sorted(name for name, count in got.items() if count > 1)):
         yield Verdict("read-twice", f"{_messages(twice)} got from the topic more than once")
 
@@ -206,6 +209,50 @@ def said(lines: Iterable[str], topic: str = "") -> Reported:
     ends = {"ok", "pending"} >= transactions.keys()
     all_committed = ends and 0 < transactions["ok"] >= transactions["pending"]
     return Reported(ok, frozenset(last) - ok, got, tuple(went_back), unanswered, tuple(sorted(sends)), all_committed)
+
+
+_OUT_OF_RANGE: Final = 1
+
+
+def commits_behind(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The commits of a group's partition behind an earlier one, by what brokers were asked and answered.
+
+    One is earlier that was answered before the other was asked, or came before it on the same connection. Who was told
+    that the offset is out of range may go back.
+    """
+    highest: dict[tuple[str, str, int], dict[int | None, int]] = defaultdict(dict)
+    open_: dict[tuple[str, str, int], list[tuple[int, int]]] = defaultdict(list)
+    found = []
+    for row in sorted(rows, key=lambda row: (row["request_at_us"], row.get("exchange_seq") or 0)):
+        parts = row["partitions"] or ()
+        if row["api_name"] == "Fetch":
+            reset = {(_topic(each), each["partition_index"]) for each in parts if each["error_code"] == _OUT_OF_RANGE}
+            for where in [where for where in highest if where[1:] in reset]:
+                del highest[where]
+                open_.pop(where, None)
+        answered_us = row.get("broker_responded_at_us")
+        if row["api_name"] != "OffsetCommit" or answered_us is None or row["error_code"]:
+            continue
+        connection = row.get("connection_id")
+        for each in parts:
+            offset = each.get("base_offset")
+            if each["error_code"] or offset is None:
+                continue
+            where = (row.get("group_id") or "", _topic(each), each["partition_index"])
+            known, waiting = highest[where], open_[where]
+            while waiting and waiting[0][0] <= row["request_at_us"]:
+                known[None] = max(heapq.heappop(waiting)[1], known.get(None, 0))
+            before = max(known.get(None, 0), known.get(connection, 0))
+            if offset < before:
+                group, topic, partition = where
+                found.append(f"group {group or '?'} committed {offset} of {topic}-{partition} after {before}")
+            known[connection] = max(offset, known.get(connection, 0))
+            heapq.heappush(waiting, (answered_us, offset))
+    return tuple(found)
+
+
+def _topic(partition: Mapping[str, Any]) -> str:
+    return str(partition.get("topic") or partition.get("topic_id"))
 
 
 def _got(document: dict[str, Any]) -> Iterable[str]:

@@ -22,7 +22,7 @@ from notleader.proxy.brokerlog.schema import rows_of
 from notleader.proxy.config.settings import Settings
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.explore.candidates import Rule
-from notleader.proxy.lab.explore.judging import Ended, Id, said
+from notleader.proxy.lab.explore.judging import Ended, Id, commits_behind, said
 from notleader.proxy.lab.process import Child, filled
 from notleader.proxy.lab.testing import NotLeader
 from notleader.proxy.wire.names import ApiKey, ErrorCode
@@ -125,6 +125,7 @@ class Bench:
             checked,
             last_words,
             struck_until_us(rows, rules),
+            tuple(each.replace(topic, "{topic}") for each in commits_behind(rows)),
         )
         return Tried(ended, hits, rows, folder)
 

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
-from notleader.proxy.lab.explore.judging import Ended, Learned, judge, said
+import pytest
+
+from notleader.proxy.lab.explore.judging import Ended, Learned, commits_behind, judge, said
 from tests.proxy.lab.explore.script import ended
 
 TELLS = Learned.of([ended("a", "b", ok="a b"), ended("b", "a", ok="a b")])
@@ -125,6 +128,46 @@ def test_a_commit_behind_an_earlier_one_of_its_group_goes_back() -> None:
     assert kinds(read(commit(5), commit(4, "fail")), plain) == [], "what failed is nowhere"
     assert kinds(read(commit(5), commit(4, group="h")), plain) == []
     assert kinds(read(commit(5), commit(4)), Learned.of([read(commit(5), commit(4))] * 2)) == []
+
+
+def exchange(
+    api: str, asked: int, answered: int | None, offset: int, *, connection: int = 1, error: int = 0
+) -> dict[str, Any]:
+    part = {"topic": "t", "partition_index": 0, "base_offset": offset, "error_code": error}
+    return {
+        "api_name": api,
+        "connection_id": connection,
+        "exchange_seq": asked,
+        "request_at_us": asked,
+        "broker_responded_at_us": answered,
+        "error_code": 0,
+        "group_id": "g" if api == "OffsetCommit" else None,
+        "partitions": [part],
+    }
+
+
+def test_a_commit_goes_back_by_what_the_broker_took() -> None:
+    behind = commits_behind([exchange("OffsetCommit", 1, 2, 5), exchange("OffsetCommit", 3, 4, 4, connection=2)])
+    assert behind == ("group g committed 4 of t-0 after 5",)
+    plain = Learned.of([read(commit(3))] * 2)
+    assert [each.kind for each in judge(replace(read(commit(3)), went_back=behind), plain)] == ["backwards"]
+    assert not Learned.of([replace(read(commit(3)), went_back=behind)]).goes_on
+    one_behind_the_other = [exchange("OffsetCommit", 1, 9, 5), exchange("OffsetCommit", 2, 9, 4)]
+    assert commits_behind(one_behind_the_other), "a connection's requests are carried out in their order"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [exchange("OffsetCommit", 1, 2, 5, error=16), exchange("OffsetCommit", 3, 4, 4)],
+        [exchange("OffsetCommit", 1, None, 5), exchange("OffsetCommit", 3, 4, 4)],
+        [exchange("OffsetCommit", 1, 4, 5), exchange("OffsetCommit", 3, 5, 4, connection=2)],
+        [exchange("OffsetCommit", 1, 2, 5), exchange("Fetch", 3, 4, 9, error=1), exchange("OffsetCommit", 5, 6, 0)],
+    ],
+    ids=["refused", "never answered", "at the same time", "told that it is out of range"],
+)
+def test_a_commit_that_may_go_back_is_none(rows: list[dict[str, Any]]) -> None:
+    assert commits_behind(rows) == ()
 
 
 def test_verifiable_consumers_lines_are_read() -> None:
