@@ -20,6 +20,7 @@ TOGETHER: Final = 3
 REQUEST_MS: Final = 3_000
 PATIENCE_S: Final = 90.0
 POLL_S: Final = 0.5
+SILENT_S: Final = 15.0
 COMMITS: Final = 3
 
 COMMON: Final = {
@@ -68,7 +69,18 @@ def send(bootstrap: str, topic: str) -> tuple[set[str], int]:
 
 
 def pack(bootstrap: str, topic: str, group: str, orders: set[str]) -> set[str]:
-    """Which of the orders came. One that comes again, since its commit was lost, is not packed again."""
+    """Which of the orders came. One that comes again, since its commit was lost, is not packed again.
+
+    A consumer that is told an error, or to which nothing comes for long, gives way to a new one.
+    """
+    packed: set[str] = set()
+    deadline = time.monotonic() + PATIENCE_S
+    while orders - packed and time.monotonic() < deadline:
+        read(bootstrap, topic, group, orders, packed)
+    return packed
+
+
+def read(bootstrap: str, topic: str, group: str, orders: set[str], packed: set[str]) -> None:
     given: dict[str, Any] = COMMON | {
         "bootstrap.servers": bootstrap,
         "group.id": group,
@@ -80,16 +92,16 @@ def pack(bootstrap: str, topic: str, group: str, orders: set[str]) -> set[str]:
     }
     consumer = Consumer(given)
     consumer.subscribe([topic])
-    packed: set[str] = set()
-    deadline = time.monotonic() + PATIENCE_S
+    last = time.monotonic()
     try:
-        while orders - packed and time.monotonic() < deadline:
+        while orders - packed and time.monotonic() < last + SILENT_S:
             message = consumer.poll(POLL_S)
             if message is None:
                 continue
             if (error := message.error()) is not None:
                 print(f"poll: {error}", file=sys.stderr)
-                continue
+                return
+            last = time.monotonic()
             order = (message.value() or b"").decode()
             if order not in packed:
                 packed.add(order)
@@ -97,7 +109,6 @@ def pack(bootstrap: str, topic: str, group: str, orders: set[str]) -> set[str]:
             commit(consumer, message)
     finally:
         consumer.close()
-    return packed
 
 
 def commit(consumer: Consumer, message: Message) -> None:
