@@ -180,7 +180,11 @@ CAUSE = _struct(
             },
         ),
     ),
-    ("did", _STRING, Told("what it did, in the words of the capture's `effects`")),
+    (
+        "did",
+        _STRING,
+        Told("what it did, in the words of the capture's `effects`, or `throttled`: told the client to wait"),
+    ),
     ("error_code", _SHORT, Told("what the client was told because of it", "no error")),
     ("sure", _BOOL, Told("false: likely, and not seen on the operation's own exchanges")),
     ("weight_us", _LONG, Told("for how much of the operation's time the rule was in the way")),

@@ -86,6 +86,7 @@ _TO_ANOTHER = {
     "cut": "cut off",
     "repeated": "sent twice",
     "muted": "whose answer muted it",
+    "throttled": "whose answer told the client to wait",
 }
 
 SENT = {

@@ -32,6 +32,7 @@ from notleader.spark_analysis.transforms.history import build_history, run_of
 from notleader.spark_analysis.transforms.landed import deliveries, fetched
 from notleader.spark_analysis.transforms.lives import history_of_lives, in_one_life, with_lives
 from notleader.spark_analysis.transforms.log import Log, LogProfile, as_log, unjudged
+from notleader.spark_analysis.transforms.obstacles import THROTTLED
 from notleader.spark_analysis.transforms.presence import with_gone
 from notleader.spark_analysis.transforms.unseen import with_unseen
 
@@ -270,6 +271,8 @@ def explained(
         return replace(tables, history=without_causes(history))
     end_us = tables.end_of_run()
     did = tables.capture.did
+    if did is not None and tables.capture.throttled:
+        did = (*did, THROTTLED)
     told, struck = with_causes(
         history, tables.exchanges, tables.operations, options, did, end_us, F.lit(tables.end_us), out, later
     )

@@ -20,7 +20,7 @@ from notleader.spark_analysis.transforms.choices import CAUSES, choices, own_cau
 from notleader.spark_analysis.transforms.following import following, names_error
 from notleader.spark_analysis.transforms.intervals import overlaps_buckets
 from notleader.spark_analysis.transforms.keys import same
-from notleader.spark_analysis.transforms.obstacles import HOLDS, clients_of, obstacles_of
+from notleader.spark_analysis.transforms.obstacles import HOLDS, THROTTLED, clients_of, obstacles_of
 
 _LOSE_THE_UNREAD = ("cut", "silenced", "garbled")
 _MOST_STRUCK = 10_000
@@ -173,6 +173,8 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     same_broker = F.col("node_id").isNotNull() & F.array_contains("o_nodes", F.col("node_id"))
     # A connection that is silenced keeps the answers of what is on it, too.
     silenced = (F.col("did") == "silenced") & on_its_way
+    # Whoever is told to wait may have waited for something else.
+    held = (F.col("how") == "behind") & (F.col("did") != THROTTLED)
     until_sent = F.col("how").isin("told", "cut", "anybody") | ((F.col("how") == "behind") & ~on_its_way)
     last = F.when(until_sent & ~silenced, F.col("sent_us")).otherwise(F.col("ended_us"))
     spans = overlaps_buckets(F.col("begun_us"), F.col("ended_us"), _BUCKET_US)
@@ -206,7 +208,7 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     rows = met.withColumns(
         {
             "weight_us": F.when(lies_there, F.lit(1)).otherwise(overlap * density).cast("long"),
-            "sure": ((F.col("how") == "behind") & on_its_way) | (F.col("how") == "partition") | silenced,
+            "sure": (held & on_its_way) | (F.col("how") == "partition") | silenced,
             "length_us": F.col("ended_us") - F.col("begun_us"),
             "how": F.when((F.col("how") == "behind") & ~on_its_way, "broker")
             .when(lies_there, "unread")

@@ -17,6 +17,8 @@ from notleader.spark_analysis.transforms.keys import same
 
 HOLDS = ("held_request", "held_answer")
 MUTED = "muted"
+THROTTLED = "throttled"
+"""What an answer did that a rule gave a throttle time, and nothing more, to what comes behind it (KIP-219)."""
 SWALLOWS = ("swallowed_request", "swallowed_answer", MUTED, "silenced")
 CUTS = ("cut", "refused", "garbled", "silenced")
 STANDS = ("refused", "silenced")
@@ -97,7 +99,7 @@ def obstacles_of(
         return did is None or not set(words).isdisjoint(did)
 
     found = [_answers(told, touched)]
-    found += [_lines(lines)] if some_did(*HOLDS, *SWALLOWS) else []
+    found += [_lines(lines)] if some_did(*HOLDS, *SWALLOWS, THROTTLED) else []
     found += [_cuts(told, touched)] if some_did(*CUTS) else []
     found += [_standing(lines, connects)] if some_did(*STANDS) else []
     # Four times below.
@@ -172,13 +174,14 @@ def _lines(exchanges: DataFrame) -> DataFrame:
             "forwarded_before": F.max("forwarded_at_us").over(earlier),
             "answered_before": F.max("response_at_us").over(earlier),
             "answered_after": F.min("response_at_us").over(later),
+            "asked_after": F.min(F.when(is_exchange, F.col("request_at_us"))).over(later),
             "closed_us": F.max(F.when(F.col("event") == "disconnect", F.col("request_at_us"))).over(
                 Window.partitionBy("connection")
             ),
         }
     ).filter(is_exchange & (F.size("touches") > 0))
     gone = F.coalesce("closed_us", "run_end_us")
-    rows = rows.withColumn("t", F.explode("touches")).filter(F.col("t.did").isin(*HOLDS, *SWALLOWS))
+    rows = rows.withColumn("t", F.explode(_with_throttles())).filter(F.col("t.did").isin(*HOLDS, *SWALLOWS, THROTTLED))
     did = F.col("t.did")
     answered_by_broker = F.coalesce("broker_responded_at_us", "request_at_us")
     begun = (
@@ -199,9 +202,10 @@ def _lines(exchanges: DataFrame) -> DataFrame:
             "until_us": F.when(whole, F.coalesce("response_at_us", gone)).otherwise(ended),
         }
     )
-    # What is muted is so from its answer on, for as long as that says.
-    muted = (did == MUTED) & F.col("response_at_us").isNotNull() & F.col("throttle_time_ms").isNotNull()
-    heard_again = F.least(F.col("response_at_us") + F.col("throttle_time_ms") * F.lit(1000).cast("long"), gone)
+    # What is muted is so from its answer on, for as long as that says; who isn't and was told to wait may send again.
+    muted = did.isin(MUTED, THROTTLED) & F.col("response_at_us").isNotNull() & F.col("throttle_time_ms").isNotNull()
+    told_us = F.col("response_at_us") + F.col("throttle_time_ms") * F.lit(1000).cast("long")
+    heard_again = F.least(told_us, F.when(did == THROTTLED, F.col("asked_after")), gone)
     rows = rows.withColumns(
         {
             "from_us": F.when(muted, F.col("response_at_us")).otherwise(F.col("from_us")),
@@ -211,6 +215,17 @@ def _lines(exchanges: DataFrame) -> DataFrame:
     # Of several rules that held it each answers for as long as it did.
     alone = F.coalesce(F.col("from_us") + F.col("t.held_us"), F.col("until_us"))
     return _shape(rows.withColumn("until_us", F.least("until_us", alone)), "behind")
+
+
+def _with_throttles() -> Column:
+    """The row's touches, that of a rule which told the client to wait in the word for it; not where it also muted."""
+    muted = F.exists("touches", lambda t: t["did"] == MUTED)
+
+    def said(t: Column) -> Column:
+        throttles = ~muted & (t["kind"] == "throttle") & (t["did"] == "altered_answer")
+        return F.when(throttles, t.withField("did", F.lit(THROTTLED))).otherwise(t)
+
+    return F.transform("touches", said)
 
 
 def _answers(exchanges: DataFrame, touched: DataFrame) -> DataFrame:

@@ -58,6 +58,20 @@ def behind_an_answer_that_muted(s: Story) -> None:
 
 
 @story
+def did_as_it_was_told_and_waited(s: Story) -> None:
+    ok(s, 0, "m0", 0, throttle_time_ms=1500, **did(("hush", "throttle", "altered_answer")))
+    ok(s, 10, "m1", 1, sent=1503)
+
+
+@story
+def told_to_wait_and_did_not(s: Story) -> None:
+    # As clients do that don't know; then the broker took its time.
+    ok(s, 0, "m0", 0, throttle_time_ms=1500, **did(("hush", "throttle", "altered_answer")))
+    ok(s, 10, "m1", 1)
+    ok(s, 20, "m2", 2, took_ms=1400)
+
+
+@story
 def an_answer_that_never_came(s: Story) -> None:
     # A rule was to delay the answer, and the broker died: the rule did nothing.
     s.produce(
@@ -605,6 +619,8 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "refused_and_then_not_even_sent": {"failed": {"refuse", None}},
     "a_sequence_stays_broken": {"failed": {"fence"}},
     "behind_an_answer_that_muted": {"late": {"hush"}},
+    "did_as_it_was_told_and_waited": {"late": {"hush"}},
+    "told_to_wait_and_did_not": {"late": {None}},
     "an_answer_that_never_came": {"failed": {None}},
     "a_commit_refused": {"failed": {"refuse", None}},
     "sent_back_by_a_lie": {"read_again": {"lie"}},
@@ -679,6 +695,11 @@ def sentence_of(findings: list[Finding], check: str, client: str) -> str:
             "late",
             "told_of_no_leader",
             "were answered LEADER_NOT_AVAILABLE by rule no-leader (leader_election) (likely)",
+        ),
+        (
+            "late",
+            "did_as_it_was_told_and_waited",
+            "behind an exchange whose answer told the client to wait by rule hush (throttle) (likely)",
         ),
         ("late", "metadata_held_meanwhile", "; no fault had a hand in it"),
         ("failed", "an_error_of_the_broker_s_own", "it was answered MESSAGE_TOO_LARGE, and no fault had a hand in it"),
