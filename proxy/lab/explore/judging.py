@@ -80,8 +80,8 @@ class Learned:
     gets: frozenset[str] = frozenset()
     """The records that consumers get in each run."""
     gets_once: bool = False
-    goes_on: bool = False
-    """Whether no commit goes back."""
+    goes_back: str = ""
+    """The first commit that went back without any fault; empty where none did."""
     answers: bool = False
     """Whether every send comes back."""
 
@@ -98,7 +98,7 @@ class Learned:
             tells_ids=told,
             gets=frozenset.intersection(*(frozenset(run.said.got) for run in runs)),
             gets_once=all(max(run.said.got.values(), default=1) == 1 for run in runs),
-            goes_on=not any(run.said.went_back or run.went_back for run in runs),
+            goes_back=next((each for run in runs for each in went_back(run)), ""),
             answers=not any(run.said.unanswered for run in runs),
         )
 
@@ -163,8 +163,8 @@ def _consumed(ended: Ended, learned: Learned, fatal: bool) -> Iterable[Verdict]:
     got = ended.said.got
     if ended.code == 0 and not fatal and (skipped := sorted(learned.gets - got.keys() - ended.said.failed)):
         yield Verdict("skipped", f"ended well, and {_messages(skipped)} not got from the topic")
-    if learned.goes_on and (went_back := ended.said.went_back or ended.went_back):
-        yield Verdict("backwards", went_back[0])
+    if not learned.goes_back and (behind := went_back(ended)):
+        yield Verdict("backwards", behind[0])
     if learned.gets_once and learned.gets and (twice := sorted(name for name, count in got.items() if count > 1)):
         yield Verdict("read-twice", f"{_messages(twice)} got from the topic more than once")
 
@@ -209,6 +209,11 @@ def said(lines: Iterable[str], topic: str = "") -> Reported:
     ends = {"ok", "pending"} >= transactions.keys()
     all_committed = ends and 0 < transactions["ok"] >= transactions["pending"]
     return Reported(ok, frozenset(last) - ok, got, tuple(went_back), unanswered, tuple(sorted(sends)), all_committed)
+
+
+def went_back(ended: Ended) -> tuple[str, ...]:
+    """The commits that went back: by the command's own lines where these say so, else by what brokers took."""
+    return ended.said.went_back or ended.went_back
 
 
 _OUT_OF_RANGE: Final = 1

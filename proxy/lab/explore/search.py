@@ -111,6 +111,8 @@ class Search:
                 )
             runs.append(tried)
         self.explored.learned = Learned.of([tried.ended for tried in runs])
+        if behind := self.explored.learned.goes_back:
+            self._tell(f"without any fault a commit goes back: {behind}; commits are not judged")
         for tried in runs:
             self.bench.tidy(tried)
         return list(runs[0].rows)

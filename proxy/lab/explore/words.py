@@ -67,6 +67,8 @@ def unjudged(explored: Explored) -> list[str]:
             )
         else:
             told.append("lost messages: no outcome lines name what the log holds, and it differs from run to run")
+    if learned.goes_back:
+        told.append(f"commits that go back: they do without any fault ({learned.goes_back})")
     return told
 
 

@@ -10,6 +10,7 @@ from notleader.proxy.lab.explore.findings import Corpus, Failure, group
 from notleader.proxy.lab.explore.judging import KINDS, Learned, Verdict
 from notleader.proxy.lab.explore.search import Explored, Limits
 from notleader.proxy.lab.explore.telling import document, junit, markdown, pytest_test, rule_file, write
+from notleader.proxy.lab.explore.words import unjudged
 from notleader.proxy.lab.incident import load_incident
 
 COMMAND = ["./shop", "{bootstrap}", 'it "is"\\n']
@@ -93,3 +94,11 @@ def test_a_corpus_is_of_one_command(tmp_path: Path) -> None:
     assert Corpus.load(file, ["other"]) == Corpus(["other"])
     file.write_text("{torn")
     assert Corpus.load(file, COMMAND) == Corpus(COMMAND)
+
+
+def test_commits_that_go_back_without_faults_are_told_and_not_judged() -> None:
+    found = explored()
+    found.learned = Learned(1.0, goes_back="group g committed 4 of t-0 after 5")
+    (told,) = [each for each in unjudged(found) if each.startswith("commits")]
+    assert told == "commits that go back: they do without any fault (group g committed 4 of t-0 after 5)"
+    assert not [each for each in unjudged(explored()) if each.startswith("commits")]

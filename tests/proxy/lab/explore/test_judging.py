@@ -151,7 +151,7 @@ def test_a_commit_goes_back_by_what_the_broker_took() -> None:
     assert behind == ("group g committed 4 of t-0 after 5",)
     plain = Learned.of([read(commit(3))] * 2)
     assert [each.kind for each in judge(replace(read(commit(3)), went_back=behind), plain)] == ["backwards"]
-    assert not Learned.of([replace(read(commit(3)), went_back=behind)]).goes_on
+    assert Learned.of([replace(read(commit(3)), went_back=behind)]).goes_back == behind[0]
     one_behind_the_other = [exchange("OffsetCommit", 1, 9, 5), exchange("OffsetCommit", 2, 9, 4)]
     assert commits_behind(one_behind_the_other), "a connection's requests are carried out in their order"
 
