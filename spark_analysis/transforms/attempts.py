@@ -72,15 +72,16 @@ _BEHIND = "kept_behind"
 def _cut_connections(exchanges: DataFrame) -> DataFrame:
     """`ends`, what kept a connection's requests from their answers: a cut all, what is swallowed those behind.
 
-    As (`seq`, `t`): the exchange that it happened to, and the touch of the others. Kafka answers a connection in order.
+    As (`seq`, `t`): the first exchange that it happened to, and the touch of the others. Kafka answers a connection in
+    order.
     """
     happened = exchanges.select(*_CONNECTION, "exchange_seq", F.explode(touches()).alias("t"))
     swallowed = F.col("t.did").isin("swallowed_request", "swallowed_answer")
     ended = happened.filter(F.col("t.did").isin("cut", "garbled") | swallowed).withColumn(
         "t", F.when(swallowed, F.col("t").withField("did", F.lit(_BEHIND))).otherwise(F.col("t"))
     )
-    entry = F.struct(F.col("exchange_seq").alias("seq"), "t")
-    return ended.groupBy(*_CONNECTION).agg(F.array_distinct(F.collect_list(entry)).alias("ends"))
+    first = ended.groupBy(*_CONNECTION, "t").agg(F.min("exchange_seq").alias("seq"))
+    return first.groupBy(*_CONNECTION).agg(F.array_sort(F.collect_list(F.struct("seq", "t"))).alias("ends"))
 
 
 def touches(place: Column | None = None) -> Column:

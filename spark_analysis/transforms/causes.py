@@ -18,13 +18,12 @@ from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import is_short, settled
 from notleader.spark_analysis.transforms.choices import CAUSES, choices, own_causes
 from notleader.spark_analysis.transforms.following import following, names_error
-from notleader.spark_analysis.transforms.intervals import overlaps_buckets
+from notleader.spark_analysis.transforms.intervals import join_spans
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.obstacles import HOLDS, THROTTLED, clients_of, obstacles_of
 
 _LOSE_THE_UNREAD = ("cut", "silenced", "garbled")
 _MOST_STRUCK = 10_000
-_BUCKET_US = 10_000_000
 
 
 class Struck(NamedTuple):
@@ -177,12 +176,7 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     held = (F.col("how") == "behind") & (F.col("did") != THROTTLED)
     until_sent = F.col("how").isin("told", "cut", "anybody") | ((F.col("how") == "behind") & ~on_its_way)
     last = F.when(until_sent & ~silenced, F.col("sent_us")).otherwise(F.col("ended_us"))
-    spans = overlaps_buckets(F.col("begun_us"), F.col("ended_us"), _BUCKET_US)
-    theirs = suspects.withColumn("_bucket", F.explode(spans))
     since = F.coalesce("read_us", "from_us")
-    stretches = overlaps_buckets(since, F.col("until_us"), _BUCKET_US)
-    ways = obstacles.withColumn("_w_bucket", F.explode(stretches))
-    first_common = (F.greatest("begun_us", since) / _BUCKET_US).cast("long")
     here = F.col("topic").isNull() | (
         F.col("topic").eqNullSafe(F.col("o_topic"))
         & (F.col("o_partition").isNull() | F.col("partition").isNull() | (F.col("partition") == F.col("o_partition")))
@@ -193,13 +187,14 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
         .otherwise(here)
     )
     lies_there = F.col("unread") & (F.col("how") == "cut") & F.col("did").isin(*_LOSE_THE_UNREAD)
-    met = theirs.join(
-        ways,
-        (F.col("_bucket") == F.col("_w_bucket"))
-        & F.col("o_scope").eqNullSafe(F.col("scope"))
+    met = join_spans(
+        suspects.withColumn("over_us", F.greatest("ended_us", "sent_us")),
+        obstacles.withColumn("since_us", since),
+        ("begun_us", "over_us"),
+        ("since_us", "until_us"),
+        F.col("o_scope").eqNullSafe(F.col("scope"))
         & (F.col("o_client") == F.col("client"))
-        & (F.col("_bucket") == first_common)
-        & (F.when(lies_there, since).otherwise(F.col("from_us")) < last)
+        & (F.when(lies_there, F.col("since_us")).otherwise(F.col("from_us")) < last)
         & (F.col("until_us") > F.col("begun_us"))
         & in_the_way,
     )

@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.transforms.attempts import error_of, touches, wire
+from notleader.spark_analysis.transforms.intervals import NEVER_US, join_moments
 
 
 def commit_entries(operations: DataFrame, exchanges: DataFrame, skew_us: int) -> DataFrame:
@@ -40,11 +41,21 @@ def commit_entries(operations: DataFrame, exchanges: DataFrame, skew_us: int) ->
     said = operations.filter((F.col("operation") == "commit") & F.col("group_id").isNotNull()).select(
         "operation_id", "scope", "group_id", "topic", "partition", "offset", "called_at_us", "completed_at_us"
     )
-    begun = F.col("c_at_us") >= F.coalesce(F.col("called_at_us") - skew_us, F.lit(0))
-    ended = F.col("c_at_us") <= F.coalesce(F.col("completed_at_us") + skew_us, F.col("c_at_us"))
-    met = said.join(
-        carried,
-        F.col("scope").eqNullSafe(F.col("c_scope")) & (F.col("group_id") == F.col("c_group")) & _here() & begun & ended,
+    met = join_moments(
+        said.withColumns(
+            {
+                "_asks": _asks(),
+                "_since": F.coalesce(F.col("called_at_us") - skew_us, F.lit(0)),
+                "_until": F.coalesce(F.col("completed_at_us") + skew_us, F.lit(NEVER_US)),
+            }
+        ),
+        carried.withColumn("_meets", F.explode(_meets())),
+        ("_since", "_until"),
+        "c_at_us",
+        (F.col("_asks") == F.col("_meets"))
+        & F.col("scope").eqNullSafe(F.col("c_scope"))
+        & (F.col("group_id") == F.col("c_group"))
+        & _here(),
     )
     entry = F.struct(
         F.col("wire.attempt_id").alias("attempt_id"),
@@ -57,5 +68,25 @@ def commit_entries(operations: DataFrame, exchanges: DataFrame, skew_us: int) ->
 
 def _here() -> Column:
     place = (F.col("topic") == F.col("wire.topic")) & (F.col("partition") == F.col("wire.partition_index"))
-    offset = F.col("offset").isNull() | (F.col("offset") < 0) | (F.col("offset") == F.col("c_offset"))
+    offset = _of_no_offset() | (F.col("offset") == F.col("c_offset"))
     return F.when(F.col("topic").isNull(), F.col("place") == 0).otherwise(place & offset)
+
+
+def _of_no_offset() -> Column:
+    return F.col("offset").isNull() | (F.col("offset") < 0)
+
+
+def _asks() -> Column:
+    """By how much of its place a commit is looked for, as one number: all of it, as a rule."""
+    place = (F.col("group_id"), F.col("topic"), F.col("partition"))
+    return (
+        F.when(F.col("topic").isNull(), F.xxhash64("group_id"))
+        .when(_of_no_offset(), F.xxhash64(*place))
+        .otherwise(F.xxhash64(*place, "offset"))
+    )
+
+
+def _meets() -> Column:
+    """The numbers by which a commit on the wire may be looked for, as `_asks` has them."""
+    place = (F.col("c_group"), F.col("wire.topic"), F.col("wire.partition_index"))
+    return F.array(F.xxhash64("c_group"), F.xxhash64(*place), F.xxhash64(*place, "c_offset"))

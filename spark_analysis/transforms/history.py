@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.options import Options
-from notleader.spark_analysis.plans import by_key
+from notleader.spark_analysis.plans import by_key, settled
 from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile
 from notleader.spark_analysis.schemas import HISTORY, WIRE, conform
 from notleader.spark_analysis.transforms.attempts import trouble, wire
-from notleader.spark_analysis.transforms.intervals import join_offsets, overlaps_buckets
+from notleader.spark_analysis.transforms.intervals import NEVER_US, first_to_hold, join_moments, join_offsets
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.landed import landed_of, message_key, places, places_by_offset
 from notleader.spark_analysis.transforms.log import Log, judged_by_log, seen_in, without_log
@@ -21,7 +21,7 @@ from notleader.spark_analysis.transforms.log import Log, judged_by_log, seen_in,
 # repeat; a time only says "then".
 MATCH_KINDS = ("message_id", "sequence", "offset", "batch", "key_hash", "time")
 _SURE = 4
-_BUCKET_US = 10_000_000
+_OPEN_US = 600_000_000
 
 
 def run_of(runs: tuple[tuple[str, int, int], ...]) -> Column:
@@ -61,8 +61,7 @@ def build_history(
     guessed = _links(sends, there, attempts, capture, outcomes, options)
     if guessed is not None:
         rows = rows.join(guessed, "operation_id", "left")
-        both = F.filter(F.array("entries", "others"), lambda found: found.isNotNull())
-        rows = rows.withColumn("entries", F.flatten(both)).withColumn("entries", _surest("entries"))
+        rows = rows.withColumn("entries", _surest("entries", "others"))
     if commits is not None:
         rows = rows.join(commits, "operation_id", "left").withColumn("entries", F.coalesce("commit_entries", "entries"))
     if outcomes.polled and (outcomes.polls_without_ids or outcomes.unnamed_sends):
@@ -133,15 +132,15 @@ def _of_call() -> Column:
     return F.array_distinct(F.transform(F.filter("carried", its_own), lambda c: c["entry"]))
 
 
-def _surest(entries: str) -> Column:
-    """Each attempt by its surest match; and a guess beside something sure is noise."""
-    best = F.greatest(F.array_min(F.transform(entries, lambda e: e["rank"])), F.lit(_SURE))
-
-    def surer(e: Column, other: Column) -> Column:
-        return (other["attempt_id"] == e["attempt_id"]) & (other["rank"] < e["rank"])
-
-    few = F.array_distinct(entries)
-    return F.filter(few, lambda e: (e["rank"] <= best) & ~F.exists(entries, lambda other: surer(e, other)))
+def _surest(named: str, others: str) -> Column:
+    """The attempts that name the message, and of `others`, which name none, those as sure as these or the surest."""
+    known = F.coalesce(named, F.array().cast(_ENTRIES))
+    found = F.coalesce(others, F.array().cast(_ENTRIES))
+    least = F.array_min(F.transform(found, lambda e: e["rank"]))
+    best = F.when(F.size(known) > 0, F.lit(_SURE)).otherwise(F.greatest(least, F.lit(_SURE)))
+    its_own = F.transform(known, lambda e: e["attempt_id"])
+    more = F.filter(found, lambda e: (e["rank"] <= best) & ~F.array_contains(its_own, e["attempt_id"]))
+    return F.concat(known, more)
 
 
 def _links(
@@ -157,16 +156,24 @@ def _links(
         return None
     # With ids on every batch, a send that has an id and no match was never on the wire: no guessing.
     rest = sends.filter(F.col("message_id").isNull() | ~_named(capture, options))
-    by_offset = _by_offset(_with_places(rest, there), attempts, options.skew_ms * 1000)
+    skew_us = options.skew_ms * 1000
+    attempts = settled(attempts)
+    by_offset = settled(_by_offset(_with_places(rest, there), attempts, skew_us))
     found = [by_offset, _by_sequence(by_offset, attempts)]
     if capture.faulted or capture.failed:
         found.append(_by_batch(by_offset, attempts))
+    # A guess beside something sure would be taken out again.
+    rest = rest.join(by_offset.select("operation_id"), "operation_id", "left_anti")
     if capture.batches_with_keys:
-        found.append(_by_key(rest, attempts, options.skew_ms * 1000))
+        by_key = settled(_by_key(rest, attempts, skew_us))
+        found.append(by_key)
+        rest = rest.join(by_key.select("operation_id"), "operation_id", "left_anti")
     if capture.faulted:
         found.append(_by_time(rest, attempts, options))
-    every = reduce(DataFrame.unionByName, [links.select("operation_id", _entry()) for links in found])
-    return every.groupBy("operation_id").agg(F.collect_list("entry").alias("others"))
+    every = reduce(DataFrame.unionByName, [links.select("operation_id", "attempt_id", _entry()) for links in found])
+    # The surest of an attempt's matches; a copy of a segment tells each twice.
+    once = every.groupBy("operation_id", "attempt_id").agg(F.min_by("entry", "entry.rank").alias("entry"))
+    return once.groupBy("operation_id").agg(F.collect_list("entry").alias("others"))
 
 
 def _entry() -> Column:
@@ -278,28 +285,47 @@ def _by_batch(linked: DataFrame, attempts: DataFrame) -> DataFrame:
             F.xxhash64("a_scope", "a_client_id", "a_topic", *shape[1:]).alias("_shape"),
         )
         .distinct()
+        .join(F.broadcast(troubled.select("_t_shape").distinct()), F.col("_shape") == F.col("_t_shape"), "left_semi")
     )
-    over = F.coalesce("response_at_us", "request_at_us")
+    # The first to be sent of those that were called before the attempt, and sent when it was over.
+    first = first_to_hold(
+        acknowledged.select(
+            F.col("_shape").alias("key"), F.col("called_at_us").alias("from_us"), F.col("sent_us").alias("until_us")
+        ),
+        troubled.select(
+            F.col("_t_shape").alias("key"),
+            F.col("request_at_us").alias("from_us"),
+            F.coalesce("response_at_us", "request_at_us").alias("until_us"),
+            F.col("attempt_id").alias("held"),
+        ),
+    )
+    belongs = troubled.join(first, F.col("attempt_id") == F.col("held"))
     met = acknowledged.join(
-        troubled,
+        belongs,
         (F.col("_shape") == F.col("_t_shape"))
-        & (F.col("called_at_us") <= F.col("request_at_us"))
-        & (over <= F.col("sent_us")),
+        & (F.col("sent_us") == F.col("until_us"))
+        & (F.col("called_at_us") <= F.col("request_at_us")),
     )
-    first = F.min("sent_us").over(Window.partitionBy("attempt_id"))
-    return _linked(met.withColumn("first_us", first).filter(F.col("sent_us") == F.col("first_us")), 4)
+    return _linked(met, 4)
 
 
 def _by_key(sends: DataFrame, attempts: DataFrame, skew_us: int) -> DataFrame:
     """Links by the record's key and the time of the call; several sends of one key at once stay together."""
     keyed = _attempts_as(attempts.withColumn("a_key_hash", F.explode("key_hashes")))
-    rows = sends.filter(F.col("key_hash").isNotNull()).join(
+    rows = join_moments(
+        sends.filter(F.col("key_hash").isNotNull()).withColumns(
+            {
+                "_since": F.coalesce(F.col("called_at_us") - skew_us, F.lit(0)),
+                "_until": F.coalesce(F.col("completed_at_us") + skew_us, F.lit(NEVER_US)),
+            }
+        ),
         keyed,
+        ("_since", "_until"),
+        "request_at_us",
         (F.col("key_hash") == F.col("a_key_hash"))
         & F.col("topic").eqNullSafe(F.col("a_topic"))
         & F.col("scope").eqNullSafe(F.col("a_scope"))
-        & _same_client()
-        & _in_time(skew_us),
+        & _same_client(),
     )
     return _linked(_back(rows), 5).dropDuplicates(["operation_id", "attempt_id"])
 
@@ -317,21 +343,16 @@ def _by_time(sends: DataFrame, attempts: DataFrame, options: Options) -> DataFra
         & F.col("called_at_us").isNotNull()
     )
     # An end that never came is open: what came long after the call explains nothing.
-    until = F.coalesce("completed_at_us", F.col("called_at_us") + 60 * _BUCKET_US)
-    buckets = overlaps_buckets(F.col("called_at_us"), until, _BUCKET_US)
-    faulted = (
-        _attempts_as(attempts)
-        .filter(F.size("fault_names") > 0)
-        .withColumn("_a_bucket", (F.col("request_at_us") / _BUCKET_US).cast("long"))
-    )
-    rows = suspects.withColumn("_bucket", F.explode(buckets)).join(
-        faulted,
-        (F.col("_bucket") == F.col("_a_bucket"))
-        & (F.col("topic") == F.col("a_topic"))
+    until = F.coalesce("completed_at_us", F.col("called_at_us") + _OPEN_US)
+    rows = join_moments(
+        suspects.withColumn("_until", F.greatest(until, "called_at_us")),
+        _attempts_as(attempts).filter(F.size("fault_names") > 0),
+        ("called_at_us", "_until"),
+        "request_at_us",
+        (F.col("topic") == F.col("a_topic"))
         & F.col("scope").eqNullSafe(F.col("a_scope"))
         & (F.col("partition").isNull() | (F.col("partition") == F.col("partition_index")))
-        & _same_client()
-        & _in_time(0),
+        & _same_client(),
     )
     return _linked(_back(rows), 6)
 

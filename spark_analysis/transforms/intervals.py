@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+
+Span = tuple[str, str]
+
+NEVER_US = (1 << 52) - 1
+"""What may stand for the end of a span that has none."""
 
 # Cost: an interval is repeated once per bucket it touches, a point meets at most one bucket's worth of intervals.
 OFFSETS_PER_BUCKET = 16
@@ -39,7 +44,113 @@ def _bucketed(intervals: DataFrame) -> DataFrame:
     )
 
 
-def overlaps_buckets(from_us: Column, until_us: Column, width_us: int, most: int = 600) -> Column:
-    """The numbers of the time buckets that a window touches, at most `most` of them."""
-    first = (from_us / width_us).cast("long")
-    return F.sequence(first, F.greatest(first, F.least((until_us / width_us).cast("long"), first + most)))
+# A span lies in cells of the first length that is as long as itself; a moment lies in a cell of each length.
+_SHORTEST_BITS, _STEP_BITS, _LENGTHS = 10, 3, 15  # of 1 ms, eight times as long, and so on, up to 142 years
+
+
+def join_spans(left: DataFrame, right: DataFrame, of_left: Span, of_right: Span, on: Column) -> DataFrame:
+    """Each row of `left` with each of `right` of which the spans have a moment in common, both ends inside, and `on`.
+
+    A span is the names of two columns, µs; the second is not before the first. What is compared is near each other: a
+    span of a second meets those that begin within some seconds of it, and those that are as long as the way to it.
+    """
+    begun, ended, since, until = (F.col(name) for name in (*of_left, *of_right))
+    asks, meets = reckoned(left, right, of_left, of_right)
+    is_even = F.col("_cell").bitwiseAND(1) == 0
+    near = asks.join(
+        meets,
+        (F.col("_cell") == F.col("_its_cell"))
+        & on
+        & (is_even == (since >= begun))
+        & (since <= ended)
+        & (begun <= until),
+    )
+    return near.drop("_cell", "_its_cell")
+
+
+def reckoned(left: DataFrame, right: DataFrame, of_left: Span, of_right: Span) -> tuple[DataFrame, DataFrame]:
+    """`left` with each `_cell` in which it looks for others, `right` with each, `_its_cell`, in which it is found."""
+    begun, ended, since, until = (F.col(name) for name in (*of_left, *of_right))
+    # Two spans meet where one begins in the other: the right in the left (even), or the left after the right (odd).
+    asks = F.concat(_of_span(begun, ended, 2), _of_moment(begun, 2, 1))
+    meets = F.concat(_of_moment(since, 2), _of_span(since, until, 2, 1))
+    return left.withColumn("_cell", F.explode(asks)), right.withColumn("_its_cell", F.explode(meets))
+
+
+def join_moments(spans: DataFrame, moments: DataFrame, of_span: Span, at: str, on: Column) -> DataFrame:
+    """Each row of `spans` with each of `moments` that lies in its span, both ends inside, and `on`; as `join_spans`."""
+    since, until = (F.col(name) for name in of_span)
+    near = spans.withColumn("_cell", F.explode(_of_span(since, until))).join(
+        moments.withColumn("_its_cell", F.explode(_of_moment(F.col(at)))),
+        (F.col("_cell") == F.col("_its_cell")) & on & F.col(at).between(since, until),
+    )
+    return near.drop("_cell", "_its_cell")
+
+
+def _of_moment(at: Column, times: int = 1, more: int = 0) -> Column:
+    """The cells that hold a moment, one of each length; of their numbers so many times, and so much more."""
+    lengths = F.sequence(F.lit(0), F.lit(_LENGTHS - 1))
+    return F.transform(lengths, lambda length: _cell(at, length) * times + more)
+
+
+def _of_span(since: Column, until: Column, times: int = 1, more: int = 0) -> Column:
+    """The cells of the first length that is as long as the span: one or two; their numbers as in `_of_moment`."""
+    bits = F.length(F.bin(until - since))
+    longer = F.ceil((bits - _SHORTEST_BITS) / F.lit(_STEP_BITS)).cast("int")
+    length = F.least(F.greatest(longer, F.lit(0)), F.lit(_LENGTHS - 1))
+    return F.array_distinct(F.array(*[_cell(at, length) * times + more for at in (since, until)]))
+
+
+def _cell(at: Column, length: Column) -> Column:
+    """The number of the cell of that length (its place among the lengths) in which a moment lies; each has its own."""
+    return F.call_function("shiftright", at, length * _STEP_BITS + _SHORTEST_BITS) * _LENGTHS + length
+
+
+_DIGIT_BITS, _DIGITS = 3, 10
+
+
+def first_to_hold(spans: DataFrame, held: DataFrame) -> DataFrame:
+    """`held` → `until_us`: of the spans that hold this one, ends inside, the end of that which ends first.
+
+    Both have `key`, which is the same, `from_us` and `until_us`; a span that none holds has no row. `spans` are
+    numbered in the order of their beginnings; those that begin before another are then whole blocks of numbers, at most
+    seven of each size (1, 8, 64, …), and in each block the first that ends later is found in one walk.
+    """
+    both = spans.withColumn("held", F.lit(None).cast("long")).unionByName(held)
+    holds = F.col("held").isNull()
+    in_order = Window.partitionBy("key").orderBy("from_us", F.col("held").asc_nulls_first())
+    counted = both.withColumns(
+        {
+            "before": F.count_if(holds).over(in_order.rowsBetween(Window.unboundedPreceding, 0)),
+            "all": F.count_if(holds).over(Window.partitionBy("key")),
+        }
+    )
+
+    def blocks(size: Column) -> Column:
+        """Of this size: the one that a span is in, or those that begin before another and are in no larger one."""
+        of_larger = _cut(F.col("before"), size + 1) * (1 << _DIGIT_BITS)
+        whole = F.sequence(of_larger - 1, _cut(F.col("before"), size) - 1)
+        mine = F.when(holds, F.array(_cut(F.col("before") - 1, size))).otherwise(
+            F.filter(whole, lambda n: n >= of_larger)
+        )
+        return F.transform(mine, lambda number: F.struct(size.alias("size"), number.alias("number")))
+
+    sizes = F.filter(F.sequence(F.lit(0), F.lit(_DIGITS - 1)), lambda size: _cut(F.col("all"), size) > 0)
+    later = (
+        Window.partitionBy("key", "block")
+        .orderBy(F.col("until_us").desc(), F.col("held").asc_nulls_first())
+        .rowsBetween(Window.unboundedPreceding, 0)
+    )
+    return (
+        counted.withColumn("block", F.explode(F.flatten(F.transform(sizes, blocks))))
+        .withColumn("first_us", F.min(F.when(holds, F.col("until_us"))).over(later))
+        .filter(~holds)
+        .groupBy("held")
+        .agg(F.min("first_us").alias("until_us"))
+        .filter(F.col("until_us").isNotNull())
+    )
+
+
+def _cut(number: Column, digits: Column) -> Column:
+    """`number` without its last digits, in base eight."""
+    return F.call_function("shiftright", number, digits * _DIGIT_BITS)

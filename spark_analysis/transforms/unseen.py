@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.transforms.attempts import touches
@@ -28,15 +28,16 @@ def with_unseen(history: DataFrame, exchanges: DataFrame, operations: DataFrame)
         F.col("scope").alias("n_scope"), F.col("wire_id").alias("n_wire_id"), F.col("client").alias("u_client")
     )
     same = F.col("scope").eqNullSafe(F.col("n_scope")) & (F.col("client_id") == F.col("n_wire_id"))
-    span = F.struct(
+    span = (
         F.col("request_at_us").alias("from_us"),
         # What follows from it may come some seconds later.
         (F.coalesce("response_at_us", "request_at_us") + PAUSE_US).alias("until_us"),
     )
+    theirs = struck.join(F.broadcast(names), same, "left")
     spans = (
-        struck.join(F.broadcast(names), same, "left")
-        .groupBy(F.col("scope").alias("u_scope"), "u_client")
-        .agg(F.slice(F.array_sort(F.collect_list(span)), 1, _MOST).alias("struck"))
+        _merged(theirs.select(F.col("scope").alias("u_scope"), "u_client", *span))
+        .groupBy("u_scope", "u_client")
+        .agg(F.slice(F.array_sort(F.collect_list(F.struct("from_us", "until_us"))), 1, _MOST).alias("struck"))
     )
     of_scope = F.col("scope").eqNullSafe(F.col("u_scope"))
     own = spans.filter(F.col("u_client").isNotNull())
@@ -67,4 +68,15 @@ def with_unseen(history: DataFrame, exchanges: DataFrame, operations: DataFrame)
     )
     return rows.withColumn("trouble", F.when(unseen, F.lit(UNSEEN)).otherwise(F.col("trouble"))).select(
         *history.columns
+    )
+
+
+def _merged(spans: DataFrame) -> DataFrame:
+    """u_scope, u_client, from_us, until_us: spans of a client that overlap as one."""
+    in_order = Window.partitionBy("u_scope", "u_client").orderBy("from_us", "until_us")
+    reached = F.max("until_us").over(in_order.rowsBetween(Window.unboundedPreceding, -1))
+    apart = F.coalesce(F.col("from_us") > F.col("reached"), F.lit(True))
+    numbered = spans.withColumn("reached", reached).withColumn("place", F.count_if(apart).over(in_order))
+    return numbered.groupBy("u_scope", "u_client", "place").agg(
+        F.min("from_us").alias("from_us"), F.max("until_us").alias("until_us")
     )
