@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
@@ -26,12 +27,20 @@ _OPEN_US = 600_000_000
 
 def run_of(runs: tuple[tuple[str, int, int], ...]) -> Column:
     """The run an operation belongs to: its own word, else the run whose time holds it or lies nearest."""
+    if not runs:
+        return F.col("run_id")
     at = F.coalesce("called_at_us", "completed_at_us", "returned_at_us", F.lit(0))
-    distances = [
-        F.struct(F.greatest(F.lit(first) - at, at - F.lit(last), F.lit(0)).alias("distance"), F.lit(run).alias("run"))
-        for run, first, last in runs
-    ]
-    return F.coalesce("run_id", F.array_min(F.array(*distances))["run"]) if runs else F.col("run_id")
+    # One constant, however many there are: a plan repeats this often.
+    known = F.from_json(F.lit(json.dumps([dict(zip(_RUN, run, strict=True)) for run in runs])), _RUNS)
+
+    def distance(run: Column) -> Column:
+        return F.struct(F.greatest(run["first"] - at, at - run["last"], F.lit(0)).alias("us"), run["run"].alias("run"))
+
+    return F.coalesce("run_id", F.array_min(F.transform(known, distance))["run"])
+
+
+_RUN = ("run", "first", "last")
+_RUNS = "array<struct<run:string,first:bigint,last:bigint>>"
 
 
 def build_history(
