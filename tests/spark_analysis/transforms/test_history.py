@@ -6,9 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from notleader.spark_analysis.checks import Tables
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.plans import table_of
+from notleader.spark_analysis.transforms.history import run_of
 from tests.spark_analysis.conftest import rows
 from tests.spark_analysis.synthetic import START_US, Story
 
@@ -116,3 +119,23 @@ def test_a_send_that_was_told_no_offset_is_found_where_its_record_is(
     assert [seqs(history[f"m{number}"]) for number in range(6)] == [[1], [1], [2], [2], [3], [3]]
     assert {history[name]["match_kind"] for name in ("m2", "m3")} == {"offset"}
     assert history["m2"]["fault_names"] == ["eat"]
+
+
+def test_the_nearest_run_is_looked_up_in_one_constant_however_many_there_are(spark: SparkSession) -> None:
+    """A plan repeats the expression often: one of a hundred structures fills the memory."""
+    times = [{"called_at_us": at, "run_id": None} for at in (0, 1600, 1800, 2999, 90_000)]
+    told = table_of(
+        spark,
+        [*times, {"completed_at_us": 1, "run_id": "own"}],
+        "struct<run_id:string,called_at_us:bigint,completed_at_us:bigint,returned_at_us:bigint>",
+    )
+
+    def found(runs: int) -> DataFrame:
+        return told.select(run_of(tuple((f"r{n}", 1000 * n, 1000 * n + 500) for n in range(runs))).alias("run"))
+
+    assert [row.run for row in found(5).collect()] == ["r0", "r1", "r2", "r3", "r4", "own"]
+    nodes = [
+        str(found(runs)._jdf.queryExecution().analyzed().expressions().head().numberedTreeString()).count("\n")
+        for runs in (5, 500)
+    ]
+    assert nodes[0] == nodes[1]
