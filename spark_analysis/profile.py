@@ -77,6 +77,7 @@ class OutcomeProfile:
     told_by_record: int
     consumers: int
     commits: int
+    failed_reads: int
     first_at_us: int | None
     last_at_us: int | None
 
@@ -207,6 +208,9 @@ def profile_outcomes(operations: DataFrame) -> OutcomeProfile:
         F.count_if(is_good & verifiable_polls() & F.col("message_id").isNotNull()).alias("told_by_record"),
         F.count_distinct(F.when(record, F.col("client"))).alias("consumers"),
         F.count_if(is_good & (F.col("operation") == "commit")).alias("commits"),
+        F.count_if(is_good & (F.col("operation") == "poll") & F.col("outcome").isin("fail", "info")).alias(
+            "failed_reads"
+        ),
         F.min(F.least(*times)).alias("first_at_us"),
         F.max(F.greatest(*times)).alias("last_at_us"),
     ).first()

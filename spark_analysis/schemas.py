@@ -174,6 +174,7 @@ CAUSE = _struct(
                 "partition": "an earlier batch of its partition",
                 "told": "another answer to its client",
                 "cut": "its client's connections",
+                "read": "an error to what its client asked for, to read",
                 "follows": "an earlier operation of its client that went wrong",
                 "anybody": "a connection that was refused or silenced before it said whose it was",
                 "unread": "called done, and never read from a connection that was cut or silenced",
@@ -413,19 +414,19 @@ OPERATION = _struct(
     ("bad_reason", _STRING, Told("why the line was set aside; then all else but `source` is null", "a good line")),
 )
 
-# What `_weights` and `following` found: the rules in an operation's way, before any is named for anything.
+# What `_weights`, `following` and `refused_reads` found of rules, before any is named for anything.
 OPERATION_CAUSES = _struct(
     ("operation_id", _LONG, Told("the history's")),
     ("waits", ArrayType(CAUSE, True), Told("what was in its way, and for how long", "nothing was")),
     (
         "told",
         ArrayType(CAUSE, True),
-        Told("those of them that told its client the error that it reports", "as `waits`"),
+        Told("those that told its client the error that it reports", "as `waits`"),
     ),
     (
         "follows",
         ArrayType(CAUSE, True),
-        Told("what an earlier operation's end came from, which this one's follows", "it follows from none"),
+        Told("what its end follows from: an earlier operation's, or an error right before it", "it follows from none"),
     ),
 )
 

@@ -274,8 +274,9 @@ def explained(
     if did is not None and tables.capture.throttled:
         did = (*did, THROTTLED)
     told, struck = with_causes(
-        history, tables.exchanges, tables.operations, options, did, end_us, F.lit(tables.end_us), out, later
-    )
+        history, tables.exchanges, tables.operations, options, did, end_us, F.lit(tables.end_us), out, later,
+        failed_reads=tables.outcomes.failed_reads > 0,
+    )  # fmt: skip
     if not tables.capture.names_messages:
         # Every check reads it: what it joins is worked out once.
         told = settled(with_unseen(told, tables.exchanges, tables.operations))

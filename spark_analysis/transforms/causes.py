@@ -21,6 +21,7 @@ from notleader.spark_analysis.transforms.following import following, names_error
 from notleader.spark_analysis.transforms.intervals import join_spans
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.obstacles import HOLDS, THROTTLED, clients_of, obstacles_of
+from notleader.spark_analysis.transforms.refused_reads import refused_reads
 
 _LOSE_THE_UNREAD = ("cut", "silenced", "garbled")
 _MOST_STRUCK = 10_000
@@ -54,11 +55,14 @@ def with_causes(
     last_us: Column,
     out: str | None,
     later: list[Callable[[], None]] | None = None,
+    *,
+    failed_reads: bool = True,
 ) -> tuple[DataFrame, tuple[Struck, ...]]:
     """`history` with CAUSES columns: what made an operation wait, how it ended, and why it was sent again.
 
     `slow_by` holds the rules that account for its time, `ended_by` those of how its last attempt ended, `retried_by`
     those of all attempts but the last, `touched_by` all that touched it. Each is empty where no rule had a hand in it.
+    Without `failed_reads` there are none to look at.
     With `out` what was compared is written there as Parquet once, for the checks to read again and again. Besides,
     whom each rule struck, and when.
     """
@@ -69,6 +73,8 @@ def with_causes(
     with ThreadPoolExecutor(1) as pool:
         striking = pool.submit(_struck, obstacles, rows)
         compared = _weights(_suspects(rows, options), obstacles).join(following(_broken(rows)), "operation_id", "full")
+        if failed_reads:
+            compared = _with_reads(compared, refused_reads(rows, exchanges, operations))
         if out is not None:
             compared = settled(compared, out, later)
         struck = striking.result()
@@ -81,6 +87,14 @@ def with_causes(
         .drop("end_us", "waits", "told", "follows", "_own", "_last", "_broker")
     )
     return (settled(told, None) if out is not None else told), struck
+
+
+def _with_reads(compared: DataFrame, reads: DataFrame) -> DataFrame:
+    """What a failed read names as `told`, what it came right after as `follows`."""
+    nothing = F.array().cast(CAUSES)
+    every = compared.join(reads, "operation_id", "full")
+    told = F.concat(F.coalesce("told", nothing), F.coalesce("said", nothing))
+    return every.withColumns({"told": told, "follows": F.coalesce("follows", "reads")}).drop("said", "reads")
 
 
 def _struck(obstacles: DataFrame, history: DataFrame) -> tuple[Struck, ...]:

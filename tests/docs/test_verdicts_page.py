@@ -26,5 +26,5 @@ def test_every_check_says_what_each_of_its_answers_means() -> None:
 
 
 def test_every_link_by_which_a_rule_is_named_is_described() -> None:
-    described = re.findall(r"^\d\. \*\*(.+?)\*\*", PAGE.split("## Causes")[1].split("Which of them")[0], re.MULTILINE)
+    described = re.findall(r"^\d+\. \*\*(.+?)\*\*", PAGE.split("## Causes")[1].split("Which of them")[0], re.MULTILINE)
     assert len(described) == len(LINKS)

@@ -191,8 +191,8 @@ class Story:
         self.outcomes.append(row)
         return row
 
-    def poll(self, at_ms: float, message_id: str | None, offset: int, **given: Any) -> dict[str, Any]:
-        """One record that a consumer got."""
+    def poll(self, at_ms: float, message_id: str | None, offset: int | None, **given: Any) -> dict[str, Any]:
+        """One record that a consumer got; without `offset` a call that brought none."""
         at_us = START_US + int(at_ms * MS)
         row = {
             "client": f"{self.client}-reader",

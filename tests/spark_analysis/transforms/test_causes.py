@@ -284,6 +284,48 @@ def a_commit_refused(s: Story) -> None:
     s.send(100, None, operation="commit", group_id="g", offset=40, outcome="fail", error="[Error 27]", took_ms=4)
 
 
+def failed_read(s: Story, called: float, at: float, error: str) -> None:
+    begun = START_US + int(called * MS)
+    s.poll(at, None, None, client=s.client, called_at_us=begun, outcome="info", error=error)
+
+
+@story
+def a_read_refused(s: Story) -> None:
+    s.exchange(4000, "Fetch", outcome="injected", partitions=one_of("orders", 0, error_code=1),
+               **did(("lie", "error", "answered", 1)))  # fmt: skip
+    s.exchange(4010, "Fetch", partitions=one_of("orders", 0, error_code=0))
+    failed_read(s, 0, 4050, "OffsetOutOfRangeException: position 9 is out of range")
+
+
+@story
+def a_read_refused_in_other_words(s: Story) -> None:
+    s.exchange(4000, "Fetch", outcome="injected", partitions=one_of("orders", 0, error_code=1),
+               **did(("lie", "error", "answered", 1)))  # fmt: skip
+    failed_read(s, 0, 4050, "records may have been lost")
+
+
+@story
+def a_read_called_after_a_refusal(s: Story) -> None:
+    s.exchange(4000, "Fetch", outcome="injected", partitions=one_of("orders", 0, error_code=1),
+               **did(("lie", "error", "answered", 1)))  # fmt: skip
+    failed_read(s, 4060, 8000, "no records in 4 s")
+
+
+@story
+def a_read_refused_by_the_broker_in_the_end(s: Story) -> None:
+    s.exchange(0, "Fetch", outcome="injected", partitions=one_of("orders", 0, error_code=1),
+               **did(("lie", "error", "answered", 1)))  # fmt: skip
+    s.exchange(4000, "Fetch", partitions=one_of("orders", 0, error_code=1))
+    failed_read(s, 0, 4050, "OffsetOutOfRangeException")
+
+
+@story
+def another_topic_s_read_refused(s: Story) -> None:
+    s.exchange(4000, "Fetch", outcome="injected", partitions=one_of("invoices", 0, error_code=1),
+               **did(("lie", "error", "answered", 1)))  # fmt: skip
+    failed_read(s, 0, 4050, "OffsetOutOfRangeException")
+
+
 @story
 def sent_back_by_a_lie(s: Story) -> None:
     reads = {"client": s.client, "group_id": "g"}
@@ -370,7 +412,7 @@ def jumped(s: Story) -> None:
 
 
 def says_it_sought(s: Story, at: float, offset: int | None, client: str) -> None:
-    s.poll(at, None, offset, client=client, operation="seek")  # type: ignore[arg-type]
+    s.poll(at, None, offset, client=client, operation="seek")
 
 
 @story
@@ -623,6 +665,11 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "told_to_wait_and_did_not": {"late": {None}},
     "an_answer_that_never_came": {"failed": {None}},
     "a_commit_refused": {"failed": {"refuse", None}},
+    "a_read_refused": {"failed": {"lie"}},
+    "a_read_refused_in_other_words": {"failed": {"lie"}},
+    "a_read_called_after_a_refusal": {"failed": {None}},
+    "a_read_refused_by_the_broker_in_the_end": {"failed": {None}},
+    "another_topic_s_read_refused": {"failed": {None}},
     "sent_back_by_a_lie": {"read_again": {"lie"}},
     "sent_back_out_of_its_group": {"read_again": {"shake"}},
     "one_partition_held": {"unfair_acks": {"slow"}},
@@ -708,6 +755,12 @@ def sentence_of(findings: list[Finding], check: str, client: str) -> str:
         ("late", "held_by_a_thin_line", "it was held by rule thin (bandwidth)"),
         ("failed", "a_sequence_stays_broken", "answered INVALID_PRODUCER_EPOCH by rule fence (error)"),
         ("late", "silenced_with_a_batch_on_it", "it was on a connection that was silenced by rule off (blackhole)."),
+        (
+            "failed",
+            "a_read_refused",
+            "; it had a request for records or offsets answered OFFSET_OUT_OF_RANGE by rule lie (error).",
+        ),
+        ("failed", "a_read_refused_in_other_words", "by rule lie (error) (likely)"),
         ("read_again", "sent_back_by_a_lie", "; it was told OFFSET_OUT_OF_RANGE by rule lie (error)"),
         ("read_again", "sent_back_out_of_its_group", "by rule shake (error) (likely)"),
         ("duplicate", "copied", "it had an answer swallowed by rule eat (drop_response)"),

@@ -1,0 +1,94 @@
+"""Reads that failed because of what a broker was made to say: the last error to what their client had asked for."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from notleader.spark_analysis.schemas import CAUSE
+from notleader.spark_analysis.transforms.attempts import error_of, touches
+from notleader.spark_analysis.transforms.following import names_error
+from notleader.spark_analysis.transforms.keys import same
+from notleader.spark_analysis.transforms.sent_back import of_clients
+
+_ASKED = ("Fetch", "ListOffsets")
+# An error that the client names may have come before it was called: clients fetch ahead.
+_NAMED_US = 10_000_000
+# Of an error that it doesn't name all that is known is that the failure came right after it.
+_UNNAMED_US = 1_000_000
+_CAUSES = f"array<{CAUSE.simpleString()}>"
+_PLACE = ("scope", "client", "topic", "code")
+
+
+def refused_reads(rows: DataFrame, exchanges: DataFrame, operations: DataFrame) -> DataFrame:
+    """`operation_id` → `said` and `reads`, CAUSES: the rule whose error a failed read names, or came right after.
+
+    `rows` are the history's, with `end_us`. A read has no exchange of its own: it is told with the last error that its
+    client got for its topic (for any, where it names none) in answer to a Fetch or ListOffsets, and that may be the
+    broker's own, which is no rule's.
+    """
+    failed = rows.filter((F.col("operation") == "poll") & F.col("outcome").isin("fail", "info")).select(
+        "operation_id",
+        "error",
+        F.col("scope").alias("o_scope"),
+        F.col("client").alias("o_client"),
+        F.col("topic").alias("o_topic"),
+        F.coalesce("called_at_us", "end_us").alias("called_us"),
+        F.col("end_us").alias("at_us"),
+    )
+    answers = _errors(exchanges, operations)
+    places = answers.select(*_PLACE).distinct()
+    its_topic = F.col("topic").isNull() | F.col("o_topic").isNull() | (F.col("topic") == F.col("o_topic"))
+    asked = failed.join(F.broadcast(places), same("o_", "scope", "client") & its_topic).select(
+        *_PLACE,
+        "at_us",
+        "operation_id",
+        "called_us",
+        names_error(F.col("error"), F.col("code")).alias("named"),
+    )
+    both = answers.unionByName(asked, allowMissingColumns=True)
+    is_read = F.col("operation_id").isNotNull()
+    until_then = Window.partitionBy(*_PLACE).orderBy("at_us", is_read)
+    answer = F.when(~is_read, F.struct("at_us", "t"))
+    met = both.withColumn("last", F.last(answer, ignorenulls=True).over(until_then)).filter(is_read)
+    ago_us = F.col("at_us") - F.col("last.at_us")
+    close = F.when(F.col("named"), ago_us <= _NAMED_US).otherwise(
+        (ago_us <= _UNNAMED_US) & (F.col("last.at_us") >= F.col("called_us"))
+    )
+    found = (
+        met.filter(close)
+        .groupBy("operation_id")
+        .agg(F.max_by(F.struct("last.t", "named"), F.struct("named", "last.at_us")).alias("f"))
+        .filter(F.col("f.t").isNotNull())
+    )
+    cause = F.array(
+        F.struct(
+            F.col("f.t.rule"), F.col("f.t.kind"), F.lit("read").alias("how"), F.col("f.t.did"),
+            F.col("f.t.error_code"), F.col("f.named").alias("sure"), F.lit(0).cast("long").alias("weight_us"),
+        )
+    ).cast(_CAUSES)  # fmt: skip
+    return found.select(
+        "operation_id", F.when(F.col("f.named"), cause).alias("said"), F.when(~F.col("f.named"), cause).alias("reads")
+    )
+
+
+def _errors(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
+    """_PLACE, `at_us` and `t`: each error that came to a client's Fetch or ListOffsets; `t` null: the broker's own."""
+    in_one = F.exists("partitions", lambda p: F.coalesce(p["error_code"] != 0, F.lit(False)))
+    wrong = F.coalesce(F.col("error_code") != 0, F.lit(False)) | F.coalesce(in_one, F.lit(False))
+    asked = exchanges.filter(
+        F.col("api_name").isin(*_ASKED) & (F.col("event") == "exchange") & F.col("response_at_us").isNotNull() & wrong
+    )
+    placed = asked.select("*", F.posexplode_outer("partitions").alias("place", "p")).withColumn("code", error_of("p"))
+    placed = placed.filter(F.col("code") != 0)
+    own = F.filter(
+        touches(F.coalesce("place", F.lit(-1))), lambda t: F.coalesce(t["error_code"] == F.col("code"), F.lit(False))
+    )
+    return of_clients(placed.withColumn("t", F.get(own, F.lit(0))), operations).select(
+        "scope",
+        F.col("t_client").alias("client"),
+        F.col("p.topic").alias("topic"),
+        "code",
+        F.col("response_at_us").alias("at_us"),
+        "t",
+    )
