@@ -23,6 +23,7 @@ from notleader.proxy.lab.process import Child, executable
 from notleader.proxy.lab.stages import Stages
 
 _DUMP_S = 2.0
+_HEAP = "-Xmx256m"
 _GO_SHARED = CLIENTS / "outcome.go"
 _JAVA_SHARED = (CLIENTS / "Arguments.java", CLIENTS / "Outcome.java")
 _MOVED_MODULES = {
@@ -103,8 +104,14 @@ def _java(source: Path, version: str, stages: Stages) -> list[str]:
     classes = _built(f"{source.parent.name}-{version}", [source, *_JAVA_SHARED, lock], build, stages)
     options = source.parent / "java.options"
     more = [f"@{options}"] if options.exists() else []
-    java = [str(find_java().executable), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", *more]
+    java = [str(find_java().executable), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", _HEAP, *more]
     return [*java, "-cp", f"{classes}{os.pathsep}{classpath}", source.stem]
+
+
+def with_heap(argv: list[str], program: Program) -> list[str]:
+    """The command of a Java program with the heap that the program's `heap_mb` asks for, in MB; any other as it is."""
+    heap = program.arguments.get("heap_mb")
+    return argv if heap is None else [f"-Xmx{heap}m" if word == _HEAP else word for word in argv]
 
 
 def _python(source: Path, version: str, stages: Stages) -> list[str]:

@@ -92,8 +92,9 @@ class Program(_Model):
         return self.model_copy(update={"version": self.version or run.version, "arguments": arguments})
 
     def command_line(self, bootstrap: str) -> list[str]:
-        """`name=value` arguments, with the address and the client id that every program takes."""
+        """`name=value` arguments, with the address and the client id that every program takes; `heap_mb` is Java's."""
         values = {"bootstrap": bootstrap, "client_id": self.name, **self.arguments}
+        values.pop("heap_mb", None)
         texts = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in values.items()}
         return [f"{name}={text}" for name, text in texts.items()]
 

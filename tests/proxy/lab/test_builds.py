@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from notleader.proxy.lab import run
-from notleader.proxy.lab.clients import ClientError
+from notleader.proxy.lab.clients import ClientError, with_heap
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.incident import Program, load_incident
 from notleader.proxy.lab.stages import Stages
@@ -36,3 +36,12 @@ def test_when_nothing_can_be_built_it_is_said_at_once(monkeypatch: pytest.Monkey
     only_these(monkeypatch)
     with pytest.raises(LabError, match=r"there is no 'go' on PATH for 1\.37\.2; .*1\.38\.0; .*1\.61\.1"):
         run.build(load_incident("sarama-hang"), Stages(quiet=True))
+
+
+def test_a_java_program_gets_the_heap_that_its_file_asks_for() -> None:
+    java = ["/usr/bin/java", "-Xmx256m", "-cp", "x", "Producer"]
+    plain = Program(name="app", program="java/Producer.java", version="4.4.0", role="sends")
+    large = plain.model_copy(update={"arguments": {"heap_mb": 1024, "topic": "orders"}})
+    assert with_heap(java, plain) == java
+    assert with_heap(java, large) == ["/usr/bin/java", "-Xmx1024m", "-cp", "x", "Producer"]
+    assert large.command_line("host:1") == ["bootstrap=host:1", "client_id=app", "topic=orders"]

@@ -204,7 +204,7 @@ def test_what_a_command_printed_beside_its_outcome_lines_is_kept(tmp_path: Path)
 
 def test_processor_time_is_held_against_its_bound_where_it_is_known() -> None:
     incident = load_incident("busy-without-a-coordinator")
-    affected, _, control = incident.runs
+    affected, _, control, *_ = incident.runs
     assert judge(incident, affected, [], Counts(cpu_ms=3800)).as_expected
     assert judge(incident, affected, [], Counts(cpu_ms=300)).problems == [
         "kafka-python-2.2.16-affected took 300 ms of processor time, and 1500 or more were expected"

@@ -1,6 +1,7 @@
 """A kafka-python client: a producer that sends numbered messages at a steady rate, or a group consumer (mode=consume).
 
-Arguments (name=value): those of outcome.go, and max_block_ms. What a version doesn't have (idempotence and the bound
+Arguments (name=value): those of outcome.go, max_block_ms, and auto_offset_reset (none: it begins at 0 and goes on where
+it was). What a version doesn't have (idempotence and the bound
 on a delivery before 2.1) is left out, with a line on stderr.
 """
 
@@ -16,7 +17,7 @@ import time
 from typing import Any
 
 import kafka
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition, errors
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
@@ -25,7 +26,9 @@ SETTINGS = {
     "messages": "20", "interval_ms": "100", "partition": "0", "idempotent": "false", "retries": "3",
     "request_timeout_ms": "2000", "delivery_timeout_ms": "8000", "connect_timeout_ms": "2000", "max_block_ms": "4000",
     "metadata_max_age_ms": "300000", "budget_ms": "0", "wait_ms": "12000", "commit_every": "5", "instance_id": "",
+    "auto_offset_reset": "earliest",
 }  # fmt: skip
+NO_PLACE = getattr(errors, "NoOffsetForPartitionError", ())  # before 2.1 elsewhere
 _writing = threading.Lock()
 
 
@@ -153,7 +156,7 @@ def consume() -> None:
         bootstrap_servers=SETTINGS["bootstrap"].split(","),
         client_id=SETTINGS["client_id"],
         group_id=SETTINGS["group_id"],
-        auto_offset_reset="earliest",
+        auto_offset_reset=SETTINGS["auto_offset_reset"],
         enable_auto_commit=False,
         session_timeout_ms=6000,
         heartbeat_interval_ms=1000,
@@ -167,6 +170,10 @@ def consume() -> None:
         called = now_us()
         try:
             polled = consumer.poll(timeout_ms=200)
+        except NO_PLACE:  # a new group
+            for place in consumer.assignment():
+                consumer.seek(place, 0)
+            continue
         except KafkaError as error:
             say(line("receive", called_at_us=called, completed_at_us=now_us(), outcome=word(error), error=text(error)))
             time.sleep(0.2)

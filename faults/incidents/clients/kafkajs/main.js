@@ -1,6 +1,7 @@
 // A kafkajs client: a producer that sends numbered messages at a steady rate, or a group consumer (mode=consume).
 //
-// Arguments (name=value): those of outcome.go. kafkajs has no bound on a delivery besides its retries.
+// Arguments (name=value): those of outcome.go; rethrow (false: a commit that fails is no reason for eachMessage to throw).
+// kafkajs has no bound on a delivery besides its retries.
 const { Kafka, logLevel } = require("kafkajs");
 
 const settings = {
@@ -8,6 +9,7 @@ const settings = {
   messages: "20", interval_ms: "100", partition: "0", idempotent: "false", retries: "3",
   request_timeout_ms: "2000", delivery_timeout_ms: "8000", connect_timeout_ms: "2000",
   metadata_max_age_ms: "300000", budget_ms: "0", wait_ms: "12000", commit_every: "5", instance_id: "",
+  rethrow: "true",
 };
 for (const argument of process.argv.slice(2)) {
   const [name, ...value] = argument.split("=");
@@ -102,7 +104,7 @@ async function consume() {
             say({ ...said, completed_at_us: nowUs(), outcome: "ok" });
           } catch (error) {
             say({ ...said, completed_at_us: nowUs(), outcome: word(error), error: `${error.name}: ${error.message}` });
-            throw error;
+            if (settings.rethrow === "true") throw error;
           }
         }
         if (seen.size >= number("messages")) finish();

@@ -3,7 +3,9 @@
 // (mode=consume).
 //
 // Arguments: see outcome.go; silent (so many messages in front of each numbered one, of which nothing is told: a batch
-// of thousands needs no thousands of lines); a setting of librdkafka's own passes by its name (socket.timeout.ms=1000 …).
+// of thousands needs no thousands of lines); application.seek (true: with auto.offset.reset=error it begins at 0, and told
+// that its place is out of range it goes on where it was) and application.restart (true: after a fatal error there is a new consumer); a setting of librdkafka's own
+// passes by its name (socket.timeout.ms=1000 …).
 package main
 
 import (
@@ -11,6 +13,7 @@ import (
 	"log"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
 )
@@ -32,7 +35,9 @@ func configured(settings Settings, more map[string]string) *kafka.ConfigMap {
 	}
 	for _, each := range []map[string]string{more, settings.Own()} {
 		for name, value := range each {
-			given[name] = value
+			if !strings.HasPrefix(name, "application.") {
+				given[name] = value
+			}
 		}
 	}
 	for name, value := range given {
@@ -139,20 +144,29 @@ func consume(settings Settings) {
 	if settings["group.protocol"] != "consumer" {
 		more["session.timeout.ms"], more["heartbeat.interval.ms"] = "6000", "1000"
 	}
-	consumer, err := kafka.NewConsumer(configured(settings, more))
-	if err != nil {
-		log.Fatal(err)
+	subscribed := func() *kafka.Consumer {
+		consumer, err := kafka.NewConsumer(configured(settings, more))
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := consumer.SubscribeTopics([]string{settings["topic"]}, nil); err != nil {
+			log.Fatal(err)
+		}
+		return consumer
 	}
-	if err := consumer.SubscribeTopics([]string{settings["topic"]}, nil); err != nil {
-		log.Fatal(err)
-	}
+	consumer := subscribed()
+	next := map[int32]kafka.Offset{}
 	settings.Consume(func(ctx context.Context) ([]Record, error) {
 		switch event := consumer.Poll(100).(type) {
 		case *kafka.Message:
 			place := event.TopicPartition
 			if place.Error != nil {
+				if told, ok := place.Error.(kafka.Error); ok && placeless(told) && settings["application.seek"] == "true" {
+					seek(consumer, next)
+				}
 				return nil, place.Error
 			}
+			next[place.Partition] = place.Offset + 1
 			id := string(event.Value)
 			for _, header := range event.Headers {
 				if header.Key == "notleader-id" {
@@ -161,6 +175,16 @@ func consume(settings Settings) {
 			}
 			return []Record{{id, *place.Topic, place.Partition, int64(place.Offset)}}, nil
 		case kafka.Error:
+			if event.IsFatal() && settings["application.restart"] == "true" {
+				go consumer.Close()
+				consumer = subscribed()
+			}
+			if placeless(event) && settings["application.seek"] == "true" {
+				seek(consumer, next)
+				if len(next) == 0 {
+					return nil, nil // a new group
+				}
+			}
 			return nil, event
 		case nil:
 			return nil, nil
@@ -176,4 +200,23 @@ func consume(settings Settings) {
 		_, err = consumer.CommitOffsets([]kafka.TopicPartition{{Topic: &record.Topic, Partition: record.Partition, Offset: next}})
 		return err
 	})
+}
+
+// seek goes on, in each partition that is assigned, where its reader was; at 0 where it read nothing yet.
+func seek(consumer *kafka.Consumer, next map[int32]kafka.Offset) {
+	assigned, err := consumer.Assignment()
+	for each := range assigned {
+		assigned[each].Offset = next[assigned[each].Partition]
+	}
+	if err == nil {
+		err = consumer.Assign(assigned) // what has no place can't be sought in
+	}
+	if err != nil {
+		log.Print(err)
+	}
+}
+
+// placeless errors leave a partition without a place to read from, where auto.offset.reset=error.
+func placeless(told kafka.Error) bool {
+	return told.Code() == kafka.ErrAutoOffsetReset || told.Code() == kafka.ErrNoOffset
 }

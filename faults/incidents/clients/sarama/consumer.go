@@ -1,6 +1,6 @@
 // A sarama consumer group that reads to the last message and commits every few records.
 //
-// Arguments: see outcome.go.
+// Arguments: see outcome.go; sarama.rebalance.retries (Consumer.Group.Rebalance.Retry.Max).
 package main
 
 import (
@@ -51,6 +51,9 @@ func main() {
 	config.Consumer.Group.Session.Timeout = 6_000_000_000
 	config.Consumer.Group.Heartbeat.Interval = 1_000_000_000
 	config.Net.DialTimeout = settings.Milliseconds("connect_timeout_ms")
+	if settings["sarama.rebalance.retries"] != "" {
+		config.Consumer.Group.Rebalance.Retry.Max = settings.Integer("sarama.rebalance.retries")
+	}
 	reader := &handler{records: make(chan Record)}
 	failures := make(chan error)
 	go func() {
