@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -79,55 +78,6 @@ def test_a_generated_capture_with_a_hot_partition_and_a_chatty_client_is_judged_
     assert answer == ask_duckdb(capture, outcomes, threads=2, memory="1g")
     assert answer["sends"] == asdict(planted)["sends"]
     assert (answer["retried"], answer["lost"], answer["twice"]) == (planted.retried, planted.lost, planted.doubled)
-
-
-def test_rows_grow_with_the_sends_and_not_with_their_product_with_the_faults(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """All sends wait in a queue while some are refused: each was under way at each refusal."""
-
-    def rows_of(sends: int) -> int:
-        queue = Story(run_id=f"queue-{sends}")
-        for n in range(sends):
-            batch = {"batch_bytes": 180, "partition": n % 4}
-            if n % 12 == 0:
-                queue.produce(
-                    200 + n, **batch, error_code=6, outcome="injected", fault=("refuse", "error"), took_ms=0.3
-                )
-            queue.produce(200 + n + (0.4 if n % 12 == 0 else 0), **batch, base_offset=n // 4)
-            queue.send(0.01 * n, f"m{n}", partition=n % 4, offset=n // 4, took_ms=203 + 0.99 * n)
-            if n % 20 == 0:
-                queue.exchange(
-                    200 + n, "Metadata", fault=("cut", "close"), outcome="closed", took_ms=None, connection_id=n
-                )
-        capture, outcomes = queue.write(tmp_path / str(sends))
-        known = spark._jsparkSession.sharedState().statusStore()
-        before = _queries(known)
-        analyze(spark, [str(capture)], [str(outcomes)], str(tmp_path / f"out-{sends}"), Options())
-        return sum(_rows(known, query) for query in _queries(known) - before)
-
-    few, many = rows_of(400), rows_of(1600)
-    # Where things are sorted into ever larger blocks there are some more blocks; all with all would be sixteen times as
-    # many.
-    assert many < few * 8
-
-
-def _queries(known: Any) -> set[int]:
-    """The queries that Spark knows of, by number."""
-    found = known.executionsList()
-    return {found.apply(place).executionId() for place in range(found.size())}
-
-
-def _rows(known: Any, query: int) -> int:
-    """How many rows all parts of a query's plan gave on."""
-    metrics, nodes = known.executionMetrics(query), known.planGraph(query).allNodes()
-    total = 0
-    for node in (nodes.apply(place) for place in range(nodes.size())):
-        for metric in (node.metrics().apply(place) for place in range(node.metrics().size())):
-            if metric.name() == "number of output rows":
-                told = metrics.get(metric.accumulatorId())
-                total += int(told.get().replace(",", "")) if told.isDefined() else 0
-    return total
 
 
 def _records(spark: SparkSession, capture: str) -> DataFrame:

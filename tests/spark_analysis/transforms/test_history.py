@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from notleader.spark_analysis.checks import Tables
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import table_of
-from notleader.spark_analysis.transforms.history import run_of
+from notleader.spark_analysis.transforms.history import _SEND, _links, run_of
+from notleader.spark_analysis.transforms.landed import places
 from tests.spark_analysis.conftest import rows
 from tests.spark_analysis.synthetic import START_US, Story
 
@@ -75,6 +76,22 @@ def test_a_client_without_headers_is_matched_by_its_keys(build: Callable[[Story,
     history = told(s, build)
     assert {row["match_kind"] for row in history.values()} == {"key_hash"}
     assert [seqs(history[f"m{number}"]) for number in range(3)] == [[1], [2], [3]]
+
+
+def test_beside_an_offset_nothing_is_guessed(build: Callable[[Story, Options], Tables]) -> None:
+    """All sends wait in a queue while some are refused, so that each was under way at each refusal."""
+    s = Story()
+    for n in range(120):
+        batch = {"batch_bytes": 180, "partition": n % 4}
+        if n % 12 == 0:
+            s.produce(200 + n, **batch, error_code=6, outcome="injected", fault=("refuse", "error"), took_ms=0.3)
+        s.produce(200.4 + n, **batch, base_offset=n // 4)
+        s.send(0.01 * n, f"m{n}", partition=n % 4, offset=n // 4, took_ms=2000 + 0.99 * n)
+    tables = build(s, Options())
+    sends = tables.operations.filter("operation = 'send'").select(*_SEND)
+    found = _links(sends, places(tables.delivered, None), tables.attempts, tables.capture, tables.outcomes, Options())
+    assert found is not None
+    assert sum(len(row["others"]) for row in rows(found)) <= 120 + 10
 
 
 def test_with_ids_nothing_is_guessed_and_a_repeated_id_goes_with_its_call(
