@@ -27,8 +27,3 @@ def may_be(library: str) -> Column:
     others = [name for name in (*_LIBRARIES, *_JAVA) if name not in own]
     known = said.rlike("|".join(others))
     return said.rlike("|".join(own)) | ~known
-
-
-def is_library(library: str) -> Column:
-    """True where the client said that it is this library."""
-    return F.lower(F.coalesce("client_version", F.lit(""))).contains(library)

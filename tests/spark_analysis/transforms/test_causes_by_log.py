@@ -76,6 +76,9 @@ TRUE = {
 }
 
 
+_WITHOUT_ACKS = ("lay_in_a_socket_that_was_cut", "written_into_silence")
+
+
 @pytest.fixture(scope="module")
 def findings(analyse: Callable[..., tuple[object, list[Finding]]]) -> list[Finding]:
     together = Story()
@@ -101,3 +104,8 @@ def test_the_sentence_says_where_it_lay(findings: list[Finding]) -> None:
     words = "no request with it reached the broker; it lay unread in a connection that was cut by rule break (close)"
     both = words.replace("with it", "with them").replace("it lay", "they lay")
     assert any(said in sentence and sentence.endswith("(likely).") for sentence in told for said in (words, both))
+
+
+def test_nothing_is_acknowledged_again_where_nothing_ever_is(findings: list[Finding]) -> None:
+    told = [f for f in findings if f.check == "recovery" and f.group and f.group.client in _WITHOUT_ACKS]
+    assert {f.verdict for f in told} == {"unknown"}
