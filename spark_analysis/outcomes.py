@@ -160,6 +160,11 @@ def verifiable_polls() -> Column:
     return (F.col("operation") == "poll") & F.col("offset").isNotNull() & unsaid
 
 
+def is_failed_read() -> Column:
+    """Whether a row is a read of which its client says that it failed, or may have."""
+    return (F.col("operation") == "poll") & F.col("outcome").isin("fail", "info")
+
+
 def told_once(operations: DataFrame) -> DataFrame:
     """`operations` without what a verbose verifiable consumer tells a second time: as ranges, beside each record."""
     record_by_record = (

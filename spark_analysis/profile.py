@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.outcomes import verifiable_polls
+from notleader.spark_analysis.outcomes import is_failed_read, verifiable_polls
 
 _MOST_CLIENTS = 8
 
@@ -208,9 +208,7 @@ def profile_outcomes(operations: DataFrame) -> OutcomeProfile:
         F.count_if(is_good & verifiable_polls() & F.col("message_id").isNotNull()).alias("told_by_record"),
         F.count_distinct(F.when(record, F.col("client"))).alias("consumers"),
         F.count_if(is_good & (F.col("operation") == "commit")).alias("commits"),
-        F.count_if(is_good & (F.col("operation") == "poll") & F.col("outcome").isin("fail", "info")).alias(
-            "failed_reads"
-        ),
+        F.count_if(is_good & is_failed_read()).alias("failed_reads"),
         F.min(F.least(*times)).alias("first_at_us"),
         F.max(F.greatest(*times)).alias("last_at_us"),
     ).first()

@@ -9,7 +9,7 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, 
 from notleader.spark_analysis.checks.phrases import because, by_client, count, place
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.transforms.keys import same
-from notleader.spark_analysis.transforms.landed import spans
+from notleader.spark_analysis.transforms.landed import one_by_one, spans
 
 _APPENDED_AT = (
     "array_distinct(transform(filter(attempts, a -> a.error_code = 0 and a.base_offset >= 0"
@@ -66,8 +66,9 @@ class Duplicate(Check):
             }
         )
         # Who names no message at those places can't say that it was another.
-        naming = tables.delivered.filter((F.col("message_id") != "") & (F.col("first_offset") == F.col("last_offset")))
-        read = suspects.join(F.broadcast(spans(naming)), same("r_", "scope", "topic", "partition", "life"), "left")
+        read = suspects.join(
+            F.broadcast(spans(one_by_one(tables.delivered))), same("r_", "scope", "topic", "partition", "life"), "left"
+        )
         by_answers = (F.size("appended_at") > _copies()) & ~F.coalesce(_passed(), F.lit(False))
         found = (
             read.withColumns(

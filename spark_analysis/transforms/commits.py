@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.transforms.attempts import error_of, touches, wire
-from notleader.spark_analysis.transforms.intervals import NEVER_US, join_moments
+from notleader.spark_analysis.transforms.intervals import join_moments, of_call
 
 
 def commit_entries(operations: DataFrame, exchanges: DataFrame, skew_us: int) -> DataFrame:
@@ -41,14 +41,9 @@ def commit_entries(operations: DataFrame, exchanges: DataFrame, skew_us: int) ->
     said = operations.filter((F.col("operation") == "commit") & F.col("group_id").isNotNull()).select(
         "operation_id", "scope", "group_id", "topic", "partition", "offset", "called_at_us", "completed_at_us"
     )
+    since, until = of_call(skew_us)
     met = join_moments(
-        said.withColumns(
-            {
-                "_asks": _asks(),
-                "_since": F.coalesce(F.col("called_at_us") - skew_us, F.lit(0)),
-                "_until": F.coalesce(F.col("completed_at_us") + skew_us, F.lit(NEVER_US)),
-            }
-        ),
+        said.withColumns({"_asks": _asks(), "_since": since, "_until": until}),
         carried.withColumn("_meets", F.explode(_meets())),
         ("_since", "_until"),
         "c_at_us",

@@ -13,7 +13,7 @@ from notleader.spark_analysis.plans import by_key, settled
 from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile
 from notleader.spark_analysis.schemas import HISTORY, WIRE, conform
 from notleader.spark_analysis.transforms.attempts import trouble, wire
-from notleader.spark_analysis.transforms.intervals import NEVER_US, first_to_hold, join_moments, join_offsets
+from notleader.spark_analysis.transforms.intervals import first_to_hold, join_moments, join_offsets, of_call
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.landed import landed_of, message_key, places, places_by_offset
 from notleader.spark_analysis.transforms.log import Log, judged_by_log, seen_in, without_log
@@ -212,13 +212,6 @@ def _back(rows: DataFrame) -> DataFrame:
     return rows.withColumns({"outcome": F.col("wire_outcome"), "topic": F.col("a_topic")})
 
 
-def _in_time(skew_us: int) -> Column:
-    """The attempt left between the call and its end, as far as both are known."""
-    begun = F.col("request_at_us") >= F.coalesce(F.col("called_at_us") - skew_us, F.lit(0))
-    ended = F.col("request_at_us") <= F.coalesce(F.col("completed_at_us") + skew_us, F.col("request_at_us"))
-    return begun & ended
-
-
 def _with_places(sends: DataFrame, there: DataFrame) -> DataFrame:
     """`sends` that have an offset: those that were told one, and those that were not, once per place of their message.
 
@@ -253,7 +246,7 @@ def _by_offset(sends: DataFrame, attempts: DataFrame, skew_us: int) -> DataFrame
             }
         )
     )
-    rows = join_offsets(sends, answered).filter(_in_time(skew_us))
+    rows = join_offsets(sends, answered).filter(F.col("request_at_us").between(*of_call(skew_us)))
     return _linked(_back(rows), 3)
 
 
@@ -321,13 +314,9 @@ def _by_batch(linked: DataFrame, attempts: DataFrame) -> DataFrame:
 def _by_key(sends: DataFrame, attempts: DataFrame, skew_us: int) -> DataFrame:
     """Links by the record's key and the time of the call; several sends of one key at once stay together."""
     keyed = _attempts_as(attempts.withColumn("a_key_hash", F.explode("key_hashes")))
+    since, until = of_call(skew_us)
     rows = join_moments(
-        sends.filter(F.col("key_hash").isNotNull()).withColumns(
-            {
-                "_since": F.coalesce(F.col("called_at_us") - skew_us, F.lit(0)),
-                "_until": F.coalesce(F.col("completed_at_us") + skew_us, F.lit(NEVER_US)),
-            }
-        ),
+        sends.filter(F.col("key_hash").isNotNull()).withColumns({"_since": since, "_until": until}),
         keyed,
         ("_since", "_until"),
         "request_at_us",

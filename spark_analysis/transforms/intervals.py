@@ -87,6 +87,12 @@ def join_moments(spans: DataFrame, moments: DataFrame, of_span: Span, at: str, o
     return near.drop("_cell", "_its_cell")
 
 
+def of_call(skew_us: int) -> tuple[Column, Column]:
+    """From when until when what an operation sent can have left, as far as its call and its end are known."""
+    since = F.coalesce(F.col("called_at_us") - skew_us, F.lit(0))
+    return since, F.coalesce(F.col("completed_at_us") + skew_us, F.lit(NEVER_US))
+
+
 def _of_moment(at: Column, times: int = 1, more: int = 0) -> Column:
     """The cells that hold a moment, one of each length; of their numbers so many times, and so much more."""
     lengths = F.sequence(F.lit(0), F.lit(_LENGTHS - 1))

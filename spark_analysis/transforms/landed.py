@@ -60,6 +60,11 @@ def spans(delivered: DataFrame) -> DataFrame:
     return read.groupBy(*of_place).agg(F.collect_list(F.struct("low", "high")).alias("spans"))
 
 
+def one_by_one(delivered: DataFrame) -> DataFrame:
+    """What a consumer named: one record, by its message's id."""
+    return delivered.filter((F.col("message_id") != "") & (F.col("first_offset") == F.col("last_offset")))
+
+
 def message_key() -> Column:
     """One integer for a message id in its scope: a join by it is several times cheaper than by strings."""
     return F.xxhash64("scope", "message_id")
@@ -70,7 +75,7 @@ def places(delivered: DataFrame, fetch: DataFrame | None, log: DataFrame | None 
 
     `log` has the records of the log, with `seen_by`.
     """
-    rows = delivered.filter((F.col("message_id") != "") & (F.col("first_offset") == F.col("last_offset"))).select(
+    rows = one_by_one(delivered).select(
         message_key().alias("_key"), "message_id", _place(F.col("first_offset"), "consumer").alias("place")
     )
     if fetch is not None:

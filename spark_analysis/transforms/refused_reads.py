@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from notleader.spark_analysis.outcomes import is_failed_read
 from notleader.spark_analysis.schemas import CAUSE
 from notleader.spark_analysis.transforms.attempts import error_of, touches
 from notleader.spark_analysis.transforms.following import names_error
@@ -27,7 +28,7 @@ def refused_reads(rows: DataFrame, exchanges: DataFrame, operations: DataFrame) 
     client got for its topic (for any, where it names none) in answer to a Fetch or ListOffsets, and that may be the
     broker's own, which is no rule's.
     """
-    failed = rows.filter((F.col("operation") == "poll") & F.col("outcome").isin("fail", "info")).select(
+    failed = rows.filter(is_failed_read()).select(
         "operation_id",
         "error",
         F.col("scope").alias("o_scope"),

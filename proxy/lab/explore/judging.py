@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from notleader.proxy.lab.outcome import documents
+from notleader.proxy.wire.names import ErrorCode
 
 KINDS: Final = {
     "hang": "the command did not end in time",
@@ -216,9 +217,6 @@ def went_back(ended: Ended) -> tuple[str, ...]:
     return ended.said.went_back or ended.went_back
 
 
-_OUT_OF_RANGE: Final = 1
-
-
 def commits_behind(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """The commits of a group's partition behind an earlier one, by what brokers were asked and answered.
 
@@ -231,7 +229,11 @@ def commits_behind(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     for row in sorted(rows, key=lambda row: (row["request_at_us"], row.get("exchange_seq") or 0)):
         parts = row["partitions"] or ()
         if row["api_name"] == "Fetch":
-            reset = {(_topic(each), each["partition_index"]) for each in parts if each["error_code"] == _OUT_OF_RANGE}
+            reset = {
+                (_topic(each), each["partition_index"])
+                for each in parts
+                if each["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE
+            }
             for where in [where for where in highest if where[1:] in reset]:
                 del highest[where]
                 open_.pop(where, None)

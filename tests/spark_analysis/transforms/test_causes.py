@@ -289,40 +289,41 @@ def failed_read(s: Story, called: float, at: float, error: str) -> None:
     s.poll(at, None, None, client=s.client, called_at_us=begun, outcome="info", error=error)
 
 
+def told_a_lie(s: Story, at: float, topic: str = "orders") -> None:
+    """A Fetch that a rule answered: out of range."""
+    told = did(("lie", "error", "answered", 1))
+    s.exchange(at, "Fetch", outcome="injected", partitions=one_of(topic, 0, error_code=1), **told)
+
+
 @story
 def a_read_refused(s: Story) -> None:
-    s.exchange(4000, "Fetch", outcome="injected", partitions=one_of("orders", 0, error_code=1),
-               **did(("lie", "error", "answered", 1)))  # fmt: skip
+    told_a_lie(s, 4000)
     s.exchange(4010, "Fetch", partitions=one_of("orders", 0, error_code=0))
     failed_read(s, 0, 4050, "OffsetOutOfRangeException: position 9 is out of range")
 
 
 @story
 def a_read_refused_in_other_words(s: Story) -> None:
-    s.exchange(4000, "Fetch", outcome="injected", partitions=one_of("orders", 0, error_code=1),
-               **did(("lie", "error", "answered", 1)))  # fmt: skip
+    told_a_lie(s, 4000)
     failed_read(s, 0, 4050, "records may have been lost")
 
 
 @story
 def a_read_called_after_a_refusal(s: Story) -> None:
-    s.exchange(4000, "Fetch", outcome="injected", partitions=one_of("orders", 0, error_code=1),
-               **did(("lie", "error", "answered", 1)))  # fmt: skip
+    told_a_lie(s, 4000)
     failed_read(s, 4060, 8000, "no records in 4 s")
 
 
 @story
 def a_read_refused_by_the_broker_in_the_end(s: Story) -> None:
-    s.exchange(0, "Fetch", outcome="injected", partitions=one_of("orders", 0, error_code=1),
-               **did(("lie", "error", "answered", 1)))  # fmt: skip
+    told_a_lie(s, 0)
     s.exchange(4000, "Fetch", partitions=one_of("orders", 0, error_code=1))
     failed_read(s, 0, 4050, "OffsetOutOfRangeException")
 
 
 @story
 def another_topic_s_read_refused(s: Story) -> None:
-    s.exchange(4000, "Fetch", outcome="injected", partitions=one_of("invoices", 0, error_code=1),
-               **did(("lie", "error", "answered", 1)))  # fmt: skip
+    told_a_lie(s, 4000, "invoices")
     failed_read(s, 0, 4050, "OffsetOutOfRangeException")
 
 
@@ -331,8 +332,7 @@ def sent_back_by_a_lie(s: Story) -> None:
     reads = {"client": s.client, "group_id": "g"}
     for offset in range(6):
         s.poll(offset, f"m{offset}", offset, **reads)
-    s.exchange(10, "Fetch", outcome="injected", partitions=one_of("orders", 0, error_code=1),
-               **did(("lie", "error", "answered", 1)))  # fmt: skip
+    told_a_lie(s, 10)
     s.exchange(11, "Heartbeat", group_id="g", error_code=27, outcome="injected",
                **did(("shake", "error", "answered", 27)))  # fmt: skip
     for offset in range(6):
@@ -473,8 +473,7 @@ def differently_read(s: Story) -> None:
 @story
 def sent_past_records_by_a_lie(s: Story) -> None:
     fetched_past_a_gap(s)
-    s.exchange(34, "Fetch", outcome="injected", partitions=one_of("orders", 0, error_code=1),
-               **did(("lie", "error", "answered", 1)))  # fmt: skip
+    told_a_lie(s, 34)
     s.exchange(35, "ListOffsets", partitions=one_of("orders", 0, base_offset=5))
 
 
