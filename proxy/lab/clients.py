@@ -23,7 +23,6 @@ from notleader.proxy.lab.process import Child, executable
 from notleader.proxy.lab.stages import Stages
 
 _DUMP_S = 2.0
-_HEAP = "-Xmx256m"
 _GO_SHARED = CLIENTS / "outcome.go"
 _JAVA_SHARED = (CLIENTS / "Arguments.java", CLIENTS / "Outcome.java")
 _MOVED_MODULES = {
@@ -54,7 +53,7 @@ def command(program: Program, stages: Stages) -> list[str]:
     start = _STARTS.get(source.suffix)
     if start is None:
         raise ClientError(f"client program {program.program}: nothing is known about '{source.suffix}' programs")
-    argv = start(source, program.version, stages)
+    argv = start(source, program, stages)
     # The programs that also run as they are installed say their version themselves.
     said = [] if source.parent.name == "aiokafka" else [f"client_version={source.parent.name} {program.version}"]
     return [*argv, *said]
@@ -89,10 +88,10 @@ def _pins(source: Path, version: str) -> Path:
     return found
 
 
-def _java(source: Path, version: str, stages: Stages) -> list[str]:
+def _java(source: Path, program: Program, stages: Stages) -> list[str]:
     """Compile a `.java` file, and what all share, against the jars of its version (`jars.sha256`); how to run it."""
-    lock = _pins(source, version) / "jars.sha256"
-    name = f"{source.parent.name} {version}"
+    lock = _pins(source, program.version) / "jars.sha256"
+    name = f"{source.parent.name} {program.version}"
     with stages.stage(f"jars of {name}") as say:
         found = jars.fetch(lock, lambda done, total: say(f"{done}/{total}"))
     classpath = os.pathsep.join(map(str, found))
@@ -101,35 +100,34 @@ def _java(source: Path, version: str, stages: Stages) -> list[str]:
         javac = _tool("javac", f"{name} is compiled on this machine")
         _run([javac, "-nowarn", "-d", str(work), "-cp", classpath, str(source), *map(str, _JAVA_SHARED)], work, name)
 
-    classes = _built(f"{source.parent.name}-{version}", [source, *_JAVA_SHARED, lock], build, stages)
+    classes = _built(f"{source.parent.name}-{program.version}", [source, *_JAVA_SHARED, lock], build, stages)
     options = source.parent / "java.options"
-    more = [f"@{options}"] if options.exists() else []
-    java = [str(find_java().executable), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", _HEAP, *more]
+    own = [f"@{options}"] if options.exists() else []
+    heap = [] if program.heap_mb is None else [f"-Xmx{program.heap_mb}m"]  # the last one counts
+    java = [str(find_java().executable), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", *own, *heap]
     return [*java, "-cp", f"{classes}{os.pathsep}{classpath}", source.stem]
 
 
-def with_heap(argv: list[str], program: Program) -> list[str]:
-    """The command of a Java program with the heap that the program's `heap_mb` asks for, in MB; any other as it is."""
-    heap = program.arguments.get("heap_mb")
-    return argv if heap is None else [f"-Xmx{heap}m" if word == _HEAP else word for word in argv]
-
-
-def _python(source: Path, version: str, stages: Stages) -> list[str]:
+def _python(source: Path, program: Program, stages: Stages) -> list[str]:
     """A Python program with the packages that `versions/<version>/requirements.txt` pins, beside this Python's own."""
-    requirements = _pins(source, version) / "requirements.txt"
+    requirements = _pins(source, program.version) / "requirements.txt"
 
     def build(work: Path) -> None:
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        _run([*pip, "--target", str(work), "--requirement", str(requirements)], work, f"{source.parent.name} {version}")
+        _run(
+            [*pip, "--target", str(work), "--requirement", str(requirements)],
+            work,
+            f"{source.parent.name} {program.version}",
+        )
 
-    packages = _built(f"{source.parent.name}-{version}", [requirements], build, stages)
+    packages = _built(f"{source.parent.name}-{program.version}", [requirements], build, stages)
     return ["env", f"PYTHONPATH={packages}", sys.executable, str(source)]
 
 
-def _node(source: Path, version: str, stages: Stages) -> list[str]:
+def _node(source: Path, program: Program, stages: Stages) -> list[str]:
     """A Node program beside the packages that `versions/<version>/package-lock.json` pins."""
-    pinned = _pins(source, version)
-    name = f"{source.parent.name} {version}"
+    pinned = _pins(source, program.version)
+    name = f"{source.parent.name} {program.version}"
     files = [source, pinned / "package.json", pinned / "package-lock.json"]
 
     def build(work: Path) -> None:
@@ -138,14 +136,14 @@ def _node(source: Path, version: str, stages: Stages) -> list[str]:
             shutil.copy(path, work)
         _run([npm, "ci", "--silent", "--no-audit", "--no-fund"], work, name)
 
-    folder = _built(f"{source.parent.name}-{version}", files, build, stages)
+    folder = _built(f"{source.parent.name}-{program.version}", files, build, stages)
     return [_tool("node", f"{name} runs on Node.js"), str(folder / source.name)]
 
 
-def _rust(source: Path, version: str, stages: Stages) -> list[str]:
+def _rust(source: Path, program: Program, stages: Stages) -> list[str]:
     """A Rust program, built with the crates that `versions/<version>/Cargo.lock` pins."""
-    pinned = _pins(source, version)
-    name = f"{source.parent.name} {version}"
+    pinned = _pins(source, program.version)
+    name = f"{source.parent.name} {program.version}"
     files = [source, pinned / "Cargo.toml", pinned / "Cargo.lock"]
 
     def build(work: Path) -> None:
@@ -156,28 +154,32 @@ def _rust(source: Path, version: str, stages: Stages) -> list[str]:
         for path in files[1:]:
             shutil.copy(path, package)
         # The crates stay built for the next change of the program.
-        target = cache_folder() / "clients" / f".cargo-{source.parent.name}-{version}"
+        target = cache_folder() / "clients" / f".cargo-{source.parent.name}-{program.version}"
         places = ["--manifest-path", str(package / "Cargo.toml"), "--target-dir", str(target)]
         _run([cargo, "build", "--quiet", "--locked", *places], work, name)
         shutil.copy(target / "debug" / "program", work / "program")
         shutil.rmtree(package)
 
-    return [str(_built(f"{source.parent.name}-{version}", files, build, stages) / "program")]
+    return [str(_built(f"{source.parent.name}-{program.version}", files, build, stages) / "program")]
 
 
-def _go(source: Path, version: str, stages: Stages) -> list[str]:
+def _go(source: Path, program: Program, stages: Stages) -> list[str]:
     """Build one `main.go` against the module versions that `versions/<version>/go.mod` and `go.sum` pin."""
-    pinned = _pins(source, version)
+    pinned = _pins(source, program.version)
 
     def build(work: Path) -> None:
         go = _tool("go", f"{source.parent.name} clients are Go programs")
         write_go_sources(source, (pinned / "go.mod").read_text(), work)
         for name in ("go.mod", "go.sum"):
             shutil.copy(pinned / name, work)
-        _run([go, "build", "-mod=readonly", "-trimpath", "-o", "program", "."], work, f"{source.parent.name} {version}")
+        _run(
+            [go, "build", "-mod=readonly", "-trimpath", "-o", "program", "."],
+            work,
+            f"{source.parent.name} {program.version}",
+        )
 
     files = [source, _GO_SHARED, _go_ended(), pinned / "go.mod", pinned / "go.sum"]
-    return [str(_built(f"{source.parent.name}-{version}", files, build, stages) / "program")]
+    return [str(_built(f"{source.parent.name}-{program.version}", files, build, stages) / "program")]
 
 
 def write_go_sources(source: Path, pinned: str, folder: Path) -> None:

@@ -71,6 +71,7 @@ class Program(_Model):
     version: str = Field("", description="One of the family's pinned versions; `installed`: as it is here.")
     role: str = Field(description="What it does in this story, in a few words.")
     arguments: dict[str, str | int | bool] = Field(default_factory=dict)
+    heap_mb: int | None = Field(None, ge=16, description="Of a Java program; by default 256, or as its family has it.")
     until: Literal["done", "others"] = Field(
         "done", description="Ends by itself, or is told to (SIGTERM) when all the others have."
     )
@@ -88,13 +89,15 @@ class Program(_Model):
 
     def at(self, run: Run) -> Program:
         """The program as a run has it; one that has a version of its own only serves the others and stays as it is."""
-        arguments = self.arguments if self.version else self.arguments | run.arguments
-        return self.model_copy(update={"version": self.version or run.version, "arguments": arguments})
+        if self.version:
+            return self
+        heap_mb = self.heap_mb if run.heap_mb is None else run.heap_mb
+        own = {"version": run.version, "arguments": self.arguments | run.arguments, "heap_mb": heap_mb}
+        return self.model_copy(update=own)
 
     def command_line(self, bootstrap: str) -> list[str]:
-        """`name=value` arguments, with the address and the client id that every program takes; `heap_mb` is Java's."""
+        """`name=value` arguments, with the address and the client id that every program takes."""
         values = {"bootstrap": bootstrap, "client_id": self.name, **self.arguments}
-        values.pop("heap_mb", None)
         texts = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in values.items()}
         return [f"{name}={text}" for name, text in texts.items()]
 
@@ -122,6 +125,7 @@ class Run(_Model):
     faults: list[dict[str, Any]] | None = Field(None, description="In place of the incident's, in this run.")
     steps: list[dict[str, Any]] | None = Field(None, description="In place of the incident's, in this run.")
     arguments: dict[str, str | int | bool] = Field(default_factory=dict, description="On top of the programs' own.")
+    heap_mb: int | None = Field(None, ge=16, description="Of its Java programs, in place of their own.")
     must: list[str] = Field(default_factory=list, description="Checks that have to find something.")
     never: list[str] = Field(default_factory=list, description="Checks that must not.")
     requests: dict[str, Times] = Field(

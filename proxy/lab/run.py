@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import yaml
 
-from notleader.proxy.lab.clients import command, dump_stacks, with_heap
+from notleader.proxy.lab.clients import command, dump_stacks
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.incident import Cluster, Ends, Incident, Program, Run, Topic
 from notleader.proxy.lab.kafka import KafkaCluster
@@ -101,9 +101,9 @@ Commands = dict[str, list[str] | str]
 def build(incident: Incident, stages: Stages) -> Commands:
     """Build all client programs of an incident; raises LabError when no run has all of its own."""
     found: Commands = {}
-    built: dict[tuple[str, ...], list[str] | str] = {}
+    built: dict[tuple[object, ...], list[str] | str] = {}
     for program in (program for run in incident.runs for program in incident.programs(run)):
-        source = (program.program, program.version, *program.command)
+        source = (program.program, program.version, program.heap_mb, *program.command)
         if source not in built:
             try:
                 built[source] = command(program, stages)
@@ -257,7 +257,7 @@ def _start(program: Program, argv: list[str], bootstrap: str, topics: list[Topic
             stdout = folder / "logs" / f"{program.name}.stdout"
         argv = [filled(word, words) for word in argv]
     else:
-        argv = [*with_heap(argv, program), *program.command_line(bootstrap)]
+        argv = [*argv, *program.command_line(bootstrap)]
     child = Child(argv, log=folder / "logs" / f"{program.name}.log", stdout=stdout)
     return Client(program, child, outcomes)
 

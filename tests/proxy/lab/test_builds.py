@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
-from notleader.proxy.lab import run
-from notleader.proxy.lab.clients import ClientError, with_heap
+from notleader.proxy.lab import clients, run
+from notleader.proxy.lab.clients import ClientError
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.incident import Program, load_incident
 from notleader.proxy.lab.stages import Stages
@@ -38,10 +41,22 @@ def test_when_nothing_can_be_built_it_is_said_at_once(monkeypatch: pytest.Monkey
         run.build(load_incident("sarama-hang"), Stages(quiet=True))
 
 
-def test_a_java_program_gets_the_heap_that_its_file_asks_for() -> None:
-    java = ["/usr/bin/java", "-Xmx256m", "-cp", "x", "Producer"]
-    plain = Program(name="app", program="java/Producer.java", version="4.4.0", role="sends")
-    large = plain.model_copy(update={"arguments": {"heap_mb": 1024, "topic": "orders"}})
-    assert with_heap(java, plain) == java
-    assert with_heap(java, large) == ["/usr/bin/java", "-Xmx1024m", "-cp", "x", "Producer"]
-    assert large.command_line("host:1") == ["bootstrap=host:1", "client_id=app", "topic=orders"]
+def test_a_java_program_has_the_heap_that_its_file_or_its_run_asks_for() -> None:
+    incident = load_incident("tls-alert-as-length")
+    (plain,) = incident.clients
+    assert plain.at(incident.runs[0]).heap_mb is None
+    (cure,) = (run for run in incident.runs if run.name == "cure")
+    assert plain.at(cure).heap_mb == 1024
+    assert plain.model_copy(update={"version": "2.8.2"}).at(cure).heap_mb is None, "it only serves the others"
+
+
+@pytest.mark.parametrize(("heap_mb", "last"), [(None, "-Xmx256m"), (1024, "-Xmx1024m")])
+def test_the_last_heap_of_a_java_command_is_the_one_that_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, heap_mb: int | None, last: str
+) -> None:
+    monkeypatch.setattr(clients.jars, "fetch", lambda lock, progress: [])
+    monkeypatch.setattr(clients, "_built", lambda *_: Path("classes"))
+    monkeypatch.setattr(clients, "find_java", lambda: SimpleNamespace(executable="java"))
+    program = Program(name="app", program="java/Producer.java", version="4.4.0", role="sends", heap_mb=heap_mb)
+    argv = clients.command(program, Stages(quiet=True))
+    assert [word for word in argv if word.startswith("-Xmx")][-1] == last
