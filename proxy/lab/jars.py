@@ -39,9 +39,10 @@ class LockedJar:
 
     @property
     def coordinates(self) -> str:
-        """`group:artifact:version`, as its path spells them."""
-        *group, name, version, _ = self.path.split("/")
-        return f"{'.'.join(group)}:{name}:{version}"
+        """`group:artifact:version`, with `:classifier` where it has one, as its path spells them."""
+        *group, name, version, file = self.path.split("/")
+        classifier = file.removeprefix(f"{name}-{version}").removesuffix(".jar").removeprefix("-")
+        return ":".join(filter(None, (".".join(group), name, version, classifier)))
 
 
 def locked_versions(artifact: str) -> list[str]:
@@ -161,9 +162,9 @@ def _download_with_jgo(jars: list[LockedJar], work: Path) -> Iterator[tuple[Lock
     )
 
     def bring(jar: LockedJar) -> tuple[LockedJar, Path]:
-        group, name, version = jar.coordinates.split(":")
+        group, name, version, *classifier = jar.coordinates.split(":")
         try:
-            context.project(group, name).at_version(version).artifact().resolve()
+            context.project(group, name).at_version(version).artifact(*classifier).resolve()
         except (RuntimeError, OSError) as error:  # OSError: requests' own are
             raise JarsError(f"cannot download {jar.path}: {error}") from error
         return jar, work / jar.path
@@ -212,7 +213,7 @@ def _resolve_with_maven(artifact: str, version: str, poms: list[str]) -> list[Pa
 
 
 def _copy_with_maven(dependencies: list[tuple[str, ...]], folder: Path) -> None:
-    """Copy the runtime jars of `group:artifact:version` (and of what each is not to bring along) into `folder`."""
+    """Copy the jars of `group:artifact:version[:classifier]` (without what each isn't to bring along) into `folder`."""
     maven = shutil.which("mvn")
     assert maven is not None
     with tempfile.TemporaryDirectory(prefix="notleader-maven-") as project:
@@ -240,10 +241,12 @@ def _copy_with_maven(dependencies: list[tuple[str, ...]], folder: Path) -> None:
 def _pom(dependencies: list[tuple[str, ...]]) -> str:
     blocks = []
     for coordinates, *without in dependencies:
-        group, name, version = coordinates.split(":")
+        group, name, version, *classifier = coordinates.split(":")
         exclusions = (each.split(":") for each in without)
         blocks.append(
-            f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version><exclusions>"
+            f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
+            + "".join(f"<classifier>{each}</classifier>" for each in classifier)
+            + "<exclusions>"
             + "".join(
                 f"<exclusion><groupId>{g}</groupId><artifactId>{a}</artifactId></exclusion>" for g, a in exclusions
             )

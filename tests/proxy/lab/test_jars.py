@@ -55,6 +55,23 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type
         server.shutdown()
 
 
+def maven_that_copies(content: dict[str, bytes], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only Maven there is brings exactly this, and leaves the project it was given in the file returned."""
+    store, asked = folder / "store", folder / "asked"
+    for path, body in content.items():
+        (store / path).parent.mkdir(parents=True, exist_ok=True)
+        (store / path).write_bytes(body)
+    maven = folder / "bin" / "mvn"
+    maven.parent.mkdir()
+    maven.write_text(
+        "#!/bin/sh\nfor each; do case $each in -DoutputDirectory=*) to=${each#*=};; esac; done\n"
+        f'/bin/cat pom.xml >{asked}; /bin/cp -r {store}/. "$to"\n'
+    )
+    maven.chmod(0o755)
+    monkeypatch.setenv("PATH", str(maven.parent))
+    return asked
+
+
 def test_the_second_use_asks_nobody(repository: type[Repository]) -> None:
     steps: list[tuple[int, int]] = []
     first = jars.resolve("thing", "1.0", [], lambda done, total: steps.append((done, total)))
@@ -63,6 +80,22 @@ def test_the_second_use_asks_nobody(repository: type[Repository]) -> None:
     repository.content.clear()
     assert jars.resolve("thing", "1.0", []) == first
     assert len(repository.asked) == 2
+
+
+@pytest.mark.parametrize("maven", [False, True])
+def test_jars_that_only_a_classifier_tells_apart_are_brought_each(
+    repository: type[Repository], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, maven: bool
+) -> None:
+    both = {f"org/c/3/c-3-{system}.jar": system.encode() for system in ("linux-x86_64", "osx-aarch_64")}
+    digests = (f"{hashlib.sha256(body).hexdigest()}  {path}\n" for path, body in both.items())
+    (tmp_path / "native-1.0.sha256").write_text("".join(digests))
+    if maven:
+        asked = maven_that_copies(both, tmp_path, monkeypatch)
+    else:
+        repository.content.update(both)
+    assert [path.read_bytes() for path in jars.resolve("native", "1.0", [])] == [*both.values()]
+    if maven:
+        assert "<version>3</version><classifier>osx-aarch_64</classifier>" in asked.read_text()
 
 
 def test_other_bytes_than_the_locked_ones_are_refused(repository: type[Repository]) -> None:
@@ -99,26 +132,15 @@ def test_an_unlocked_version_needs_maven(repository: type[Repository]) -> None:
 def test_maven_is_asked_where_it_has_settings_or_nobody_else_can(
     repository: type[Repository], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: bool
 ) -> None:
-    """A Maven that copies what its project names from a folder; the repository on loopback lacks one jar."""
-    store = tmp_path / "store"
-    for path, body in CONTENT.items():
-        (store / path).parent.mkdir(parents=True)
-        (store / path).write_bytes(body)
-    maven = tmp_path / "bin" / "mvn"
-    maven.parent.mkdir()
-    maven.write_text(
-        "#!/bin/sh\nfor each; do case $each in -DoutputDirectory=*) to=${each#*=};; esac; done\n"
-        f'/bin/cat pom.xml >{tmp_path}/asked; /bin/cp -r {store}/. "$to"\n'
-    )
-    maven.chmod(0o755)
-    monkeypatch.setenv("PATH", str(maven.parent))
+    """The repository on loopback lacks one jar."""
+    copied = maven_that_copies(CONTENT, tmp_path, monkeypatch)
     if settings:
         (tmp_path / "home" / ".m2").mkdir(parents=True)
         (tmp_path / "home" / ".m2" / "settings.xml").write_text("<settings/>")
     del repository.content["org/b/2/b-2.jar"]
     assert len(jars.resolve("thing", "1.0", [])) == 2
     assert ("/maven/org/b/2/b-2.jar" in repository.asked) is not settings
-    asked = (tmp_path / "asked").read_text()
+    asked = copied.read_text()
     assert "<groupId>org</groupId><artifactId>b</artifactId><version>2</version>" in asked
     assert "<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>" in asked
 
