@@ -92,8 +92,9 @@ def _java(source: Path, program: Program, stages: Stages) -> list[str]:
     """Compile a `.java` file, and what all share, against the jars of its version (`jars.sha256`); how to run it."""
     lock = _pins(source, program.version) / "jars.sha256"
     name = f"{source.parent.name} {program.version}"
-    with stages.stage(f"jars of {name}") as say:
-        found = jars.fetch(lock, lambda done, total: say(f"{done}/{total}"))
+    if (found := jars.kept(lock)) is None:
+        with stages.stage(f"jars of {name}") as say:
+            found = jars.fetch(lock, lambda done, total: say(f"{done}/{total}"))
     classpath = os.pathsep.join(map(str, found))
 
     def build(work: Path) -> None:

@@ -90,6 +90,12 @@ def fetch(lock: Path, progress: Progress | None = None) -> list[Path]:
     return [folder / jar.path for jar in jars]
 
 
+def kept(lock: Path) -> list[Path] | None:
+    """The jars that a lock file names where all of them are in the cache already, else None."""
+    paths = [jar_folder() / jar.path for jar in read_lock(lock)]
+    return paths if all(path.exists() for path in paths) else None
+
+
 def read_lock(lock: Path) -> list[LockedJar]:
     """A lock file's jars; its lines are those of `sha256sum`."""
     lines = (line.split(maxsplit=1) for line in lock.read_text().splitlines() if line)

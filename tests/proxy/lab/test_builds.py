@@ -54,7 +54,7 @@ def test_a_java_program_has_the_heap_that_its_file_or_its_run_asks_for() -> None
 def test_the_last_heap_of_a_java_command_is_the_one_that_is_asked_for(
     monkeypatch: pytest.MonkeyPatch, heap_mb: int | None, last: str
 ) -> None:
-    monkeypatch.setattr(clients.jars, "fetch", lambda lock, progress: [])
+    monkeypatch.setattr(clients.jars, "kept", lambda lock: [])
     monkeypatch.setattr(clients, "_built", lambda *_: Path("classes"))
     monkeypatch.setattr(clients, "find_java", lambda: SimpleNamespace(executable="java"))
     program = Program(name="app", program="java/Producer.java", version="4.4.0", role="sends", heap_mb=heap_mb)

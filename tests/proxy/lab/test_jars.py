@@ -74,7 +74,10 @@ def maven_that_copies(content: dict[str, bytes], folder: Path, monkeypatch: pyte
 
 def test_the_second_use_asks_nobody(repository: type[Repository]) -> None:
     steps: list[tuple[int, int]] = []
+    lock = jars._LOCKS / "thing-1.0.sha256"
+    assert jars.kept(lock) is None
     first = jars.resolve("thing", "1.0", [], lambda done, total: steps.append((done, total)))
+    assert jars.kept(lock) == first
     assert [path.read_bytes() for path in first] == [b"first", b"second"]
     assert steps == [(0, 2), (1, 2), (2, 2)]
     repository.content.clear()
