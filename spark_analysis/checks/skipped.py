@@ -46,15 +46,7 @@ class Skipped(Check):
         # Of a transaction's records those that were aborted are in the log, and a reader of committed ones passes
         # over them: without the log nothing here says how it ended.
         seen = tables.history.filter(~F.col("transactional") | committed).withColumn("at", F.explode("landed"))
-        missed = seen.join(
-            F.broadcast(gaps),
-            [
-                same("j_", "scope"),
-                same("j_", "topic", "partition", own="at."),
-                F.col("at.offset") > F.col("j_low"),
-                F.col("at.offset") < F.col("j_high"),
-            ],
-        )
+        missed = _passed_over(seen, gaps)
         return as_cases(
             _blamed(missed, tables) if tables.capture.faulted else missed,
             self.name,
@@ -111,6 +103,44 @@ def _gaps(read: DataFrame) -> DataFrame:
             F.col("at_us").alias("j_until_us"),
         )
     )
+
+
+def _passed_over(seen: DataFrame, gaps: DataFrame) -> DataFrame:
+    """`seen`, whose `at` is a place in the log, with each of `gaps` that it lies in: at most one of each group.
+
+    A group's gaps in a partition lie one behind the other, so only the last that begins before a place may hold it.
+    Where transactions leave a hole each there are as many gaps as records, and to compare all with all takes hours.
+    """
+    place = ("scope", "topic", "partition")
+    points = seen.select("scope", F.col("at.topic").alias("topic"), F.col("at.partition").alias("partition"),
+                         F.col("at.offset").alias("offset"), "operation_id", "at")  # fmt: skip
+    groups = gaps.groupBy(*[F.col(f"j_{name}").alias(f"g_{name}") for name in place]).agg(
+        F.collect_set("j_group").alias("groups")
+    )
+    asked = points.join(F.broadcast(groups), same("g_", *place)).select(
+        *points.columns, F.explode("groups").alias("j_group")
+    )
+    begun = gaps.select(
+        *[F.col(f"j_{name}").alias(name) for name in place],
+        F.col("j_low").alias("offset"),
+        "j_group",
+        F.struct("j_low", "j_high", "j_client", "j_from_us", "j_until_us").alias("gap"),
+    )
+    # A gap begins behind the offset that it is named by, and behind a record there.
+    before = Window.partitionBy("j_group", *place).orderBy("offset", F.col("gap").isNotNull())
+    found = (
+        asked.unionByName(begun, allowMissingColumns=True)
+        .withColumn("in", F.last("gap", ignorenulls=True).over(before))
+        .filter(F.col("at").isNotNull() & (F.col("offset") < F.col("in.j_high")))
+        .select(
+            F.col("operation_id").alias("j_operation_id"),
+            F.col("at").alias("j_at"),
+            *[F.col(name).alias(f"j_{name}") for name in place],
+            "j_group",
+            "in.*",
+        )
+    )
+    return seen.join(found, (F.col("operation_id") == F.col("j_operation_id")) & (F.col("at") == F.col("j_at")))
 
 
 def _blamed(missed: DataFrame, tables: Tables) -> DataFrame:
