@@ -151,7 +151,7 @@ TOUCH = _struct(
         _STRING,
         Told(
             "what it did, in the words of the capture's `effects`, and `kept_behind`: unanswered behind an exchange of"
-            " its connection that was swallowed"
+            " its connection that was swallowed, or held until that ended"
         ),
     ),
     ("error_code", _SHORT, Told("what the client is told because of it", "no error")),

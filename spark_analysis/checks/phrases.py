@@ -61,7 +61,7 @@ _DID = {
     "altered_answer": "were answered",
     "swallowed_request": "had a request swallowed",
     "swallowed_answer": "had an answer swallowed",
-    "kept_behind": "got no answer behind an exchange that was swallowed",
+    "kept_behind": "got no answer behind an exchange that was swallowed or held",
     "held_request": "were held",
     "held_answer": "had an answer held",
     "garbled": "were answered with what is no answer of Kafka's",

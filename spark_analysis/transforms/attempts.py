@@ -66,19 +66,26 @@ _CONNECTION = ("run_id", "proxy_id", "connection_id")
 
 
 _BEHIND = "kept_behind"
-"""What a swallowed exchange does to those behind it on its connection that never got an answer either."""
+"""What an exchange that was swallowed, or held to the end, does to those behind it that got no answer either."""
 
 
 def _cut_connections(exchanges: DataFrame) -> DataFrame:
-    """`ends`, what kept a connection's requests from their answers: a cut all, what is swallowed those behind.
+    """`ends`, what kept a connection's requests from their answers: a cut all, what is swallowed or held those behind.
 
     As (`seq`, `t`): the first exchange that it happened to, and the touch of the others. Kafka answers a connection in
     order.
     """
-    happened = exchanges.select(*_CONNECTION, "exchange_seq", F.explode(touches()).alias("t"))
-    swallowed = F.col("t.did").isin("swallowed_request", "swallowed_answer")
-    ended = happened.filter(F.col("t.did").isin("cut", "garbled") | swallowed).withColumn(
-        "t", F.when(swallowed, F.col("t").withField("did", F.lit(_BEHIND))).otherwise(F.col("t"))
+    did = F.col("t.did")
+    unanswered = F.col("response_at_us").isNull() & (F.col("event") == "exchange")
+    # Still held when its connection ended: the request was not passed on, or the answer was there.
+    held = ((did == "held_request") & F.col("forwarded_at_us").isNull()) | (
+        (did == "held_answer") & F.col("broker_responded_at_us").isNotNull()
+    )
+    kept = did.isin("swallowed_request", "swallowed_answer") | (held & unanswered)
+    ended = (
+        exchanges.withColumn("t", F.explode(touches()))
+        .filter(did.isin("cut", "garbled") | kept)
+        .withColumn("t", F.when(kept, F.col("t").withField("did", F.lit(_BEHIND))).otherwise(F.col("t")))
     )
     first = ended.groupBy(*_CONNECTION, "t").agg(F.min("exchange_seq").alias("seq"))
     return first.groupBy(*_CONNECTION).agg(F.array_sort(F.collect_list(F.struct("seq", "t"))).alias("ends"))

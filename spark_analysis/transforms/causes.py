@@ -72,7 +72,9 @@ def with_causes(
     obstacles = settled(obstacles) if is_short(obstacles) else obstacles.persist()
     with ThreadPoolExecutor(1) as pool:
         striking = pool.submit(_struck, obstacles, rows)
-        compared = _weights(_suspects(rows, options), obstacles).join(following(_broken(rows)), "operation_id", "full")
+        compared = _weights(_at_their_brokers(_suspects(rows, options), rows), obstacles).join(
+            following(_broken(rows)), "operation_id", "full"
+        )
         if failed_reads:
             compared = _with_reads(compared, refused_reads(rows, exchanges, operations))
         if out is not None:
@@ -172,18 +174,45 @@ def _suspects(history: DataFrame, options: Options) -> DataFrame:
         # Once it was on the wire and answered there, what the client was told elsewhere kept it no longer.
         F.coalesce(F.when(answered, last["request_at_us"]), F.col("end_us")).alias("sent_us"),
         F.array_distinct(
-            F.transform("attempts", lambda a: F.xxhash64("scope", a["proxy_id"], a["connection_id"]))
-        ).alias("o_connections"),
+            F.transform(
+                "attempts",
+                lambda a: F.struct(
+                    F.xxhash64("scope", a["proxy_id"], a["connection_id"]).alias("connection"),
+                    a["request_at_us"].alias("asked_us"),
+                ),
+            )
+        ).alias("o_lines"),
         F.array_distinct(F.transform("attempts", lambda a: a["node_id"])).alias("o_nodes"),
     )
 
 
+def _at_their_brokers(suspects: DataFrame, history: DataFrame) -> DataFrame:
+    """`suspects`; those that never were on the wire with the brokers that their partition's sends went to."""
+    place = ("scope", "topic", "partition")
+    known = (
+        history.filter(F.col("partition").isNotNull())
+        .select(*place, F.explode("attempts.node_id").alias("node_id"))
+        .groupBy(*[F.col(name).alias(f"p_{name}") for name in place])
+        .agg(F.collect_set("node_id").alias("p_nodes"))
+    )
+    rows = suspects.join(F.broadcast(known), same("p_", *place, own="o_"), "left")
+    nodes = F.when(F.size("o_lines") == 0, F.col("p_nodes")).otherwise(F.col("o_nodes"))
+    return rows.withColumn("o_nodes", nodes).drop("p_nodes", *[f"p_{name}" for name in place])
+
+
 def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     """`operation_id` → `waits`, the CAUSES that were in its way, and `told`, those that told its client its error."""
-    on_its_way = F.array_contains("o_connections", F.col("connection"))
-    unsent = F.size("o_connections") == 0
+    queued = (F.col("how") == "behind") & (F.col("did") != "silenced")
+    # Whoever was sent there before stands in front.
+    on_its_way = F.exists(
+        "o_lines",
+        lambda line: (line["connection"] == F.col("connection")) & (~queued | (line["asked_us"] >= F.col("order_us"))),
+    )
+    unsent = F.size("o_lines") == 0
     # A client that has its fill of unanswered requests at a broker sends that broker no more, on no connection.
     same_broker = F.col("node_id").isNotNull() & F.array_contains("o_nodes", F.col("node_id"))
+    # Where nothing of its partition was ever sent, nobody knows to which broker it would have gone.
+    any_broker = unsent & (F.col("node_id").isNull() | (F.coalesce(F.size("o_nodes"), F.lit(0)) <= 0))
     # A connection that is silenced keeps the answers of what is on it, too.
     silenced = (F.col("did") == "silenced") & on_its_way
     # Whoever is told to wait may have waited for something else.
@@ -195,10 +224,21 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
         F.col("topic").eqNullSafe(F.col("o_topic"))
         & (F.col("o_partition").isNull() | F.col("partition").isNull() | (F.col("partition") == F.col("o_partition")))
     )
+    told_of = F.coalesce(
+        F.exists(
+            "places",
+            lambda of: (
+                F.coalesce(of["topic"] == F.col("o_topic"), F.lit(True))
+                & F.coalesce(of["partition"] == F.col("o_partition"), F.lit(True))
+            ),
+        ),
+        F.lit(True),
+    )
     in_the_way = (
-        F.when(F.col("how") == "behind", on_its_way | unsent | same_broker)
+        F.when(F.col("how") == "behind", on_its_way | F.coalesce(same_broker, F.lit(False)) | any_broker)
         .when(F.col("how") == "cut", on_its_way | unsent | here)
-        .otherwise(here)
+        .when(F.col("how") == "partition", here & (F.col("order_us") <= F.col("begun_us")))
+        .otherwise(here & told_of)
     )
     lies_there = F.col("unread") & (F.col("how") == "cut") & F.col("did").isin(*_LOSE_THE_UNREAD)
     met = join_spans(

@@ -86,7 +86,11 @@ def obstacles_of(
     """
     told = settled(
         exchanges.select(
-            *_ASKED, connection().alias("connection"), touches().alias("touches"), last_us.alias("run_end_us")
+            *_ASKED,
+            connection().alias("connection"),
+            touches().alias("touches"),
+            _told_of().alias("told_of"),
+            last_us.alias("run_end_us"),
         )
     )
     touched = told.filter(F.size("touches") > 0)
@@ -108,6 +112,20 @@ def obstacles_of(
     return _bursts(every.filter(F.col("until_us") > F.col("from_us")))
 
 
+def _told_of() -> Column:
+    """For each of the row's effects the partitions that it reached, as `places`; null where it reached them all."""
+
+    def place(number: Column) -> Column:
+        named = F.get("partitions", number)
+        return F.struct(named["topic"].alias("topic"), named["partition_index"].alias("partition"))
+
+    def of(effect: Column) -> Column:
+        few = F.size(effect["partitions"]).between(1, _MOST_PLACES)
+        return F.when(few, F.transform(effect["partitions"], place)).cast(_PLACES)
+
+    return F.transform("effects", of)
+
+
 _ASKED = (
     "scope",
     "proxy_id",
@@ -123,6 +141,7 @@ _ASKED = (
     "broker_responded_at_us",
     "response_at_us",
     "throttle_time_ms",
+    "acks",
     "detail",
 )
 """What an obstacle is read from, of an exchange."""
@@ -144,13 +163,17 @@ _SHAPE = (
     "stands_us",
     "hit_us",
     "read_us",
+    "order_us",
+    "places",
 )
+"""`order_us`: who came before that is not behind it. `places`: the partitions that it told of, if known."""
 
 
 def _shape(rows: DataFrame, how: str, *more: str) -> DataFrame:
     """Obstacle rows from exchange rows with `t`, `from_us`, `until_us`; topic and partition where they have them."""
     anywhere = {n: F.lit(None).cast(kind) for n, kind in (("topic", "string"), ("partition", "int"))}
-    anywhere |= dict.fromkeys(("stands_us", "read_us"), F.lit(None).cast("long"))
+    anywhere |= dict.fromkeys(("stands_us", "read_us", "order_us"), F.lit(None).cast("long"))
+    anywhere["places"] = F.lit(None).cast(_PLACES)
     missing = {n: column for n, column in anywhere.items() if n not in rows.columns}
     if "hit_us" not in rows.columns:
         rows = rows.withColumn("hit_us", F.coalesce("response_at_us", "request_at_us"))
@@ -159,6 +182,8 @@ def _shape(rows: DataFrame, how: str, *more: str) -> DataFrame:
     return rows.withColumns({**given, **parts}).select(*more, *_SHAPE)
 
 
+_PLACES = "array<struct<topic:string,partition:int>>"
+_MOST_PLACES = 100
 _ONE = ("connection",)
 _IN_TURN = ("exchange_seq", "request_at_us")
 
@@ -169,17 +194,31 @@ def _lines(exchanges: DataFrame) -> DataFrame:
     earlier = order.rowsBetween(Window.unboundedPreceding, -1)
     later = those_after(_ONE, _IN_TURN)
     is_exchange = F.col("event") == "exchange"
-    rows = exchanges.withColumns(
-        {
-            "forwarded_before": F.max("forwarded_at_us").over(earlier),
-            "answered_before": F.max("response_at_us").over(earlier),
-            "answered_after": F.min("response_at_us").over(later),
-            "asked_after": F.min(F.when(is_exchange, F.col("request_at_us"))).over(later),
-            "closed_us": F.max(F.when(F.col("event") == "disconnect", F.col("request_at_us"))).over(
-                Window.partitionBy("connection")
-            ),
-        }
-    ).filter(is_exchange & (F.size("touches") > 0))
+    all_of_it = Window.partitionBy(*_ONE)
+    last_answered = F.max(F.when(F.col("response_at_us").isNotNull(), F.col("exchange_seq"))).over(all_of_it)
+    rows = (
+        exchanges.withColumn("last_answered", F.coalesce(last_answered, F.lit(-1)))
+        .withColumns(
+            {
+                # Of those that were never answered, and shut off from the rest, the first keeps all others.
+                "first_awaited": F.min(
+                    F.when(
+                        is_exchange & (F.col("exchange_seq") > F.col("last_answered")) & ~_without_answer(),
+                        F.col("exchange_seq"),
+                    )
+                ).over(all_of_it),
+                "forwarded_before": F.max("forwarded_at_us").over(earlier),
+                "answered_before": F.max("response_at_us").over(earlier),
+                "answered_after": F.min("response_at_us").over(later),
+                "asked_after": F.min(F.when(is_exchange, F.col("request_at_us"))).over(later),
+                "closed_us": F.max(F.when(F.col("event") == "disconnect", F.col("request_at_us"))).over(
+                    Window.partitionBy("connection")
+                ),
+            }
+        )
+        .filter(is_exchange & (F.size("touches") > 0))
+    )
+    rows = rows.filter(~F.coalesce(F.col("exchange_seq") > F.col("first_awaited"), F.lit(False)) | _without_answer())
     gone = F.coalesce("closed_us", "run_end_us")
     rows = rows.withColumn("t", F.explode(_with_throttles())).filter(F.col("t.did").isin(*HOLDS, *SWALLOWS, THROTTLED))
     did = F.col("t.did")
@@ -214,7 +253,14 @@ def _lines(exchanges: DataFrame) -> DataFrame:
     )
     # Of several rules that held it each answers for as long as it did.
     alone = F.coalesce(F.col("from_us") + F.col("t.held_us"), F.col("until_us"))
-    return _shape(rows.withColumn("until_us", F.least("until_us", alone)), "behind")
+    return _shape(
+        rows.withColumns({"until_us": F.least("until_us", alone), "order_us": F.col("request_at_us")}), "behind"
+    )
+
+
+def _without_answer() -> Column:
+    """Nobody waits for an answer: a Produce with `acks=0`."""
+    return F.coalesce(F.col("acks") == 0, F.lit(False))
 
 
 def _with_throttles() -> Column:
@@ -241,7 +287,9 @@ def _answers(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
     answered = F.coalesce("response_at_us", "request_at_us")
     next_answer = F.lead(answered).over(order)
     rows = asked.withColumn("next_us", next_answer).filter(F.size("touches") > 0)
-    rows = rows.withColumn("t", F.explode("touches")).filter(~F.col("t.did").isin("repeated", "shaped", "refused"))
+    rows = rows.select("*", F.posexplode("touches").alias("effect", "t")).filter(
+        ~F.col("t.did").isin("repeated", "shaped", "refused")
+    )
     held = F.col("t.did").isin(*HOLDS)
     rows = rows.withColumns(
         {
@@ -249,13 +297,16 @@ def _answers(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
             "until_us": F.when(held, F.coalesce("response_at_us", "run_end_us")).otherwise(
                 F.least(F.greatest("next_us", answered), answered + PAUSE_US)
             ),
+            "places": F.get("told_of", F.col("effect")),
         }
     )
     return _shape(rows, "told")
 
 
 def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
-    """Connections that were cut, refused or silenced: until the client is answered again by that node.
+    """Connections that were cut, refused or silenced: until the client has a request passed on to that node again.
+
+    Of one that was silenced, until it is answered there.
 
     `read_us` is when the proxy had last read a request there: what was written since then was lost with the connection.
     """
@@ -268,7 +319,13 @@ def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
         F.broadcast(nodes),
         same("k_", "scope", "client_id", "node_id"),
         "left_semi",
-    ).withColumn("again_us", F.min("response_at_us").over(again))
+    ).withColumns(
+        {
+            "heard_us": F.min("response_at_us").over(again),
+            # What was passed on came over a connection that was there.
+            "passed_us": F.min(F.when(F.col("event") == "exchange", F.col("forwarded_at_us"))).over(again),
+        }
+    )
     read = F.when(F.col("event").isin("exchange", "connect"), F.col("request_at_us"))
     order = Window.partitionBy("connection").orderBy("request_at_us", "exchange_seq")
     rows = rows.withColumn("read_us", F.max(read).over(order.rowsBetween(Window.unboundedPreceding, -1)))
@@ -277,10 +334,12 @@ def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
     # What was silent for a known time is in the way that long; `_standing` has it.
     rows = rows.filter(F.col("t.did").isin(*CUTS) & ~((F.col("t.did") == "silenced") & F.col("t.held_us").isNotNull()))
     rule = Window.partitionBy("scope", F.col("t.rule"))
+    back_us = F.least("heard_us", "passed_us")
+    again_us = F.when(F.col("t.did") == "silenced", F.col("heard_us")).otherwise(back_us)
     rows = rows.withColumn("rule_last_us", F.max("request_at_us").over(rule)).withColumns(
         {
             "from_us": F.col("request_at_us"),
-            "until_us": F.least(F.coalesce("again_us", "run_end_us"), F.col("rule_last_us") + PAUSE_US),
+            "until_us": F.least(F.coalesce(again_us, "run_end_us"), F.col("rule_last_us") + PAUSE_US),
         }
     )
     return _shape(rows, "cut")
@@ -360,7 +419,9 @@ def _of_clients(obstacles: DataFrame, names: DataFrame) -> DataFrame:
 def _partitions(history: DataFrame) -> DataFrame:
     """A batch that a rule kept from being acknowledged keeps what comes after it on its partition, until its retry."""
     sends = history.filter(F.col("operation") == "send")
-    attempts = sends.select("scope", "client", F.posexplode("attempts").alias("place", "a"), "attempts", "end_us")
+    attempts = sends.select(
+        "scope", "client", "called_at_us", F.posexplode("attempts").alias("place", "a"), "attempts", "end_us"
+    )
     rows = attempts.filter(F.size("a.touches") > 0).withColumns(
         {"t": F.explode("a.touches"), "next_us": F.get("attempts", F.col("place") + 1)["request_at_us"]}
     )
@@ -380,6 +441,7 @@ def _partitions(history: DataFrame) -> DataFrame:
             "from_us": F.col("a.request_at_us"),
             "until_us": until,
             "hit_us": answered,
+            "order_us": F.coalesce("called_at_us", F.get("attempts", F.lit(0))["request_at_us"]),
         }
     )
     places = (
@@ -395,12 +457,14 @@ def _partitions(history: DataFrame) -> DataFrame:
         "hit_us",
         "client_id",
     )
-    return _shape(rows.select(*places).distinct(), "partition", "client")
+    # Whoever was called before a batch's first message is not behind it.
+    batches = rows.groupBy(*places).agg(F.min("order_us").alias("order_us"))
+    return _shape(batches, "partition", "client")
 
 
 def _bursts(obstacles: DataFrame) -> DataFrame:
     """Obstacles of one rule at one place that follow each other closely, as one; `covered_us` is what they cover."""
-    apart = ("wire_id", "from_us", "until_us", "stands_us", "hit_us", "read_us")
+    apart = ("wire_id", "from_us", "until_us", "stands_us", "hit_us", "read_us", "order_us")
     place = ("client", *[name for name in _SHAPE if name not in apart])
     order = Window.partitionBy(*place).orderBy("from_us", "until_us")
     reached = F.max("until_us").over(order.rowsBetween(Window.unboundedPreceding, -1))
@@ -418,5 +482,6 @@ def _bursts(obstacles: DataFrame) -> DataFrame:
         F.max("hit_us").alias("last_hit_us"),
         F.max("stands_us").alias("stands_us"),
         F.min("read_us").alias("read_us"),
+        F.min("order_us").alias("order_us"),
         F.count("*").alias("hits"),
     )

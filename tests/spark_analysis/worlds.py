@@ -1,0 +1,503 @@
+"""Small worlds of clients, brokers and a proxy with rules, played in made-up time: what happened, and without a rule.
+
+A world is played again with some of its rules only; what then becomes of a send is what the rules did to it. Nothing
+here knows how the analysis finds causes. Times are ms since the world began.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from tests.spark_analysis.synthetic import MS, START_US, Story
+
+END_MS = 14_000
+_BROKER_MS = 2
+_BACKOFF_MS = 100
+_BOOTSTRAP = 0
+OWN = ("refuses", "slow")
+"""What brokers do by themselves."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Strikes requests of that kind in its time, those of one client and of one partition where it says so.
+
+    Of Metadata it changes what is said of that partition.
+    """
+
+    name: str
+    does: str
+    api: str
+    since: int
+    until: int
+    client: str | None = None
+    partition: int | None = None
+    hold: int = 0
+
+    def strikes(self, at: int, client: str, api: str, partition: int | None) -> bool:
+        """Whether a request of then and there is struck."""
+        return (
+            self.since <= at < self.until
+            and api == self.api
+            and self.client in (None, client)
+            and (self.partition in (None, partition) or api == "Metadata")
+        )
+
+
+@dataclass(frozen=True)
+class Habits:
+    """How a client sends: its bounds, and whether a partition's next batch waits for the one before."""
+
+    in_flight: int
+    ordered: bool
+    request_ms: int
+    delivery_ms: int
+
+
+@dataclass(frozen=True)
+class World:
+    """What there is and what is planned: each client's sends as (when, partition), the brokers' own troubles."""
+
+    clients: dict[str, Habits]
+    sends: dict[str, tuple[tuple[int, int], ...]]
+    rules: tuple[Rule, ...]
+    refuses: tuple[tuple[int, int, int], ...]
+    """Partition, since, until: its broker says that it is not the leader, of its own accord."""
+    slow: tuple[tuple[int, int, int, int], ...]
+    """Broker, since, until, ms: its answers take that long."""
+
+
+class Became(NamedTuple):
+    """What became of a send, for its application and on the wire; `took` None: it was never told."""
+
+    outcome: str
+    took: int | None
+    attempts: int
+
+
+_KINDS = {
+    "held_answer": "stall", "held_request": "stall", "answered": "error", "swallowed_request": "drop_request",
+    "swallowed_answer": "drop_response", "cut": "reset", "altered_answer": "leader_election",
+}  # fmt: skip
+
+
+def random_world(seed: int) -> World:
+    """The world of that number: always the same."""
+    dice = random.Random(seed)
+    names = ("a", "b")[: dice.choice([1, 2, 2])]
+    clients = {
+        name: Habits(
+            dice.choice([1, 2, 5]), dice.random() < 0.6, dice.choice([1500, 2500]), dice.choice([2000, 4000, 60_000])
+        )
+        for name in names
+    }  # fmt: skip
+    sends = {
+        name: tuple(sorted((dice.randrange(200, 5000, 10), dice.randrange(3)) for _ in range(dice.randrange(4, 10))))
+        for name in names
+    }
+    return World(
+        clients,
+        sends,
+        tuple(_random_rule(dice, number, names) for number in range(dice.choice([1, 2, 2, 3, 4]))),
+        tuple((dice.randrange(3), at, at + dice.choice([300, 1500])) for at in _moments(dice, 0.25)),
+        tuple((dice.randrange(2), at, at + 400, dice.choice([1200, 2000])) for at in _moments(dice, 0.25)),
+    )
+
+
+def _moments(dice: random.Random, chance: float) -> list[int]:
+    return [dice.randrange(200, 5000, 10)] if dice.random() < chance else []
+
+
+def _random_rule(dice: random.Random, number: int, names: tuple[str, ...]) -> Rule:
+    does = dice.choice([*_KINDS, "held_answer", "held_request"])
+    told = does == "altered_answer"
+    api = "Metadata" if told or (does in ("held_answer", "swallowed_answer") and dice.random() < 0.2) else "Produce"
+    since = dice.randrange(0, 5000, 10)
+    one = api == "Produce" and dice.random() < 0.4
+    return Rule(
+        f"rule-{number}-{does}".replace("_", "-"), does, api, since,
+        since + dice.choice([30, 300, 1200, 4000, 12_000]),
+        dice.choice([None, *names]), dice.randrange(3) if one or (told and dice.random() < 0.5) else None,
+        dice.choice([15, 40, 1300, 2600]) if does.startswith("held") else 0,
+    )  # fmt: skip
+
+
+def powers(world: World) -> frozenset[str]:
+    """All that may have a hand in it: the rules by name, and the brokers' own OWN."""
+    return frozenset([*(rule.name for rule in world.rules), *OWN])
+
+
+def play(world: World, with_: Collection[str] | None = None, story: Story | None = None) -> dict[str, Became]:
+    """By message id what became of it, with those `powers` only; `story` is told what proxy and clients would tell."""
+    return _Played(_with(world, powers(world) if with_ is None else with_), story).all()
+
+
+def first_strikes(world: World) -> dict[str, int]:
+    """When each rule first struck."""
+    played = _Played(world, None)
+    played.all()
+    return played.struck
+
+
+def ended(world: World, at: int, but: str) -> World:
+    """The world where from then on nothing goes wrong any more, but by that rule."""
+    return replace(
+        world,
+        rules=tuple(r if r.name == but else replace(r, until=min(r.until, at)) for r in world.rules),
+        refuses=tuple((partition, since, min(until, at)) for partition, since, until in world.refuses),
+        slow=tuple((broker, since, min(until, at), ms) for broker, since, until, ms in world.slow),
+    )
+
+
+def _with(world: World, some: Collection[str]) -> World:
+    left = {name: getattr(world, name) if name in some else () for name in OWN}
+    return replace(world, rules=tuple(rule for rule in world.rules if rule.name in some), **left)
+
+
+@dataclass
+class _Send:
+    id: str
+    partition: int
+    called: int
+    attempts: int = 0
+    outcome: str = "pending"
+    done: int | None = None
+    not_before: int = 0
+    offset: int | None = None
+
+
+@dataclass
+class _Exchange:
+    row: dict[str, Any]
+    send: _Send | None
+    partition: int | None
+    effects: list[tuple[Rule, int | None]] = field(default_factory=list)
+    over: bool = False
+
+
+class _Line:
+    """One connection: what is on it, in turn."""
+
+    def __init__(self, number: int, broker: int) -> None:
+        self.number, self.broker = number, broker
+        self.turn = 0
+        self.waiting: deque[_Exchange] = deque()
+        self.forwarded = 0
+        self.answered = 0
+        self.dead_from_here = False
+        self.closed = False
+
+
+class _Client:
+    def __init__(self, name: str, habits: Habits) -> None:
+        self.name, self.habits = name, habits
+        self.queues: dict[int, deque[_Send]] = defaultdict(deque)
+        self.led: dict[int, bool] = {}
+        self.lines: dict[int, _Line] = {}
+        self.asking = False
+
+
+class _Played:
+    def __init__(self, world: World, story: Story | None) -> None:
+        self.world, self.rules, self.story = world, world.rules, story
+        self.now, self.number, self.lines = 0, 0, 0
+        self.agenda: list[tuple[int, int, Callable[[], None]]] = []
+        self.sends: dict[str, _Send] = {}
+        self.offsets: dict[int, int] = defaultdict(int)
+        self.struck: dict[str, int] = {}
+
+    def all(self) -> dict[str, Became]:
+        for name, habits in self.world.clients.items():
+            client = _Client(name, habits)
+            self.at(0, lambda client=client: self.ask(client))  # type: ignore[misc]
+            for place, (when, partition) in enumerate(self.world.sends[name]):
+                send = _Send(f"{name}{place}", partition, when)
+                self.sends[send.id] = send
+                self.at(when, lambda c=client, s=send: self.call(c, s))  # type: ignore[misc]
+                self.at(when + habits.delivery_ms, lambda c=client, s=send: self.give_up(c, s))  # type: ignore[misc]
+        while self.agenda and self.agenda[0][0] < END_MS:
+            self.now, _, do = heapq.heappop(self.agenda)
+            do()
+        if self.story is not None:
+            self.tell()
+        return {
+            send.id: Became(send.outcome, None if send.done is None else send.done - send.called, send.attempts)
+            for send in self.sends.values()
+        }
+
+    def at(self, when: int, do: Callable[[], None]) -> None:
+        self.number += 1
+        heapq.heappush(self.agenda, (when, self.number, do))
+
+    # The client.
+
+    def call(self, client: _Client, send: _Send) -> None:
+        client.queues[send.partition].append(send)
+        self.drain(client)
+
+    def give_up(self, client: _Client, send: _Send) -> None:
+        if send.done is None:
+            send.outcome, send.done = "info", self.now
+            if send in client.queues[send.partition]:
+                client.queues[send.partition].remove(send)
+            self.drain(client)
+
+    def drain(self, client: _Client) -> None:
+        for partition, queue in sorted(client.queues.items()):
+            while queue:
+                if not client.led.get(partition):
+                    self.ask(client)
+                    break
+                line = self.line(client, 1 + partition % 2)
+                flying = [e.send for e in line.waiting if not e.over and e.send is not None]
+                if len(flying) >= client.habits.in_flight:
+                    break
+                if client.habits.ordered and any(send.partition == partition for send in flying):
+                    break
+                if queue[0].not_before > self.now:
+                    break
+                self.produce(client, line, queue.popleft())
+
+    def line(self, client: _Client, broker: int) -> _Line:
+        line = client.lines.get(broker)
+        if line is None or line.closed:
+            self.lines += 1
+            line = client.lines[broker] = _Line(self.lines, broker)
+        return line
+
+    def produce(self, client: _Client, line: _Line, send: _Send) -> None:
+        send.attempts += 1
+        exchange = self.request(client, line, "Produce", send, send.partition)
+        self.at(self.now + client.habits.request_ms, lambda: self.late(client, line, exchange))
+
+    def late(self, client: _Client, line: _Line, exchange: _Exchange) -> None:
+        """Nobody answered in time: the connection is given up, and what was on it goes out again."""
+        if not exchange.over and not line.closed:
+            self.close(client, line)
+
+    def close(self, client: _Client, line: _Line) -> None:
+        line.closed = True
+        self.event(client, line, "disconnect")
+        again = [e for e in line.waiting if not e.over]
+        for exchange in again:
+            exchange.over = True
+        for exchange in reversed(again):
+            if exchange.send is not None:
+                self.retry(client, exchange.send)
+        if any(e.send is None for e in again):
+            client.asking = False
+            self.at(self.now + _BACKOFF_MS, lambda: self.ask(client))
+        self.drain(client)
+
+    def retry(self, client: _Client, send: _Send) -> None:
+        if send.done is None:
+            send.not_before = self.now + _BACKOFF_MS
+            client.queues[send.partition].appendleft(send)
+            self.at(send.not_before, lambda: self.drain(client))
+
+    def ask(self, client: _Client) -> None:
+        if not client.asking:
+            client.asking = True
+            line = self.line(client, _BOOTSTRAP)
+            exchange = self.request(client, line, "Metadata", None, None)
+            self.at(self.now + client.habits.request_ms, lambda: self.late(client, line, exchange))
+
+    # The proxy.
+
+    def request(self, client: _Client, line: _Line, api: str, send: _Send | None, partition: int | None) -> _Exchange:
+        line.turn += 1
+        row = {"at": self.now, "api": api, "client": client.name, "line": line, "turn": line.turn, "send": send}
+        exchange = _Exchange(row, send, partition)
+        if self.story is not None:
+            self.story.exchanges.append(row)
+        line.waiting.append(exchange)
+        met = [r for r in self.rules if r.strikes(self.now, client.name, api, None if send is None else partition)]
+        for rule in met:
+            self.struck.setdefault(rule.name, self.now)
+        row["exchange"] = exchange
+        ending = next((r for r in met if r.does in ("answered", "swallowed_request", "cut")), None)
+        held = 0
+        for rule in met:
+            if rule.does == "held_request":
+                held += rule.hold
+                exchange.effects.append((rule, rule.hold * MS))
+            if rule is ending:
+                break
+        if ending is not None:
+            exchange.effects.append((ending, None))
+            self.at(self.now + held, lambda: self.end(client, line, exchange, ending))
+            return exchange
+        line.forwarded = max(self.now, line.forwarded) + held
+        self.at(line.forwarded, lambda: self.forward(client, line, exchange, met))
+        return exchange
+
+    def end(self, client: _Client, line: _Line, exchange: _Exchange, rule: Rule) -> None:
+        if line.closed:
+            return
+        row = exchange.row
+        if rule.does == "cut":
+            row["outcome"] = "closed"
+            self.close(client, line)
+        elif rule.does == "swallowed_request":
+            row["outcome"] = "dropped"
+            line.dead_from_here = True
+        else:
+            self.answer(client, line, exchange, 6, "injected", self.now)
+
+    def forward(self, client: _Client, line: _Line, exchange: _Exchange, met: list[Rule]) -> None:
+        if line.closed:
+            return
+        row = exchange.row
+        row["forwarded"] = self.now
+        took = max([_BROKER_MS, *[ms for broker, since, until, ms in self.world.slow
+                                  if line.broker == broker + 1 and since <= self.now < until]])  # fmt: skip
+        self.at(self.now + took, lambda: self.broker(client, line, exchange, met))
+
+    def broker(self, client: _Client, line: _Line, exchange: _Exchange, met: list[Rule]) -> None:
+        if line.closed:
+            return
+        row, code = exchange.row, 0
+        row["broker"] = self.now
+        if exchange.send is not None:
+            place = exchange.send.partition
+            if any(p == place and since <= self.now < until for p, since, until in self.world.refuses):
+                code = 6
+            else:
+                row["offset"] = exchange.send.offset = self.offsets[place]
+                self.offsets[place] += 1
+        held = sum(r.hold for r in met if r.does == "held_answer")
+        exchange.effects += [(r, r.hold * MS) for r in met if r.does == "held_answer"]
+        swallows = next((r for r in met if r.does == "swallowed_answer"), None)
+        if swallows is not None:
+            exchange.effects.append((swallows, None))
+            row["outcome"] = "dropped"
+            line.dead_from_here = True
+            return
+        lies = tuple(r for r in met if r.does == "altered_answer")
+        exchange.effects += [(r, None) for r in lies]
+        outcome = "altered" if lies else "answered"
+        self.answer(client, line, exchange, code, outcome, self.now + held, lies)
+
+    def answer(
+        self,
+        client: _Client,
+        line: _Line,
+        exchange: _Exchange,
+        code: int,
+        outcome: str,
+        when: int,
+        lies: tuple[Rule, ...] = (),
+    ) -> None:
+        exchange.row["ready"] = (code, outcome, when, lies)
+        self.deliver(client, line)
+
+    def deliver(self, client: _Client, line: _Line) -> None:
+        """Answers go out in turn, each when it may."""
+        while line.waiting and not line.closed:
+            exchange = line.waiting[0]
+            if "ready" not in exchange.row:
+                return
+            code, outcome, when, lies = exchange.row["ready"]
+            if when > self.now:
+                self.at(when, lambda: self.deliver(client, line))
+                return
+            line.waiting.popleft()
+            exchange.row |= {"code": code, "outcome": outcome, "answered": self.now}
+            exchange.over = True
+            self.got(client, exchange, code, lies)
+        self.drain(client)
+
+    # The client again.
+
+    def got(self, client: _Client, exchange: _Exchange, code: int, lies: tuple[Rule, ...]) -> None:
+        send = exchange.send
+        if send is None:
+            client.asking = False
+            lost = {r.partition for r in lies}
+            for partition in range(3):
+                client.led[partition] = not (None in lost or partition in lost)
+            if any(queue and not client.led[partition] for partition, queue in client.queues.items()):
+                self.at(self.now + _BACKOFF_MS, lambda: self.drain(client))
+        elif code:
+            client.led[send.partition] = False
+            self.retry(client, send)
+            return
+        elif send.done is None:
+            send.outcome, send.done = "ok", self.now
+        self.drain(client)
+
+    # What is recorded.
+
+    def event(self, client: _Client, line: _Line, event: str) -> None:
+        if self.story is not None:
+            self.story.exchanges.append({"at": self.now, "event": event, "client": client.name, "line": line})
+
+    def tell(self) -> None:
+        """Rows as a capture has them, and the clients' lines."""
+        assert self.story is not None
+        told, self.story.exchanges = self.story.exchanges, []
+        prefix = self.story.client
+        for row in told:
+            client, line = f"{prefix}-{row['client']}", row["line"]
+            where = {"client_id": client, "connection_id": line.number, "node_id": line.broker or 1}
+            if row.get("event") == "disconnect":
+                made = self.story.exchange(row["at"], "", event="disconnect", took_ms=None, **where)
+                made |= dict.fromkeys(("api_name", "api_key", "exchange_seq", "forwarded_at_us"))
+                continue
+            self._tell_exchange(row, where)
+        self.story.exchange(END_MS, "ApiVersions", client_id=f"{prefix}-nobody", connection_id=10_000)
+        for send in self.sends.values():
+            took = None if send.done is None else send.done - send.called
+            name = f"{prefix}-{send.id[0]}"
+            self.story.send(
+                send.called, f"{prefix}-{send.id}", client=name, client_id=name, partition=send.partition,
+                took_ms=took, outcome=send.outcome, topic=prefix, offset=send.offset if send.outcome == "ok" else None,
+                error="timed out" if send.outcome == "info" else None,
+            )  # fmt: skip
+
+    def _tell_exchange(self, row: dict[str, Any], where: dict[str, Any]) -> None:
+        assert self.story is not None
+        exchange: _Exchange = row["exchange"]
+        effects = [
+            {"rule": r.name, "kind": _KINDS[r.does], "did": r.does, "held_us": held_us,
+             "error_code": 6 if r.does == "answered" else 5 if r.does == "altered_answer" else None,
+             "partitions": None if r.partition is None or r.does != "altered_answer" else [r.partition]}
+            for r, held_us in exchange.effects
+        ]  # fmt: skip
+        send, at = row["send"], row["at"]
+        answered = row.get("answered")
+        outcome = row.get("outcome", "no_response")
+        given = {
+            **where,
+            "exchange_seq": row["turn"],
+            "took_ms": None if answered is None else answered - at,
+            "outcome": outcome,
+            "effects": effects or None,
+            "fault_names": list(dict.fromkeys(e["rule"] for e in effects)),
+            "fault_kinds": list(dict.fromkeys(e["kind"] for e in effects)),
+            "forwarded_at_us": _us(row.get("forwarded")),
+            "broker_responded_at_us": _us(row.get("broker")),
+            "error_code": row.get("code", 0) or (5 if outcome == "altered" else 0),
+        }
+        prefix = self.story.client
+        if send is None:
+            lost = {r.partition for r, _ in exchange.effects if r.does == "altered_answer"}
+            places = [
+                {"topic": prefix, "partition_index": p, "error_code": 5 if None in lost or p in lost else 0}
+                for p in range(3)
+            ]
+            self.story.exchange(at, "Metadata", partitions=places, **given)
+        else:
+            self.story.produce(
+                at, send.partition, topic=prefix, message_ids=[f"{prefix}-{send.id}"],
+                base_offset=row.get("offset", -1), **given,
+            )  # fmt: skip
+
+
+def _us(at: int | None) -> int | None:
+    return None if at is None else START_US + at * MS
