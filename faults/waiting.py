@@ -1,4 +1,4 @@
-"""Rules that wait for another one by its name: whether there is one, in all that a document puts in force."""
+"""Rules and steps that wait for a rule by its name: whether there is one, in all that a document puts in force."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from notleader.faults.schema import Problem
 
 
 def waits_in_vain(faults: Any, steps: Any = (), *, known: Collection[str] = (), path: str = "faults") -> list[Problem]:
-    """A problem for each `after_fault` that no rule of `faults`, of `steps` or in `known` has as its name.
+    """A problem for each `after_fault` or `after` that no rule of `faults`, of `steps` or in `known` has as its name.
 
     `faults` and `steps` are documents, right or wrong, or faults; `path` is where `faults` are.
     """
@@ -27,6 +27,11 @@ def waits_in_vain(faults: Any, steps: Any = (), *, known: Collection[str] = (), 
             problems.append(Problem(where, f"there is no rule named {awaited!r}: this one would never strike"))
         elif awaited == _text(rule, "name"):
             problems.append(Problem(where, "names the rule itself, which would never strike"))
+    for place, step in _listed(steps, "steps"):
+        awaited = _text(step.get("after"), "fault") if isinstance(step, dict) else ""
+        if awaited and awaited not in names:
+            where = f"{place}.after.fault"
+            problems.append(Problem(where, f"there is no rule named {awaited!r}: this step would never be taken"))
     return problems
 
 

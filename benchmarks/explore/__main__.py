@@ -7,9 +7,6 @@ the bug. Nothing of the recipe is told. What each search said is kept in `--out`
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +15,7 @@ import typer
 
 from benchmarks.explore.cases import CASES, OfIncident, Service
 from benchmarks.explore.page import table
+from benchmarks.explore.started import explore, slug
 from notleader.proxy.lab.incident import Cluster
 from notleader.proxy.lab.run import started
 from notleader.proxy.lab.stages import Stages
@@ -62,20 +60,15 @@ def search(
     stages: Stages,
 ) -> dict[str, Any]:
     """One search; what its report says, and how long all of it took."""
-    start = case.start(mode == "sound", kafka, stages)
-    folder = out / f"{slug(case.name)}.{mode}"
-    argv = [sys.executable, "-m", "notleader", "explore", f"--kafka={kafka}", f"--out={folder}", "--again"]
-    argv += [f"--minutes={minutes}", f"--lanes={lanes}", f"--failures={failures}"]
-    argv += [f"--partitions={start.partitions}", *case.options, *(["--random"] if mode == "chance" else [])]
+    words = [f"--minutes={minutes}", f"--lanes={lanes}", f"--failures={failures}", *case.options]
+    words += ["--random"] if mode == "chance" else []
+    name = f"{slug(case.name)}.{mode}"
     began = time.monotonic()
-    report = folder / "report.json"
-    shutil.rmtree(folder, ignore_errors=True)  # nothing of an earlier search
-    with (out / f"{slug(case.name)}.{mode}.log").open("w") as log:
-        ran = subprocess.run([*argv, "--", *start.argv], stdout=log, stderr=subprocess.STDOUT)
-    found: dict[str, Any] = json.loads(report.read_text()) if report.exists() else {}
+    start = case.start(mode == "sound", kafka, stages)
+    code, found = explore(start, out / name, kafka, words, out / f"{name}.log")
     known = [case.is_known(each) for each in found.get("failures", [])]
-    stages.console.print(f"{case.name} ({mode}): exit {ran.returncode}, {known}", markup=False)
-    return {"exit": ran.returncode, "minutes": minutes, "took_s": round(time.monotonic() - began), **found}
+    stages.console.print(f"{case.name} ({mode}): exit {code}, {known}", markup=False)
+    return {"exit": code, "minutes": minutes, "took_s": round(time.monotonic() - began), **found}
 
 
 def read(out: Path) -> dict[tuple[str, str], dict[str, Any]]:
@@ -86,11 +79,6 @@ def read(out: Path) -> dict[tuple[str, str], dict[str, Any]]:
         for mode in MODES
         if (file := out / f"{slug(case.name)}.{mode}.json").exists()
     }
-
-
-def slug(name: str) -> str:
-    """A file name of a case's name."""
-    return "-".join("".join(each if each.isalnum() else " " for each in name).split())
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +15,8 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks.explore.__main__ import slug
 from benchmarks.explore.cases import CASES, PLANTED, Service
+from benchmarks.explore.started import explore, slug
 from notleader.proxy.lab.explore.judging import KINDS
 from notleader.proxy.lab.incident import Cluster
 from notleader.proxy.lab.run import started
@@ -52,16 +51,13 @@ def search(
     case: Service, mode: str, kafka: str, seed: int, minutes: float, lanes: int, out: Path, stages: Stages
 ) -> dict[str, Any]:
     """What the report of one search says."""
+    allow = [kind for kind in KINDS if kind != case.verdict]
+    words = [f"--seed={seed}", f"--minutes={minutes}", f"--lanes={lanes}", "--failures=1", f"--allow={','.join(allow)}"]
     folder = out / f"{slug(case.name)}.{slug(mode)}.{seed}"
-    shutil.rmtree(folder, ignore_errors=True)
-    argv = [sys.executable, "-m", "notleader", "explore", f"--kafka={kafka}", f"--out={folder}", f"--seed={seed}"]
-    argv += [f"--minutes={minutes}", f"--lanes={lanes}", "--failures=1", *MODES[mode]]
-    argv += [f"--allow={','.join(kind for kind in KINDS if kind != case.verdict)}"]
-    ran = subprocess.run([*argv, "--", *case.start(False, kafka, stages).argv], capture_output=True, text=True)
-    report = folder / "report.json"
-    if not report.exists():
-        sys.exit(f"{case.name}, {mode}, seed {seed}: {ran.stdout}{ran.stderr}")
-    found: dict[str, Any] = json.loads(report.read_text())
+    log = folder.with_name(f"{folder.name}.log")
+    _, found = explore(case.start(False, kafka, stages), folder, kafka, [*words, *MODES[mode]], log)
+    if not found:
+        sys.exit(f"{case.name}, {mode}, seed {seed}: {log.read_text()}")
     stages.console.print(f"{case.name}, {mode}, seed {seed}: {_told([found])}", markup=False)
     shutil.rmtree(folder)
     return found

@@ -1,4 +1,4 @@
-"""A rule that waits for one which isn't there is refused, wherever it stands."""
+"""A rule or a step that waits for a rule which isn't there is refused, wherever it stands."""
 
 from __future__ import annotations
 
@@ -28,6 +28,16 @@ def test_it_names_the_place_of_each() -> None:
     ]
 
 
+def test_a_step_waits_for_a_rule_that_there_is() -> None:
+    steps = [
+        {"at": 1, "add": {**CUT, "name": "later"}},
+        *({"after": {"fault": name, "hits": 2}, "clear": True} for name in ("later", "cut", "known", "close-1", "cot")),
+    ]
+    assert waits_in_vain([CUT, {"kind": "close"}], steps, known=["known"]) == [
+        Problem("steps[5].after.fault", "there is no rule named 'cot': this step would never be taken")
+    ]
+
+
 @pytest.mark.parametrize(
     ("faults", "steps", "known"),
     [
@@ -47,17 +57,29 @@ def test_no_rule_waits_for_itself() -> None:
     assert problem == Problem("faults[0].trigger.after_fault", "names the rule itself, which would never strike")
 
 
-@pytest.mark.parametrize("document", [None, 3, [None, 3, {}], [{"trigger": 3}], [{"trigger": {"after_fault": 3}}]])
+@pytest.mark.parametrize(
+    "document",
+    [
+        None,
+        3,
+        [None, 3, {}],
+        [{"trigger": 3}],
+        [{"trigger": {"after_fault": 3}}],
+        [{"after": 3}, {"after": {"fault": 3}}],
+    ],
+)
 def test_what_is_no_rule_is_for_others_to_tell(document: Any) -> None:
     assert waits_in_vain(document, document) == []
 
 
 def test_a_config_is_refused_whole() -> None:
     with pytest.raises(ConfigError) as refused:
-        load({"faults": [waiting("cut")], "steps": [{"at": 1, "add": waiting("cot")}]}, need_kafka=False)
+        steps = [{"at": 1, "add": waiting("cot")}, {"after": {"fault": "sawn"}, "clear": True}]
+        load({"faults": [waiting("cut")], "steps": steps}, need_kafka=False)
     assert [problem.path for problem in refused.value.problems] == [
         "faults[0].trigger.after_fault",
         "steps[0].add.trigger.after_fault",
+        "steps[1].after.fault",
     ]
 
 
