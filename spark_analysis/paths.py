@@ -28,9 +28,12 @@ def local_path(path: str) -> Path:
 
 
 def size_bytes(paths: Iterable[str]) -> int:
-    """Bytes below the local ones of `paths`; what lies elsewhere counts as nothing."""
+    """Bytes below `paths`; what lies elsewhere may be of any size, and counts as more than a short run's."""
     total = 0
-    for path in filter(is_local, paths):
+    for path in paths:
+        if not is_local(path):
+            total += SMALL_BYTES + 1
+            continue
         root = local_path(path)
         if root.is_file():
             total += root.stat().st_size

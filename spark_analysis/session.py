@@ -145,7 +145,7 @@ def suit(spark: SparkSession, input_bytes: int) -> None:
 def _suited(input_bytes: int, *, local: bool) -> dict[str, str]:
     # Compiling queries and re-planning them between stages pays when they run long; in a short run they are
     # most of the time (measured: 35 s of CPU against 24).
-    short = local and input_bytes <= SMALL_BYTES
+    short = input_bytes <= SMALL_BYTES
     partitions = shuffle_partitions(input_bytes, local=local)
     alone = partitions == 1  # see notleader.spark_analysis.plans
     return {
@@ -171,7 +171,7 @@ def _suited(input_bytes: int, *, local: bool) -> dict[str, str]:
 
 def shuffle_partitions(input_bytes: int, *, local: bool) -> int:
     """How many pieces a shuffle makes: few for small inputs, where each piece costs more than it holds."""
-    if local and input_bytes <= SMALL_BYTES // 8:
+    if input_bytes <= SMALL_BYTES // 8:
         return 1
     fewest = 4 if local else 16
     return max(fewest, min(2000, 4 * -(-input_bytes // _PARTITION_BYTES)))

@@ -16,6 +16,7 @@ from notleader.spark_analysis.checks import Tables, all_checks
 from notleader.spark_analysis.findings import cases, grouped
 from notleader.spark_analysis.jobs.analyze import analyze, draw
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.paths import SMALL_BYTES
 from notleader.spark_analysis.session import shuffle_partitions
 from notleader.spark_analysis.transforms import timeline
 
@@ -90,5 +91,6 @@ def _records(spark: SparkSession, capture: str) -> DataFrame:
 def test_a_shuffle_is_cut_by_the_size_of_the_input() -> None:
     assert shuffle_partitions(1000, local=True) == 1
     assert shuffle_partitions(10 << 30, local=True) == 640
-    assert shuffle_partitions(1000, local=False) == 16
+    assert shuffle_partitions(1000, local=False) == 1
+    assert shuffle_partitions(SMALL_BYTES + 1, local=False) == 16
     assert shuffle_partitions(10 << 40, local=False) == 2000
