@@ -178,8 +178,9 @@ CASES: Final[Sequence[Service | OfIncident]] = (
         "0.4.51 from the first record",
         ("skipped",),
         mended="cure",
-        arguments={"wait_ms": 25_000},
-        options=("--limit=60", "--allow=read-twice"),
+        # After a join that is lost this client's next one comes in half a minute.
+        arguments={"wait_ms": 80_000},
+        options=("--limit=120", "--allow=read-twice"),
     ),
     OfIncident("coordinator-never-asked-for", "aiokafka 0.12.0", "0.14", ("hang", "stuck", "unanswered")),
     OfIncident("committed-backwards", "sarama 1.43.2", "1.61.1", ("backwards", "read-twice")),

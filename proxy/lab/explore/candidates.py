@@ -84,7 +84,7 @@ _OUTAGES_AT: Final = frozenset(("Produce", "Fetch", "FindCoordinator", "OffsetCo
 _ANY: Final = "any"
 
 
-# What carries the client's work is struck before what it prepares itself with: three faults in a row to one.
+# What a client asks again, and in another way, when it is answered badly: only there the next answer is struck, too.
 _WORK: Final = (
     "Produce",
     "EndTxn",
@@ -99,7 +99,8 @@ _WORK: Final = (
     "Heartbeat",
     "ConsumerGroupHeartbeat",
 )
-_WORK_SHARE: Final = 3
+# These change what brokers keep: what goes wrong here is what a service gets wrong for good.
+KEPT: Final = frozenset(("Produce", "EndTxn", "OffsetCommit", "TxnOffsetCommit"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,25 @@ class Candidate:
     is_fatal: bool = False
     costs_s: float = 0.0
     """How much longer a client that gets over it may take."""
+
+    @property
+    def api(self) -> str:
+        """The API that it strikes; `any` where it strikes all."""
+        return self.family[0].split()[0]
+
+    @property
+    def effect(self) -> str:
+        """What becomes of the exchange: all that clients are expected to take in the same way has the same name."""
+        if len(self.rules) > 1:
+            return "one after the other"
+        (rule,) = self.documents
+        often = " often" if rule.get("trigger", {}).get("times", 1) == _IN_A_ROW else ""
+        carried_out = rule["kind"] == "drop_response" or rule.get("phase") == "after_broker"
+        if rule["kind"] == "error":
+            return f"{'carried out, and ' if carried_out else ''}refused{' for good' if self.is_fatal else ''}{often}"
+        if carried_out:
+            return f"carried out, and not answered{often}"
+        return f"{'lost' if rule['kind'] in _CUT else rule['kind']}{often}"
 
     @property
     def documents(self) -> list[Rule]:
@@ -159,30 +179,18 @@ def frozen(rule: Rule) -> str:
 
 
 def candidates(points: Iterable[Point]) -> list[Candidate]:
-    """Every fault at every point, alone; the families take turns, those of APIs that carry the work more often."""
-    by_api: dict[str, dict[tuple[str, ...], list[Candidate]]] = {}
-    for point in points:
-        for candidate in strikes(point):
-            api = _ANY if candidate.family[0].startswith(f"{_ANY} ") else point.api
-            by_api.setdefault(api, {}).setdefault(candidate.family, []).append(candidate)
-    apis = sorted(by_api, key=lambda api: _WORK.index(api) if api in _WORK else len(_WORK))
-    waiting = {api: list(by_api[api].values()) for api in apis}
-    found: list[Candidate] = []
-    while any(waiting.values()):
-        for api, families in waiting.items():
-            for _ in range(_WORK_SHARE if api in _WORK else 1):
-                if families:
-                    found += families.pop(0)
-    return found
+    """Every fault at every point, alone; those of APIs that carry the client's work first."""
+    found = [candidate for point in points for candidate in strikes(point)]
+    return sorted(found, key=lambda candidate: _WORK.index(candidate.api) if candidate.api in _WORK else len(_WORK))
 
 
 def strikes(point: Point) -> Iterator[Candidate]:
     """Every fault that can strike at a point, alone; those that a client meets most often first."""
     rules = list(_rules(point))
     once = [(rule, 1, costs_s) for rule, costs_s in rules]
-    # Beyond what a client's retries are: the usual error before all others, which are met alone first.
+    # Beyond what a client's retries are, once each answer and its loss was met alone.
     often = [(rule, _IN_A_ROW, costs_s * _IN_A_ROW) for rule, costs_s in rules if rule["kind"] in _ALSO_IN_A_ROW]
-    for rule, times, costs_s in [*once[:1], *often[:1], *once[1:], *often[1:]]:
+    for rule, times, costs_s in [*once[:3], *often[:1], *once[3:], *often[1:]]:
         trigger = {"times": times} | ({"skip": point.nth} if point.nth else {})
         match: Rule = {"api_key": point.api}
         if point.partition_index is not None:
@@ -282,10 +290,10 @@ def _rules(point: Point) -> Iterator[tuple[Rule, float]]:
         retriable = list(_TRANSACTION)
     for code in retriable[:1]:
         yield {"kind": "error", "error_code": code}, 1.0
-    yield {"kind": "close", "phase": "after_broker"}, 1.0
     if api in RETRIABLE:
         for code in _ANYWHERE:
             yield {"kind": "error", "error_code": code}, 1.0
+    yield {"kind": "close", "phase": "after_broker"}, 1.0
     for code in APPLIED.get(api, ()):
         yield {"kind": "error", "error_code": code, "phase": "after_broker"}, 1.0
     yield {"kind": "drop_response"}, 5.0

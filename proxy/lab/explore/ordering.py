@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING
 
-from notleader.proxy.lab.explore.candidates import Candidate
+from notleader.proxy.lab.explore.candidates import KEPT, Candidate
 
 if TYPE_CHECKING:
     from random import Random
@@ -14,71 +14,80 @@ if TYPE_CHECKING:
 _PAIR_EVERY = 4
 _NOVEL_WORTH = 2
 _FAILED_COSTS = 5
+# Of what changes what brokers keep, four tries to one: each answer and its loss alone, then one more often.
+_KEPT_SHARE = 4
 
 
 class Frontier:
     """The candidates that are left, in an order that follows what was seen; the same for the same seed and reports.
 
-    A family (what is done, whatever the place) that was not tried comes first, in the order given; then one whose
-    tries were few or showed new sequences, and last one that a failure was found in. Once every family had its turn,
-    every fourth try is a pair of two that showed something new.
+    Next is the API that had the fewest tries for its share; of it, what was done least to an exchange; of that the
+    place that was struck least, and the fault. Chance decides between those that are alike. What showed new sequences
+    comes sooner once more, after all that was never done to that API, and what a failure was found with comes late.
+    Once every fault had its turn, every fourth try is a pair of two that showed something new.
     """
 
     def __init__(self, candidates: Iterable[Candidate], *, random: Random, seen: Iterable[str] = ()) -> None:
-        self._random = random
         self._seen_keys = set(seen)
-        self._left: dict[tuple[str, ...], list[Candidate]] = {}
-        self._weight: Counter[tuple[str, ...]] = Counter()
-        self._tried: Counter[tuple[str, ...]] = Counter()
+        self._tried: Counter[Hashable] = Counter()
+        self._weight: Counter[Hashable] = Counter()
+        self._rank: dict[Hashable, int] = {}
         self._signatures: set[str] = set()
         self._promising: list[Candidate] = []
         self._paired: set[tuple[str, ...]] = set()
         self._given = 0
-        rank: dict[tuple[str, ...], int] = {}
+        self._left: list[Candidate] = []
         for candidate in candidates:
-            if key(candidate) not in self._seen_keys:
-                self._left.setdefault(candidate.family, []).append(candidate)
+            for each in (candidate.api, _done(candidate)):
+                self._rank.setdefault(each, len(self._rank))
+            if key(candidate) in self._seen_keys:
+                self._count(candidate)
             else:
-                self._tried[candidate.family] += 1
-            rank.setdefault(candidate.family, len(rank))
-        self._rank = rank
-        for some in self._left.values():
-            first = 0 if len(some[0].rules) > 1 else 1
-            head, rest = some[:first], some[first:]
-            random.shuffle(rest)  # alone, the first of a client's life, then any place in it
-            some[:] = [*head, *rest]
+                self._left.append(candidate)
+        random.shuffle(self._left)
 
     def __len__(self) -> int:
-        return sum(map(len, self._left.values()))
+        return len(self._left)
 
     def next(self) -> Candidate | None:
         """The next to try; None when nothing is left."""
         self._given += 1
-        if self._given % _PAIR_EVERY == 0 and all(self._tried[family] for family in self._left):
+        if self._given % _PAIR_EVERY == 0 and all(self._tried[each.family] for each in self._left):
             pair = self._pair()
             if pair is not None:
                 return pair
         if not self._left:
             return self._pair()
-        family = min(self._left, key=self._order)
-        candidate = self._left[family].pop(0)
-        if not self._left[family]:
-            del self._left[family]
-        self._tried[family] += 1
+        candidate = min(self._left, key=self._order)
+        self._left.remove(candidate)
+        self._count(candidate)
         return candidate
 
-    def _order(self, family: tuple[str, ...]) -> tuple[bool, int, int]:
-        tried = self._tried[family]
-        return tried > 0, tried - self._weight[family], self._rank[family]
+    def _count(self, candidate: Candidate) -> None:
+        self._tried.update((candidate.api, _done(candidate), _place(candidate), candidate.family))
+
+    def _order(self, candidate: Candidate) -> tuple[float, ...]:
+        tried, done = self._tried, _done(candidate)
+        share = _KEPT_SHARE if candidate.api in KEPT else 1
+        return (
+            (tried[candidate.api] + 1) / share,
+            self._rank[candidate.api],
+            tried[done] > 0,
+            tried[done] - self._weight[done],
+            self._rank[done],
+            tried[_place(candidate)],
+            tried[candidate.family],
+        )
 
     def told(self, candidate: Candidate, signature: Iterable[str], *, failed: bool) -> bool:
         """Take in what a try showed; whether it showed a sequence that none before it had."""
         fresh = set(signature) - self._signatures
         self._signatures |= fresh
+        done = _done(candidate)
         if failed:
-            self._weight[candidate.family] -= _FAILED_COSTS
+            self._weight[done] -= _FAILED_COSTS
         elif fresh:
-            self._weight[candidate.family] += _NOVEL_WORTH if self._weight[candidate.family] < 1 else 0
+            self._weight[done] += _NOVEL_WORTH if self._weight[done] < 1 else 0
             if len(candidate.rules) == 1:
                 self._promising.append(candidate)
         return bool(fresh)
@@ -114,6 +123,14 @@ class ByChance:
     def told(self, candidate: Candidate, signature: Iterable[str], *, failed: bool) -> bool:
         """Nothing is learned from a try."""
         return False
+
+
+def _done(candidate: Candidate) -> Hashable:
+    return "done", candidate.api, candidate.effect
+
+
+def _place(candidate: Candidate) -> Hashable:
+    return "place", candidate.api, candidate.point
 
 
 def key(candidate: Candidate) -> str:
