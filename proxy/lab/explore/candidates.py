@@ -127,12 +127,14 @@ class Candidate:
             return "one after the other"
         (rule,) = self.documents
         often = " often" if rule.get("trigger", {}).get("times", 1) == _IN_A_ROW else ""
-        carried_out = rule["kind"] == "drop_response" or rule.get("phase") == "after_broker"
+        carried_out = (
+            "carried out, and " if rule["kind"] == "drop_response" or rule.get("phase") == "after_broker" else ""
+        )
         if rule["kind"] == "error":
-            return f"{'carried out, and ' if carried_out else ''}refused{' for good' if self.is_fatal else ''}{often}"
-        if carried_out:
-            return f"carried out, and not answered{often}"
-        return f"{'lost' if rule['kind'] in _CUT else rule['kind']}{often}"
+            return f"{carried_out}refused{' for good' if self.is_fatal else ''}{often}"
+        # A connection that ends is noticed at once, an answer that never comes by a timeout.
+        noticed = "cut" if rule["kind"] in _ENDS else "silent" if rule["kind"] in _CUT else rule["kind"]
+        return f"{carried_out}{noticed}{often}"
 
     @property
     def documents(self) -> list[Rule]:
@@ -265,6 +267,9 @@ _CUT: Final = frozenset(
         *("broker_down", "rolling_restart"),
     )
 )
+
+
+_ENDS: Final = frozenset(("close", "reset", "slow_close"))
 
 
 def cause(rule: Rule, verdict: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING
 
@@ -14,32 +14,37 @@ if TYPE_CHECKING:
 _PAIR_EVERY = 4
 _NOVEL_WORTH = 2
 _FAILED_COSTS = 5
-# Of what changes what brokers keep, four tries to one: each answer and its loss alone, then one more often.
+# Of what changes what brokers keep four tries to one: refused, refused for good, carried out and cut, refused often.
 _KEPT_SHARE = 4
 
 
 class Frontier:
     """The candidates that are left, in an order that follows what was seen; the same for the same seed and reports.
 
-    Next is the API that had the fewest tries for its share; of it, what was done least to an exchange; of that the
-    place that was struck least, and the fault. Chance decides between those that are alike. What showed new sequences
-    comes sooner once more, after all that was never done to that API, and what a failure was found with comes late.
-    Once every fault had its turn, every fourth try is a pair of two that showed something new.
+    Next is the API that had the fewest tries for its share. Of it, the first few things that can be done to an exchange
+    come once each, then what had the fewest tries for the number of faults that do it; of that the place that was
+    struck least, and the fault. Chance decides between those that are alike. What showed something new comes sooner
+    once more, and what a failure was found with comes late. Once every fault had its turn, every fourth try is a pair
+    of two that showed something new.
     """
 
     def __init__(self, candidates: Iterable[Candidate], *, random: Random, seen: Iterable[str] = ()) -> None:
         self._seen_keys = set(seen)
         self._tried: Counter[Hashable] = Counter()
         self._weight: Counter[Hashable] = Counter()
-        self._rank: dict[Hashable, int] = {}
+        self._rank: dict[str, int] = {}
         self._signatures: set[str] = set()
         self._promising: list[Candidate] = []
         self._paired: set[tuple[str, ...]] = set()
         self._given = 0
+        self._kinds: defaultdict[Hashable, set[tuple[str, ...]]] = defaultdict(set)
+        self._nth: dict[tuple[str, str], int] = {}
         self._left: list[Candidate] = []
         for candidate in candidates:
-            for each in (candidate.api, _done(candidate)):
-                self._rank.setdefault(each, len(self._rank))
+            self._rank.setdefault(candidate.api, len(self._rank))
+            done = _done(candidate)
+            self._nth.setdefault(done, sum(api == candidate.api for api, _ in self._nth))
+            self._kinds[done].add(candidate.family)
             if key(candidate) in self._seen_keys:
                 self._count(candidate)
             else:
@@ -72,15 +77,15 @@ class Frontier:
         return (
             (tried[candidate.api] + 1) / share,
             self._rank[candidate.api],
-            tried[done] > 0,
-            tried[done] - self._weight[done],
-            self._rank[done],
+            tried[done] > 0 or self._nth[done] >= _KEPT_SHARE,
+            (tried[done] + 1 - self._weight[done]) / len(self._kinds[done]),
+            self._nth[done],
             tried[_place(candidate)],
             tried[candidate.family],
         )
 
     def told(self, candidate: Candidate, signature: Iterable[str], *, failed: bool) -> bool:
-        """Take in what a try showed; whether it showed a sequence that none before it had."""
+        """Take in what a try showed; whether there was something in it that none before had."""
         fresh = set(signature) - self._signatures
         self._signatures |= fresh
         done = _done(candidate)
@@ -125,12 +130,12 @@ class ByChance:
         return False
 
 
-def _done(candidate: Candidate) -> Hashable:
-    return "done", candidate.api, candidate.effect
+def _done(candidate: Candidate) -> tuple[str, str]:
+    return candidate.api, candidate.effect
 
 
 def _place(candidate: Candidate) -> Hashable:
-    return "place", candidate.api, candidate.point
+    return "at", candidate.api, candidate.point
 
 
 def key(candidate: Candidate) -> str:

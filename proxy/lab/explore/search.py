@@ -14,6 +14,7 @@ from notleader.proxy.lab.explore.candidates import Candidate, Rule, candidates, 
 from notleader.proxy.lab.explore.findings import Corpus, Failure, group
 from notleader.proxy.lab.explore.judging import Ended, Learned, Verdict, judge
 from notleader.proxy.lab.explore.map import Came, Map
+from notleader.proxy.lab.explore.noticed import log_lines, outcome
 from notleader.proxy.lab.explore.ordering import ByChance, Frontier, key
 from notleader.proxy.lab.explore.points import Point, Row, points, signature
 from notleader.proxy.lab.explore.shrinking import Rules, shrink
@@ -198,7 +199,8 @@ class Search:
         else:
             came = Came.SURVIVED if any(tried.hits) else Came.MISSED
         explored.map.told(candidate, came)
-        frontier.told(candidate, signature(tried.rows), failed=bool(verdicts))
+        showed = signature(tried.rows) | outcome(tried.ended) | log_lines(tried.folder)
+        frontier.told(candidate, showed, failed=bool(verdicts))
         known = self._known(verdicts[0].kind, candidate) if verdicts else None
         if verdicts and known is None:
             self._investigate(candidate, tried, verdicts)

@@ -43,14 +43,16 @@ def test_what_carries_the_work_comes_first() -> None:
 
 def test_what_clients_take_in_the_same_way_has_one_name() -> None:
     found = {each.family[0]: each.effect for each in strikes(Point("Produce", None, 0, 1, 0.0))}
-    assert found["Produce close"] == found["Produce drop_request"] == "lost"
-    assert found["Produce drop_response"] == found["Produce close after_broker"] == "carried out, and not answered"
+    assert found["Produce close"] == found["Produce reset"] == "cut"
+    assert found["Produce drop_request"] == found["Produce stall"] == "silent"
+    assert found["Produce close after_broker"] == found["Produce reset after_broker"] == "carried out, and cut"
+    assert found["Produce drop_response"] == "carried out, and silent"
     assert found["Produce error REQUEST_TIMED_OUT after_broker"] == "carried out, and refused"
     assert found["Produce error NOT_LEADER_OR_FOLLOWER"] == "refused"
     assert found["Produce error NOT_ENOUGH_REPLICAS x5"] == "refused often"
     assert found["Produce error MESSAGE_TOO_LARGE"] == "refused for good"
     assert found["Produce reset then error NOT_ENOUGH_REPLICAS"] == "one after the other"
-    assert found["any reset 6000 ms"] == "lost"
+    assert found["any reset 6000 ms"] == "cut"
 
 
 def test_an_answer_that_says_nothing_may_come_of_any_api_and_may_end_a_client() -> None:

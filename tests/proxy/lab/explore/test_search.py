@@ -34,6 +34,21 @@ def test_a_failure_whose_shrinking_is_interrupted_is_struck_again_by_the_next_se
     assert corpus.tried == {key(first): ""}
 
 
+def test_a_new_line_in_the_log_and_a_new_end_are_something_new(tmp_path: Path) -> None:
+    (first, second, *_) = candidates([Point("Produce", None, 0, 1, 0.0)])
+    search = Search(
+        Bench("localhost:9092", ["shop"], tmp_path, "try"), Limits(), Corpus([]), lambda text: None, lambda text: None
+    )
+    order = Frontier([first, second], random=Random(0))
+    for number, candidate in enumerate((first, second)):
+        folder = tmp_path / f"try-{number}"
+        folder.mkdir()
+        (folder / "stderr.txt").write_text("retry 1\n" if not number else "gave up\n")
+        search._take(candidate, Tried(ended(), [1], [], folder), order)
+    for seen, fresh in ((["logged retry #", "logged gave up", "ended with 0"], False), (["ended with 1"], True)):
+        assert order.told(first, seen, failed=False) is fresh
+
+
 def test_alike_exchanges_in_a_row_are_one_line_of_the_timeline() -> None:
     struck = {"fault_names": ["gone"], "fault_kinds": ["leader_election"], "error_code": 5}
     rows = [
