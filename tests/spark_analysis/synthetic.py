@@ -216,7 +216,7 @@ class Story:
 
         A message is `id`, `id:aborted`, `id@key_hash`, "" for a record without id, or None where there is none.
         """
-        place = {"run_id": self.run_id, "topic": "orders", "partition": given.pop("partition", 0)}
+        place = {"run_id": self.run_id, "topic": given.pop("topic", "orders"), "partition": given.pop("partition", 0)}
         for offset, message in enumerate(messages, start):
             if message is not None:
                 name, _, transaction = message.partition(":")

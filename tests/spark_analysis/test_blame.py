@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from notleader.spark_analysis.checks import Tables, all_checks
+from notleader.spark_analysis.findings import cases
 from notleader.spark_analysis.options import Options
 from tests.spark_analysis.synthetic import Story
 from tests.spark_analysis.worlds import OWN, Became, ended, first_strikes, play, powers, random_world
@@ -21,6 +23,8 @@ pytestmark = pytest.mark.spark
 
 WORLDS = range(400)
 SLOW_MS = 1000
+OPTIONS = Options(by_run=True, slow_ms=SLOW_MS)
+CAUSES = ("slow_by", "ended_by", "retried_by")
 _ALIKE = 0.1
 
 
@@ -32,10 +36,11 @@ class Judged(NamedTuple):
 
 
 QUESTIONS: dict[str, Callable[[Became], bool]] = {
-    # The history's column → what is ill in the eyes of its question.
+    # The history's column, or the check → what is ill in the eyes of its question.
     "slow_by": lambda b: b.took is None or b.took >= SLOW_MS,
     "ended_by": lambda b: b.outcome == "info",
     "retried_by": lambda b: b.attempts > 1,
+    "duplicate": lambda b: b.copies > 1,
 }
 
 
@@ -93,27 +98,40 @@ def powerset(names: frozenset[str]) -> Iterator[tuple[str, ...]]:
 
 
 @pytest.fixture(scope="module")
-def history(build: Callable[..., Any]) -> dict[str, Any]:
-    """By message id what the analysis says."""
+def tables(build: Callable[..., Tables]) -> Tables:
     together = Story()
     for seed in WORLDS:
         told = Story(run_id=f"w{seed}", client=f"w{seed}")
         play(random_world(seed), story=told)
         together.add(told)
-    tables = build(together, Options(by_run=True))
-    rows = tables.history.select("message_id", *QUESTIONS, "attempt_count", "latency_us", "outcome").collect()
+    return build(together, OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def history(tables: Tables) -> dict[str, Any]:
+    """By message id what the analysis says of a send."""
+    rows = tables.history.select("message_id", *CAUSES, "attempt_count", "outcome", "landed_count").collect()
     return {row.message_id: row for row in rows}
 
 
+@pytest.fixture(scope="module")
+def named(tables: Tables, history: dict[str, Any]) -> dict[str, dict[str, set[str]]]:
+    """By question, by message id the rules that the analysis names."""
+    found = {q: {m: {cause["rule"] for cause in row[q]} for m, row in history.items()} for q in CAUSES}
+    doubled = cases(tables, OPTIONS, [check for check in all_checks() if check.name == "duplicate"])
+    said = doubled.select("message_id", "rule").collect()
+    return {**found, "duplicate": {row.message_id: set((row.rule or "").split(", ")) - {""} for row in said}}
+
+
 @pytest.mark.parametrize("question", sorted(QUESTIONS))
-def test_the_analysis_names_the_guilty_and_no_innocent(history: dict[str, Any], question: str) -> None:
+def test_the_analysis_names_the_guilty_and_no_innocent(named: dict[str, dict[str, set[str]]], question: str) -> None:
     wrong, asked = [], 0
     for seed in WORLDS:
         for message, (guilty, innocent) in judged(seed, question).items():
-            named = {cause["rule"] for cause in history[f"w{seed}-{message}"][question]}
+            told = named[question].get(f"w{seed}-{message}", set())
             asked += 1
-            if (guilty and guilty not in named) or named & innocent:
-                wrong.append((f"w{seed}-{message}", guilty, sorted(named & innocent), sorted(named)))
+            if (guilty and guilty not in told) or told & innocent:
+                wrong.append((f"w{seed}-{message}", guilty, sorted(told & innocent), sorted(told)))
     assert not wrong, f"{len(wrong)} of {asked}:\n" + "\n".join(map(str, wrong[:40]))
 
 
@@ -121,7 +139,8 @@ def test_the_history_is_that_of_the_worlds(history: dict[str, Any]) -> None:
     for seed in WORLDS:
         for message, became in play(random_world(seed)).items():
             row = history[f"w{seed}-{message}"]
-            assert (row.attempt_count, row.outcome) == (became.attempts, became.outcome), f"w{seed}-{message}"
+            told = (row.attempt_count, row.outcome, row.landed_count)
+            assert told == (became.attempts, became.outcome, became.copies), f"w{seed}-{message}"
 
 
 def test_most_questions_have_one_answer() -> None:

@@ -73,11 +73,12 @@ class World:
 
 
 class Became(NamedTuple):
-    """What became of a send, for its application and on the wire; `took` None: it was never told."""
+    """What became of a send, for its application, on the wire and in the log; `took` None: it was never told."""
 
     outcome: str
     took: int | None
     attempts: int
+    copies: int
 
 
 _KINDS = {
@@ -208,7 +209,7 @@ class _Played:
         self.now, self.number, self.lines = 0, 0, 0
         self.agenda: list[tuple[int, int, Callable[[], None]]] = []
         self.sends: dict[str, _Send] = {}
-        self.offsets: dict[int, int] = defaultdict(int)
+        self.logs: dict[int, list[str]] = defaultdict(list)
         self.struck: dict[str, int] = {}
 
     def all(self) -> dict[str, Became]:
@@ -226,7 +227,12 @@ class _Played:
         if self.story is not None:
             self.tell()
         return {
-            send.id: Became(send.outcome, None if send.done is None else send.done - send.called, send.attempts)
+            send.id: Became(
+                send.outcome,
+                None if send.done is None else send.done - send.called,
+                send.attempts,
+                self.logs[send.partition].count(send.id),
+            )
             for send in self.sends.values()
         }
 
@@ -368,8 +374,8 @@ class _Played:
             if any(p == place and since <= self.now < until for p, since, until in self.world.refuses):
                 code = 6
             else:
-                row["offset"] = exchange.send.offset = self.offsets[place]
-                self.offsets[place] += 1
+                row["offset"] = exchange.send.offset = len(self.logs[place])
+                self.logs[place].append(exchange.send.id)
         held = sum(r.hold for r in met if r.does == "held_answer")
         exchange.effects += [(r, r.hold * MS) for r in met if r.does == "held_answer"]
         swallows = next((r for r in met if r.does == "swallowed_answer"), None)
@@ -451,6 +457,8 @@ class _Played:
                 continue
             self._tell_exchange(row, where)
         self.story.exchange(END_MS, "ApiVersions", client_id=f"{prefix}-nobody", connection_id=10_000)
+        for partition, messages in self.logs.items():
+            self.story.holds(*[f"{prefix}-{message}" for message in messages], topic=prefix, partition=partition)
         for send in self.sends.values():
             took = None if send.done is None else send.done - send.called
             name = f"{prefix}-{send.id[0]}"
