@@ -17,7 +17,7 @@ _APPENDED_AT = (
 )
 
 # What a rule does to an exchange, or to its connection, after which no answer comes.
-_KEPT_AWAY = ("swallowed_answer", "cut", "repeated", "garbled", "muted", "silenced", "kept_behind")
+_KEPT_AWAY = ("swallowed_answer", "cut", "repeated", "garbled", "silenced", "kept_behind")
 
 
 class Duplicate(Check):

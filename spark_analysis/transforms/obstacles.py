@@ -17,9 +17,10 @@ from notleader.spark_analysis.transforms.keys import same
 
 HOLDS = ("held_request", "held_answer")
 MUTED = "muted"
+"""What an answer did to all that comes behind it, and nothing to its own exchange."""
 THROTTLED = "throttled"
 """What an answer did that a rule gave a throttle time, and nothing more, to what comes behind it (KIP-219)."""
-SWALLOWS = ("swallowed_request", "swallowed_answer", MUTED, "silenced")
+SWALLOWS = ("swallowed_request", "swallowed_answer", "silenced")
 CUTS = ("cut", "refused", "garbled", "silenced")
 STANDS = ("refused", "silenced")
 # How the proxy says what has become of a listener, and that a silenced connection goes on.
@@ -103,7 +104,7 @@ def obstacles_of(
         return did is None or not set(words).isdisjoint(did)
 
     found = [_answers(told, touched)]
-    found += [_lines(lines)] if some_did(*HOLDS, *SWALLOWS, THROTTLED) else []
+    found += [_lines(lines)] if some_did(*HOLDS, *SWALLOWS, MUTED, THROTTLED) else []
     found += [_cuts(told, touched)] if some_did(*CUTS) else []
     found += [_standing(lines, connects)] if some_did(*STANDS) else []
     # Four times below.
@@ -220,7 +221,10 @@ def _lines(exchanges: DataFrame) -> DataFrame:
     )
     rows = rows.filter(~F.coalesce(F.col("exchange_seq") > F.col("first_awaited"), F.lit(False)) | _without_answer())
     gone = F.coalesce("closed_us", "run_end_us")
-    rows = rows.withColumn("t", F.explode(_with_throttles())).filter(F.col("t.did").isin(*HOLDS, *SWALLOWS, THROTTLED))
+    rows = rows.withColumn("t", F.explode(_with_throttles())).filter(
+        F.col("t.did").isin(*HOLDS, *SWALLOWS, THROTTLED)
+        | ((F.col("t.did") == MUTED) & F.col("response_at_us").isNotNull())
+    )
     did = F.col("t.did")
     answered_by_broker = F.coalesce("broker_responded_at_us", "request_at_us")
     begun = (

@@ -83,7 +83,7 @@ class Became(NamedTuple):
 
 _KINDS = {
     "held_answer": "stall", "held_request": "stall", "answered": "error", "swallowed_request": "drop_request",
-    "swallowed_answer": "drop_response", "cut": "reset", "altered_answer": "leader_election",
+    "swallowed_answer": "drop_response", "cut": "reset", "altered_answer": "leader_election", "muted": "throttle",
 }  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def _random_rule(dice: random.Random, number: int, names: tuple[str, ...]) -> Ru
         f"rule-{number}-{does}".replace("_", "-"), does, api, since,
         since + dice.choice([30, 300, 1200, 4000, 12_000]),
         dice.choice([None, *names]), dice.randrange(3) if one or (told and dice.random() < 0.5) else None,
-        dice.choice([15, 40, 1300, 2600]) if does.startswith("held") else 0,
+        dice.choice([15, 40, 1300, 2600]) if does.startswith("held") or does == "muted" else 0,
     )  # fmt: skip
 
 
@@ -189,8 +189,7 @@ class _Line:
         self.turn = 0
         self.waiting: deque[_Exchange] = deque()
         self.forwarded = 0
-        self.answered = 0
-        self.dead_from_here = False
+        self.muted_until = 0
         self.closed = False
 
 
@@ -277,7 +276,6 @@ class _Played:
         return line
 
     def produce(self, client: _Client, line: _Line, send: _Send) -> None:
-        send.attempts += 1
         exchange = self.request(client, line, "Produce", send, send.partition)
         self.at(self.now + client.habits.request_ms, lambda: self.late(client, line, exchange))
 
@@ -316,12 +314,26 @@ class _Played:
     # The proxy.
 
     def request(self, client: _Client, line: _Line, api: str, send: _Send | None, partition: int | None) -> _Exchange:
+        exchange = _Exchange({}, send, partition)
+        line.waiting.append(exchange)
+        if line.muted_until > self.now:
+            self.at(line.muted_until, lambda: self.read(client, line, exchange, api))
+        else:
+            self.read(client, line, exchange, api)
+        return exchange
+
+    def read(self, client: _Client, line: _Line, exchange: _Exchange, api: str) -> None:
+        """A request is read unless the connection is gone by now: one that was muted is read when that is over."""
+        if line.closed:
+            return
         line.turn += 1
-        row = {"at": self.now, "api": api, "client": client.name, "line": line, "turn": line.turn, "send": send}
-        exchange = _Exchange(row, send, partition)
+        send, partition = exchange.send, exchange.partition
+        row = exchange.row
+        row |= {"at": self.now, "api": api, "client": client.name, "line": line, "turn": line.turn, "send": send}
+        if send is not None:
+            send.attempts += 1
         if self.story is not None:
             self.story.exchanges.append(row)
-        line.waiting.append(exchange)
         met = [r for r in self.rules if r.strikes(self.now, client.name, api, None if send is None else partition)]
         for rule in met:
             self.struck.setdefault(rule.name, self.now)
@@ -337,10 +349,9 @@ class _Played:
         if ending is not None:
             exchange.effects.append((ending, None))
             self.at(self.now + held, lambda: self.end(client, line, exchange, ending))
-            return exchange
+            return
         line.forwarded = max(self.now, line.forwarded) + held
         self.at(line.forwarded, lambda: self.forward(client, line, exchange, met))
-        return exchange
 
     def end(self, client: _Client, line: _Line, exchange: _Exchange, rule: Rule) -> None:
         if line.closed:
@@ -351,7 +362,6 @@ class _Played:
             self.close(client, line)
         elif rule.does == "swallowed_request":
             row["outcome"] = "dropped"
-            line.dead_from_here = True
         else:
             self.answer(client, line, exchange, 6, "injected", self.now)
 
@@ -382,11 +392,14 @@ class _Played:
         if swallows is not None:
             exchange.effects.append((swallows, None))
             row["outcome"] = "dropped"
-            line.dead_from_here = True
             return
+        throttles = next((r for r in met if r.does == "muted"), None)
+        if throttles is not None:
+            exchange.effects.append((throttles, None))
+            row["muted_ms"] = throttles.hold
         lies = tuple(r for r in met if r.does == "altered_answer")
         exchange.effects += [(r, None) for r in lies]
-        outcome = "altered" if lies else "answered"
+        outcome = "altered" if lies or throttles else "answered"
         self.answer(client, line, exchange, code, outcome, self.now + held, lies)
 
     def answer(
@@ -415,6 +428,7 @@ class _Played:
             line.waiting.popleft()
             exchange.row |= {"code": code, "outcome": outcome, "answered": self.now}
             exchange.over = True
+            line.muted_until = max(line.muted_until, self.now + exchange.row.get("muted_ms", 0))
             self.got(client, exchange, code, lies)
         self.drain(client)
 
@@ -471,13 +485,15 @@ class _Played:
     def _tell_exchange(self, row: dict[str, Any], where: dict[str, Any]) -> None:
         assert self.story is not None
         exchange: _Exchange = row["exchange"]
+        send, at = row["send"], row["at"]
         effects = [
             {"rule": r.name, "kind": _KINDS[r.does], "did": r.does, "held_us": held_us,
              "error_code": 6 if r.does == "answered" else 5 if r.does == "altered_answer" else None,
              "partitions": None if r.partition is None or r.does != "altered_answer" else [r.partition]}
             for r, held_us in exchange.effects
         ]  # fmt: skip
-        send, at = row["send"], row["at"]
+        # The answer says for how long its connection is muted.
+        effects += [{**e, "did": "altered_answer"} for e in effects if e["did"] == "muted"]
         answered = row.get("answered")
         outcome = row.get("outcome", "no_response")
         given = {
@@ -490,7 +506,8 @@ class _Played:
             "fault_kinds": list(dict.fromkeys(e["kind"] for e in effects)),
             "forwarded_at_us": _us(row.get("forwarded")),
             "broker_responded_at_us": _us(row.get("broker")),
-            "error_code": row.get("code", 0) or (5 if outcome == "altered" else 0),
+            "error_code": row.get("code", 0) or (5 if outcome == "altered" and send is None else 0),
+            "throttle_time_ms": row.get("muted_ms"),
         }
         prefix = self.story.client
         if send is None:
