@@ -430,7 +430,8 @@ def _partitions(history: DataFrame) -> DataFrame:
         {"t": F.explode("a.touches"), "next_us": F.get("attempts", F.col("place") + 1)["request_at_us"]}
     )
     unanswered = F.col("t.did").isin(*SWALLOWS, *CUTS)
-    code = F.col("t.error_code").isNotNull()
+    # What was said behind something that never was answered nobody heard.
+    code = F.col("t.error_code").isNotNull() & F.col("a.response_at_us").isNotNull()
     answered = F.coalesce("a.response_at_us", "a.request_at_us")
     until = F.when(unanswered, F.coalesce("next_us", "end_us")).otherwise(
         F.least(F.coalesce("next_us", "end_us"), answered + PAUSE_US)
