@@ -179,6 +179,7 @@ def _suspects(history: DataFrame, options: Options) -> DataFrame:
                 lambda a: F.struct(
                     F.xxhash64("scope", a["proxy_id"], a["connection_id"]).alias("connection"),
                     a["request_at_us"].alias("asked_us"),
+                    a["node_id"].alias("node_id"),
                 ),
             )
         ).alias("o_lines"),
@@ -224,6 +225,13 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
         F.col("topic").eqNullSafe(F.col("o_topic"))
         & (F.col("o_partition").isNull() | F.col("partition").isNull() | (F.col("partition") == F.col("o_partition")))
     )
+    # What was on its way to another broker meanwhile had no need of that connection.
+    elsewhere = F.exists(
+        "o_lines",
+        lambda line: (
+            (line["node_id"] != F.col("node_id")) & line["asked_us"].between(F.col("from_us"), F.col("until_us"))
+        ),
+    )
     told_of = F.coalesce(
         F.exists(
             "places",
@@ -236,7 +244,7 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     )
     in_the_way = (
         F.when(F.col("how") == "behind", on_its_way | F.coalesce(same_broker, F.lit(False)) | any_broker)
-        .when(F.col("how") == "cut", on_its_way | unsent | here)
+        .when(F.col("how") == "cut", on_its_way | unsent | (here & ~F.coalesce(elsewhere, F.lit(False))))
         .when(F.col("how") == "partition", here & (F.col("order_us") <= F.col("begun_us")))
         .otherwise(here & told_of)
     )
