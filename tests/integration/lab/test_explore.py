@@ -87,7 +87,7 @@ def test_a_command_that_does_not_end_well_by_itself_is_no_finding(kafka: KafkaCl
 
 def test_an_invariant_in_sql_is_asked_of_each_try(kafka: KafkaCluster, tmp_path: Path) -> None:
     query = "select message_id from log where topic = '{topic}' and event = 'record' group by all having count(*) > 1"
-    options = ["--check-sql", query, "--allow", "duplicate", "--tries", "3"]
+    options = ["--check-sql", query, "--allow", "duplicate", "--tries", "12", "--failures", "1"]
     found = report(explore(kafka, tmp_path, "resends", *options), 1)
     assert "--check-sql answered 1 row: message_id=order-" in found["failures"][0]["title"]
 
