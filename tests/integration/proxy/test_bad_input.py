@@ -158,7 +158,7 @@ runs:
         (
             _EVERYTHING_WRONG,
             "listen seeed faults[0].kind faults[1].match.api_key faults[1].trigger.times faults[1].delay_ms"
-            " steps[0].at steps[0].add.phase steps[1].after.hits steps[1].remove",
+            " steps[0].at steps[0].add.phase steps[1].after.fault steps[1].after.hits steps[1].remove",
         ),
         (
             _INCIDENT_WRONG,
