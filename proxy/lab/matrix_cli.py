@@ -127,5 +127,6 @@ def _about(today: str, command: str, done: list[Filled]) -> list[str]:
         f"{when}, notleader {__version__}, Kafka {full_version('3.9')}, Python {platform.python_version()}, "
         f"{platform.system()} {platform.machine()}",
         f"`{command}`",
-        f"{len(done)} cells, {sum(cell.seconds for cell in done):.0f} s of client time",
+        f"{len({(run.incident, run.client) for run in done})} cells in {len(done)} runs,"
+        f" {sum(run.seconds for run in done):.0f} s of client time",
     ]

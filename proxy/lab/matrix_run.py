@@ -66,7 +66,7 @@ def fill(cells: list[Cell], out: Path, stages: Stages, *, again: bool = False) -
     `again` runs them all. An interruption keeps the cells that are done; the next call goes on from there.
     """
     todo = [cell for cell in cells if again or not _up_to_date(cell, out)]
-    stages.console.print(f"{len(cells)} cells, {len(cells) - len(todo)} of them done before")
+    stages.console.print(f"{len(cells)} runs of cells, {len(cells) - len(todo)} of them done before")
     runnable = _built(todo, out, stages)
     for needs in dict.fromkeys(_needs(cell) for cell in runnable):
         cluster = Cluster(version=needs[0], nodes=needs[1], properties=dict(needs[2]))
