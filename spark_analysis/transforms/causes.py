@@ -183,12 +183,11 @@ def _suspects(history: DataFrame, options: Options) -> DataFrame:
                 ),
             )
         ).alias("o_lines"),
-        F.array_distinct(F.transform("attempts", lambda a: a["node_id"])).alias("o_nodes"),
     )
 
 
 def _at_their_brokers(suspects: DataFrame, history: DataFrame) -> DataFrame:
-    """`suspects`; those that never were on the wire with the brokers that their partition's sends went to."""
+    """`suspects` with `o_nodes`, their brokers: where they never were on the wire those of their partition's sends."""
     place = ("scope", "topic", "partition")
     known = (
         history.filter(F.col("partition").isNotNull())
@@ -197,7 +196,7 @@ def _at_their_brokers(suspects: DataFrame, history: DataFrame) -> DataFrame:
         .agg(F.collect_set("node_id").alias("p_nodes"))
     )
     rows = suspects.join(F.broadcast(known), same("p_", *place, own="o_"), "left")
-    nodes = F.when(F.size("o_lines") == 0, F.col("p_nodes")).otherwise(F.col("o_nodes"))
+    nodes = F.when(F.size("o_lines") == 0, F.col("p_nodes")).otherwise(F.col("o_lines.node_id"))
     return rows.withColumn("o_nodes", nodes).drop("p_nodes", *[f"p_{name}" for name in place])
 
 

@@ -212,14 +212,12 @@ def _lines(exchanges: DataFrame) -> DataFrame:
                 "answered_before": F.max("response_at_us").over(earlier),
                 "answered_after": F.min("response_at_us").over(later),
                 "asked_after": F.min(F.when(is_exchange, F.col("request_at_us"))).over(later),
-                "closed_us": F.max(F.when(F.col("event") == "disconnect", F.col("request_at_us"))).over(
-                    Window.partitionBy("connection")
-                ),
+                "closed_us": F.max(F.when(F.col("event") == "disconnect", F.col("request_at_us"))).over(all_of_it),
             }
         )
         .filter(is_exchange & (F.size("touches") > 0))
+        .filter(~F.coalesce(F.col("exchange_seq") > F.col("first_awaited"), F.lit(False)) | _without_answer())
     )
-    rows = rows.filter(~F.coalesce(F.col("exchange_seq") > F.col("first_awaited"), F.lit(False)) | _without_answer())
     gone = F.coalesce("closed_us", "run_end_us")
     rows = rows.withColumn("t", F.explode(_with_throttles())).filter(
         F.col("t.did").isin(*HOLDS, *SWALLOWS, THROTTLED)

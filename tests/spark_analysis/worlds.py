@@ -176,7 +176,6 @@ class _Send:
 class _Exchange:
     row: dict[str, Any]
     send: _Send | None
-    partition: int | None
     effects: list[tuple[Rule, int | None]] = field(default_factory=list)
     over: bool = False
 
@@ -276,7 +275,7 @@ class _Played:
         return line
 
     def produce(self, client: _Client, line: _Line, send: _Send) -> None:
-        exchange = self.request(client, line, "Produce", send, send.partition)
+        exchange = self.request(client, line, send)
         self.at(self.now + client.habits.request_ms, lambda: self.late(client, line, exchange))
 
     def late(self, client: _Client, line: _Line, exchange: _Exchange) -> None:
@@ -308,36 +307,37 @@ class _Played:
         if not client.asking:
             client.asking = True
             line = self.line(client, _BOOTSTRAP)
-            exchange = self.request(client, line, "Metadata", None, None)
+            exchange = self.request(client, line, None)
             self.at(self.now + client.habits.request_ms, lambda: self.late(client, line, exchange))
 
     # The proxy.
 
-    def request(self, client: _Client, line: _Line, api: str, send: _Send | None, partition: int | None) -> _Exchange:
-        exchange = _Exchange({}, send, partition)
+    def request(self, client: _Client, line: _Line, send: _Send | None) -> _Exchange:
+        """A Produce of `send`, or else a Metadata."""
+        exchange = _Exchange({}, send)
         line.waiting.append(exchange)
         if line.muted_until > self.now:
-            self.at(line.muted_until, lambda: self.read(client, line, exchange, api))
+            self.at(line.muted_until, lambda: self.read(client, line, exchange))
         else:
-            self.read(client, line, exchange, api)
+            self.read(client, line, exchange)
         return exchange
 
-    def read(self, client: _Client, line: _Line, exchange: _Exchange, api: str) -> None:
+    def read(self, client: _Client, line: _Line, exchange: _Exchange) -> None:
         """A request is read unless the connection is gone by now: one that was muted is read when that is over."""
         if line.closed:
             return
         line.turn += 1
-        send, partition = exchange.send, exchange.partition
+        api, partition = "Metadata", None
+        if exchange.send is not None:
+            api, partition = "Produce", exchange.send.partition
+            exchange.send.attempts += 1
         row = exchange.row
-        row |= {"at": self.now, "api": api, "client": client.name, "line": line, "turn": line.turn, "send": send}
-        if send is not None:
-            send.attempts += 1
+        row |= {"at": self.now, "client": client.name, "line": line, "turn": line.turn, "exchange": exchange}
         if self.story is not None:
             self.story.exchanges.append(row)
-        met = [r for r in self.rules if r.strikes(self.now, client.name, api, None if send is None else partition)]
+        met = [r for r in self.rules if r.strikes(self.now, client.name, api, partition)]
         for rule in met:
             self.struck.setdefault(rule.name, self.now)
-        row["exchange"] = exchange
         ending = next((r for r in met if r.does in ("answered", "swallowed_request", "cut")), None)
         held = 0
         for rule in met:
@@ -485,7 +485,7 @@ class _Played:
     def _tell_exchange(self, row: dict[str, Any], where: dict[str, Any]) -> None:
         assert self.story is not None
         exchange: _Exchange = row["exchange"]
-        send, at = row["send"], row["at"]
+        send, at = exchange.send, row["at"]
         effects = [
             {"rule": r.name, "kind": _KINDS[r.does], "did": r.does, "held_us": held_us,
              "error_code": 6 if r.does == "answered" else 5 if r.does == "altered_answer" else None,
