@@ -81,14 +81,20 @@ def _cut_connections(exchanges: DataFrame) -> DataFrame:
     held = ((did == "held_request") & F.col("forwarded_at_us").isNull()) | (
         (did == "held_answer") & F.col("broker_responded_at_us").isNotNull()
     )
-    kept = did.isin("swallowed_request", "swallowed_answer") | (held & unanswered)
+    held = held & unanswered
+    kept = did.isin("swallowed_request", "swallowed_answer") | held
     ended = (
         exchanges.withColumn("t", F.explode(touches()))
         .filter(did.isin("cut", "garbled") | kept)
+        .withColumn("held", held)
         .withColumn("t", F.when(kept, F.col("t").withField("did", F.lit(_BEHIND))).otherwise(F.col("t")))
     )
-    first = ended.groupBy(*_CONNECTION, "t").agg(F.min("exchange_seq").alias("seq"))
-    return first.groupBy(*_CONNECTION).agg(F.array_sort(F.collect_list(F.struct("seq", "t"))).alias("ends"))
+    first = ended.groupBy(*_CONNECTION, "t", "held").agg(F.min("exchange_seq").alias("seq"))
+    ends = F.array_sort(F.collect_list(F.struct("seq", "t", "held")))
+    # Who is held behind the first of them waits for that one: his own hold may be long over.
+    front = F.array_min(F.transform(F.filter("ends", lambda e: e["t"]["did"] == _BEHIND), lambda e: e["seq"]))
+    counting = F.filter("ends", lambda e: ~e["held"] | (e["seq"] <= front))
+    return first.groupBy(*_CONNECTION).agg(ends.alias("ends")).select(*_CONNECTION, counting.alias("ends"))
 
 
 def touches(place: Column | None = None) -> Column:

@@ -206,6 +206,23 @@ def kept_behind_a_swallowed_one(s: Story) -> None:
 
 
 @story
+def kept_behind_one_that_a_trifle_held(s: Story) -> None:
+    # What is behind a swallowed answer waits for that one, however short the hold was that it met itself.
+    s.produce(
+        0, message_ids=["m0"], outcome="dropped", took_ms=None, **did(("eat", "drop_response", "swallowed_answer"))
+    )
+    for number in (1, 2):
+        trifle = did(("trifle", "delay", "held_answer"), since_ms=5 * number + 2)
+        trifle["effects"][0]["held_us"] = 15 * MS
+        s.produce(5 * number, message_ids=[f"m{number}"], outcome="no_response", took_ms=None, **trifle)
+    for number in range(3):
+        s.produce(2000 + 5 * number, message_ids=[f"m{number}"], base_offset=3 + number, connection_id=2)
+        s.send(5 * number, f"m{number}", offset=3 + number, took_ms=2010)
+        s.poll(2200 + number, f"m{number}", number)
+        s.poll(2210 + number, f"m{number}", 3 + number)
+
+
+@story
 def cut_off_with_its_connection(s: Story) -> None:
     # The connection was cut under the second request: the first one, which waited for its answer there, went with it.
     s.produce(0, message_ids=["m0"], outcome="no_response", took_ms=None)
@@ -653,6 +670,7 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "followed_by_a_sequence_error": {"failed": {"eat"}},
     "refused_for_what_a_rule_changed": {"failed": {"damage"}},
     "kept_behind_a_swallowed_one": {"retried": {"eat"}, "duplicate": {"eat"}},
+    "kept_behind_one_that_a_trifle_held": {"late": {"eat"}, "retried": {"eat"}, "duplicate": {"eat"}},
     "cut_off_with_its_connection": {"retried": {"break"}},
     "copied": {"duplicate": {"eat"}, "retried": {"eat"}},
     "held_by_two_for_long_and_for_a_trifle": {"late": {"long"}},
