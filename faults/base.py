@@ -78,6 +78,8 @@ class BeginContext:
     elections: Elections
     state: dict[str, Any]
     random: RandomSource
+    struck_node_id: int | None = None
+    """The broker of the exchange that the rule of `after_fault` struck."""
 
 
 @dataclass(slots=True)

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING
 
 from notleader.faults.actions import Body, PartitionKey
 from notleader.faults.answers import Failure, partition_key, top_key
+from notleader.faults.coordinators import Coordinators
 from notleader.faults.election_state import Election as Election
 from notleader.faults.election_state import Move as Move
 from notleader.faults.election_state import State, Touch
@@ -91,7 +92,7 @@ class Routing:
 class Elections:
     """All elections of one proxy: those that last, what those before have raised, and who is shown to lead."""
 
-    __slots__ = ("_active", "_changed", "_cluster", "_moved", "_states", "absent")
+    __slots__ = ("_active", "_changed", "_cluster", "_moved", "_states", "absent", "coordinators")
 
     def __init__(self, cluster: Cluster, changed: Callable[[], None]) -> None:
         self._cluster = cluster
@@ -101,6 +102,7 @@ class Elections:
         self._moved = False  # whether any partition was ever shown under another leader
         self.absent: dict[str, int] = {}
         """The brokers that are away, by the rule that keeps them so."""
+        self.coordinators = Coordinators(cluster, changed)
 
     # ---- starting and ending
 
@@ -111,6 +113,7 @@ class Elections:
 
     def come_back(self, started_by: str) -> None:
         """The broker that this rule kept away is back; nothing where there is none."""
+        self.coordinators.come_back(started_by)
         if self.absent.pop(started_by, None) is not None:
             self._changed()
 
@@ -174,7 +177,11 @@ class Elections:
     def move_all_back(self, started_by: str | None = None) -> None:
         """Show the true leaders of all partitions that this rule has moved (None: whoever has)."""
         for move in self.moves():
-            if started_by in (None, move.started_by):
+            # A rule that is taken out ends at the first of these changes, and moves back all that it moved.
+            if (
+                started_by in (None, move.started_by)
+                and self._states[move.topic, move.partition_index].leader_id is not None
+            ):
                 self.move_back(move.topic, move.partition_index)
 
     def _show(self, state: State, topic: str, partition_index: int, leader_id: int, moved_by: Touch) -> None:
@@ -260,7 +267,7 @@ class Elections:
         """The plan's interest flags for an API; 0 while no election was ever started, and for unknown versions."""
         if not self.any_ever or not is_known(api_key, api_version):
             return 0
-        flags = 0
+        flags = REQUEST | REQUEST_BODY if self.coordinators.any_of(api_key) else 0
         if self.away and api_key == ApiKey.Fetch:
             flags = REQUEST | REQUEST_BODY | (RESPONSE_BODY if api_version >= _FOLLOWERS_SERVE else 0)
         shown = self._active or self._moved

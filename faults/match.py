@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from notleader.faults.connection import Connection
     from notleader.proxy.wire.header import RequestHeader
 
-_GROUP_KEY_TYPE = 0
-_TRANSACTION_KEY_TYPE = 1
+GROUP_KEY_TYPE = 0
+TRANSACTION_KEY_TYPE = 1
 
 
 class Match(Document):
@@ -71,7 +71,7 @@ class Match(Document):
         """Whether group and transactional id agree; a request that names none doesn't match a rule that does."""
         if self.group_id is not None and not any(map(self.group_id, groups_named(api_key, body))):
             return False
-        return self.transactional_id is None or any(map(self.transactional_id, _transactional_ids(api_key, body)))
+        return self.transactional_id is None or any(map(self.transactional_id, transactional_ids_named(api_key, body)))
 
     def partition(self, topic: str | None, partition_index: int) -> bool:
         """Whether the partition is meant; a negative index is an entry that stands for the topic as a whole."""
@@ -83,7 +83,7 @@ class Match(Document):
 def groups_named(api_key: int, body: dict[str, Any]) -> Iterator[str]:
     """The group ids a request names, over all versions of its API."""
     if api_key == ApiKey.FindCoordinator:
-        yield from _coordinator_keys(body, _GROUP_KEY_TYPE)
+        yield from _coordinator_keys(body, GROUP_KEY_TYPE)
         return
     if isinstance(body.get("group_id"), str):
         yield body["group_id"]
@@ -93,10 +93,10 @@ def groups_named(api_key: int, body: dict[str, Any]) -> Iterator[str]:
     yield from body.get("group_ids") or ()
 
 
-def _transactional_ids(api_key: int, body: dict[str, Any]) -> Iterator[str]:
+def transactional_ids_named(api_key: int, body: dict[str, Any]) -> Iterator[str]:
     """The transactional ids a request names, over all versions of its API."""
     if api_key == ApiKey.FindCoordinator:
-        yield from _coordinator_keys(body, _TRANSACTION_KEY_TYPE)
+        yield from _coordinator_keys(body, TRANSACTION_KEY_TYPE)
         return
     for key in ("transactional_id", "v3_and_below_transactional_id"):
         if body.get(key):
@@ -107,7 +107,7 @@ def _transactional_ids(api_key: int, body: dict[str, Any]) -> Iterator[str]:
 
 
 def _coordinator_keys(body: dict[str, Any], key_type: int) -> Iterator[str]:
-    if body.get("key_type", _GROUP_KEY_TYPE) != key_type:
+    if body.get("key_type", GROUP_KEY_TYPE) != key_type:
         return
     if body.get("key"):
         yield body["key"]

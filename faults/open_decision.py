@@ -20,6 +20,7 @@ from notleader.faults.actions import (
 )
 from notleader.faults.answers import Failure, NoPlaceForError, partition_key, refusal, refuses_by_entry
 from notleader.faults.base import Connection, Context, NotApplicableError
+from notleader.faults.coordinators import relayed_whole
 from notleader.faults.decision import NOTHING, Decision, Hit, Pending, joined
 from notleader.faults.effects import Effect, of_request
 from notleader.faults.match import Match, groups_named
@@ -66,7 +67,7 @@ class Rules(Protocol):
     def interest(self, api_key: int, api_version: int) -> int: ...
     def touch(self, rule_name: str, kind: str) -> Hit: ...
     def give_up_moves(self, leader_id: int | None, reason: str) -> None: ...
-    def fires(self, rule: Rule, scope: object, now_us: int) -> bool: ...
+    def fires(self, rule: Rule, scope: object, now_us: int, node_id: int | None) -> bool: ...
     def context(self, rule: Rule, connection: Connection, request: Request, now_us: int) -> Context: ...
 
 
@@ -78,6 +79,7 @@ class OpenDecision:
         "_asked",
         "_body",
         "_connection",
+        "_coordinator",
         "_failures",
         "_hits",
         "_interest",
@@ -107,6 +109,7 @@ class OpenDecision:
         self._failures: dict[PartitionKey, Failure] = {}
         self._relays: dict[PartitionKey, int] = {}
         self._refusing: set[str] = set()
+        self._coordinator: int | None = None
         self._merges: list[Callable[[Body], Body]] = []
         self._body: Body | None = None
         self._asked: list[PartitionEntry] | None = None
@@ -270,13 +273,14 @@ class OpenDecision:
         return bool(context.partitions) or any(name not in known for name in meant)
 
     def _fires(self, rule: Rule, context: Context) -> bool:
+        node_id = self._connection.node_id
         if rule.fault.trigger.per == "partition":
             chosen = self._entries() if context.partitions is None else context.partitions
             context.partitions = [
-                entry for entry in chosen if self._plan.fires(rule, partition_key(entry), self._now_us)
+                entry for entry in chosen if self._plan.fires(rule, partition_key(entry), self._now_us, node_id)
             ]
             return bool(context.partitions)
-        return self._plan.fires(rule, rule.scope(self._connection), self._now_us)
+        return self._plan.fires(rule, rule.scope(self._connection), self._now_us, node_id)
 
     def _entries(self) -> list[PartitionEntry]:
         """What the request asks for, named or not: a Fetch's session, the known partitions of Metadata's topics."""
@@ -316,8 +320,14 @@ class OpenDecision:
             self._pending.append(Pending(None, None))
         if self._terminal is not None or not elections.interest(header.api_key, header.api_version) & REQUEST_BODY:
             return
+        if (coordinator := elections.coordinators.true_of(self._request, self._connection.node_id)) is not None:
+            if self._cant_log_in():
+                elections.coordinators.give_up()
+            else:
+                self._coordinator = coordinator
+            return
         routing = elections.routed(self._request, self._entries(), self._connection.node_id)
-        if routing.relays and self._connection.uses_sasl and not self._plan.can_log_in:
+        if routing.relays and self._cant_log_in():
             self._plan.give_up_moves(self._connection.node_id, _NO_SIDE_CONNECTION)
             routing = elections.routed(self._request, self._entries(), self._connection.node_id)
         told = {hit.rule_name for hit in self._hits}
@@ -338,6 +348,9 @@ class OpenDecision:
         for key, failure in (*routing.failures.items(), *fenced.items()):
             self._failures.setdefault(key, failure)
 
+    def _cant_log_in(self) -> bool:
+        return self._connection.uses_sasl and not self._plan.can_log_in
+
     def _settle(self) -> None:
         """Turn refused partitions and rewritten bodies into the one terminal action that they need."""
         relays = {key: node_id for key, node_id in self._relays.items() if key not in self._failures}
@@ -350,6 +363,8 @@ class OpenDecision:
             self._terminal = Forward(self._request.body if self._body is None else self._body, self._merge)
         elif self._body is not None:
             self._terminal = Forward(self._body)
+        if self._coordinator is not None and (self._terminal is None or isinstance(self._terminal, Forward)):
+            self._terminal = relayed_whole(self._coordinator, self._terminal or Forward(self._request.body))
 
     def _lower(self, body: Body) -> Body:
         return self._plan.elections.lowered(self._request.header, body)[0]

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from notleader.faults.actions import Body
 from notleader.faults.cluster import Cluster
+from notleader.faults.coordinators import Coordinators
 from notleader.faults.election import Elections
 from notleader.proxy.wire.errors import WireError
-from notleader.proxy.wire.names import ApiKey, ErrorCode
+from notleader.proxy.wire.names import ApiKey
 
 if TYPE_CHECKING:
     from notleader.proxy.wire.view import Request
 
 FOR_EVER_MS = 1e12
-_NO_COORDINATOR = {"node_id": -1, "host": "", "port": -1, "error_code": int(ErrorCode.COORDINATOR_NOT_AVAILABLE)}
 
 
 def depose(
@@ -27,9 +27,10 @@ def depose(
     kind: str,
     election_ms: Callable[[], float] | None,
 ) -> frozenset[tuple[str | None, int]]:
-    """Take from this broker what it is shown to lead; the partitions that this left without a leader.
+    """Take from this broker what it is shown to lead and coordinates; the partitions that this left without a leader.
 
     After `election_ms()`, drawn for each partition, the next replica in sync leads; None, or no other broker: nobody.
+    Drawn once more, it is how long nobody coordinates in its place.
     """
     elections.leave(node_id, started_by)
     deposed: list[tuple[str | None, int]] = []
@@ -40,6 +41,9 @@ def depose(
         for_ms = FOR_EVER_MS if election_ms is None or successor is None else election_ms()
         elections.start(topic, partition_index, for_ms, now_us, started_by, kind, successor)
         deposed.append((topic, partition_index))
+    elections.coordinators.leave(
+        node_id, started_by, None if election_ms is None else lambda: now_us + election_ms() * 1000
+    )
     return frozenset(deposed)
 
 
@@ -59,11 +63,13 @@ NAMES_BROKERS: Final = frozenset(
 _CONTROLLERS: Final = 2  # endpoint type: the quorum of controllers speaks on other listeners, and lives on
 
 
-def answer_without(request: Request, answer: Body, node_id: int) -> Body:
-    """An answer of one of `NAMES_BROKERS` as the other brokers give it while this one is away."""
+def answer_without(
+    request: Request, answer: Body, node_id: int, coordinators: Coordinators, started_by: str, now_us: int
+) -> Body:
+    """An answer of one of `NAMES_BROKERS` as the other brokers give it while this rule keeps the broker away."""
     match request.header.api_key:
         case ApiKey.FindCoordinator:
-            return _coordinators_without(answer, node_id)
+            return coordinators.told(request, answer, started_by, now_us)
         case ApiKey.DescribeCluster:
             return _cluster_without(request, answer, node_id)
         case _:
@@ -118,14 +124,3 @@ def _partition_without(partition: Body, node_id: int) -> Body:
     if eligible := partition.get("eligible_leader_replicas"):
         changed["eligible_leader_replicas"] = [node for node in eligible if node != node_id]
     return changed
-
-
-def _coordinators_without(answer: Body, node_id: int) -> Body:
-    """A FindCoordinator answer in which this broker coordinates nothing (COORDINATOR_NOT_AVAILABLE)."""
-
-    def told(entry: dict[str, Any]) -> dict[str, Any]:
-        return {**entry, **_NO_COORDINATOR} if entry["node_id"] == node_id else entry
-
-    if "coordinators" in answer:
-        return {**answer, "coordinators": [told(entry) for entry in answer["coordinators"]]}
-    return told(answer)

@@ -172,7 +172,7 @@ class Plan:
         rule = Rule(fault, self._random_source(f"{self.seed}:{fault.name}"), now_us, self._refused)
         awaited = self._rules.get(rule.trigger.waits_for or "")
         if awaited is not None and awaited.hits:
-            rule.trigger.follow(now_us or 0)
+            rule.trigger.follow(now_us or 0, awaited.struck_node_id)
         elif rule.trigger.waits_for is not None:
             self._awaited.add(rule.trigger.waits_for)
         self._rules[fault.name] = rule
@@ -244,7 +244,7 @@ class Plan:
         for rule in self._connect_rules:
             if rule.is_exhausted or not rule.fault.match.connects(connection):
                 continue
-            if not self.fires(rule, rule.scope(connection), now_us):
+            if not self.fires(rule, rule.scope(connection), now_us, connection.node_id):
                 continue
             done = False
             context = ConnectContext(rule.name, connection, now_us, rule.random, rule.state)
@@ -393,23 +393,24 @@ class Plan:
                 if move.started_by in self._rules:
                     self._rules[move.started_by].refuse(reason)
 
-    def fires(self, rule: Rule, scope: object, now_us: int) -> bool:
-        """Count one matching exchange, and take the rule out of the index when that was its last."""
+    def fires(self, rule: Rule, scope: object, now_us: int, node_id: int | None) -> bool:
+        """Count one matching exchange with that broker, and take the rule out of the index when that was its last."""
         fires = rule.trigger.fires(scope, now_us)
         if fires:
-            self._let_follow(rule.name, now_us)
+            rule.struck_node_id = node_id
+            self._let_follow(rule, now_us)
         if rule.trigger.is_exhausted(now_us):
             rule.is_exhausted = True
             self._changed()
         return fires
 
-    def _let_follow(self, name: str, now_us: int) -> None:
-        if name not in self._awaited:
+    def _let_follow(self, struck: Rule, now_us: int) -> None:
+        if struck.name not in self._awaited:
             return
-        self._awaited.discard(name)
-        following = [rule for rule in self._rules.values() if rule.trigger.waits_for == name]
+        self._awaited.discard(struck.name)
+        following = [rule for rule in self._rules.values() if rule.trigger.waits_for == struck.name]
         for rule in following:
-            rule.trigger.follow(now_us)
+            rule.trigger.follow(now_us, struck.struck_node_id)
         if following and self.on_start is not None:
             self.on_start()
 

@@ -34,6 +34,7 @@ class Rule:
         "refused",
         "released",
         "state",
+        "struck_node_id",
         "trigger",
     )
 
@@ -50,6 +51,8 @@ class Rule:
         self.refused = 0
         self.last_refusal = ""
         self.released = False
+        self.struck_node_id: int | None = None
+        """The broker of the exchange that it struck last; None where that is not known."""
         self.is_exhausted = False
         self.is_on = True
         self.state: dict[str, Any] = {}

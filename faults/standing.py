@@ -139,4 +139,6 @@ class StandingRules:
         return [rule.hit(standing(wanted))]
 
     def _context(self, rule: Rule, now_us: int) -> BeginContext:
-        return BeginContext(rule.name, now_us, self._cluster, self._elections, rule.state, rule.random)
+        return BeginContext(
+            rule.name, now_us, self._cluster, self._elections, rule.state, rule.random, rule.trigger.followed_node_id
+        )

@@ -53,13 +53,15 @@ def shared(trigger: Trigger) -> Trigger:
 class TriggerState:
     """The counters of one rule; `started_us` is when the rule was added, or the one that it waits for struck."""
 
-    __slots__ = ("_counts", "_random", "_trigger", "started_us", "waits_for")
+    __slots__ = ("_counts", "_random", "_trigger", "followed_node_id", "started_us", "waits_for")
 
     def __init__(self, trigger: Trigger, random: RandomSource, started_us: int | None = None) -> None:
         self._trigger = trigger
         self._random = random
         self.waits_for = trigger.after_fault
         self.started_us = started_us if self.waits_for is None else None
+        self.followed_node_id: int | None = None
+        """The broker of the exchange that the rule it waited for struck; None where that is not known."""
         self._counts: OrderedDict[object, list[int]] | None = None  # until something is counted
 
     def fires(self, scope: object, now_us: int) -> bool:
@@ -91,9 +93,10 @@ class TriggerState:
         if self.started_us is None and self.waits_for is None:
             self.started_us = now_us
 
-    def follow(self, now_us: int) -> None:
-        """The rule that this one waits for has struck: the clock starts."""
+    def follow(self, now_us: int, node_id: int | None) -> None:
+        """The rule that this one waits for has struck an exchange with that broker: the clock starts."""
         self.waits_for = None
+        self.followed_node_id = node_id
         self.start(now_us)
 
     def next_change_us(self, now_us: int) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,9 +42,9 @@ def main(
         for mode in modes.split(",")
         if not (out / f"{slug(case.name)}.{mode}.json").exists()
     ]
-    if left:
-        with started(Cluster(), stages) as kafka:
-            for case, mode in left:
+    for brokers, those in groupby(sorted(left, key=lambda each: each[0].brokers), key=lambda each: each[0].brokers):
+        with started(Cluster(nodes=brokers), stages) as kafka:
+            for case, mode in those:
                 said = search(case, mode, kafka.bootstrap, minutes, lanes, failures, out, stages)
                 (out / f"{slug(case.name)}.{mode}.json").write_text(json.dumps(said, indent=1))
     typer.echo(table(CASES, read(out)))

@@ -83,7 +83,11 @@ class RollingRestart(StandingFault):
         if node_id is None:
             return
         told = context.elections.told_now(context.answer, self._depose(context))
-        yield RewriteResponse(answer_without(context.request, told, node_id))
+        yield RewriteResponse(
+            answer_without(
+                context.request, told, node_id, context.elections.coordinators, context.rule_name, context.now_us
+            )
+        )
 
     def _depose(self, context: BeginContext | Context) -> frozenset[tuple[str | None, int]]:
         return depose(

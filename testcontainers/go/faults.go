@@ -219,7 +219,7 @@ func (f BlackholeFault) ReleaseDelayMS(releaseDelayMS float64) BlackholeFault {
 type BrokerDownFault struct{ document }
 
 // BrokerDown: The broker node_id is dead for its clients: its port and its connections, and in what the others tell.
-func BrokerDown(nodeID int64) BrokerDownFault {
+func BrokerDown(nodeID any) BrokerDownFault {
 	return BrokerDownFault{document{"kind": "broker_down", "node_id": nodeID}}
 }
 
@@ -245,7 +245,7 @@ func (f BrokerDownFault) How(how string) BrokerDownFault {
 	return BrokerDownFault{f.with("how", how)}
 }
 
-// ElectionMS: How long each of its partitions has no leader; without, until the broker is back.
+// ElectionMS: How long each of its partitions has no leader, and what it coordinates no coordinator; without, until the broker is back.
 func (f BrokerDownFault) ElectionMS(electionMS any) BrokerDownFault {
 	return BrokerDownFault{f.with("election_ms", electionMS)}
 }

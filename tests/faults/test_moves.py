@@ -205,19 +205,112 @@ def test_a_rolling_restart_takes_each_broker_down_in_turn() -> None:
     assert fates[:4] == [["refusing", "open"], ["open", "open"], ["open", "refusing"], ["open", "open"]]
 
 
-def test_a_broker_that_is_down_coordinates_nothing() -> None:
+FIND = {"node_id": 1, "host": "b1", "port": 9092, "error_code": 0, "error_message": None}
+
+
+def coordinator(plan: Plan, key: str, *, key_type: int = 0, version: int = 4, now_ms: float = 0) -> Body:
+    """What broker 2 says of who coordinates, while by broker 2 itself it is broker 1."""
+    body = {"key_type": key_type, "coordinator_keys": [key]} if version >= 4 else {"key_type": key_type, "key": key}
+    answer = {"coordinators": [{"key": key, **FIND}]} if version >= 4 else FIND
+    done = exchange(plan, request(ApiKey.FindCoordinator, version, body), lambda _: answer, on=NEW, now_ms=now_ms)
+    told_answer = told(done)
+    found: Body = told_answer["coordinators"][0] if version >= 4 else told_answer
+    return found
+
+
+def end_txn(name: str = "billing") -> Request:
+    return request(ApiKey.EndTxn, 3, {"transactional_id": name, "producer_id": 1, "producer_epoch": 0})
+
+
+def test_a_broker_that_is_down_for_good_coordinates_nothing_and_nobody_does_in_its_place() -> None:
+    plan = knowing_plan()
+    plan.add(fault(name="down", kind="broker_down", node_id=1), 0)
+    plan.link(OLD, 0)
+    found = coordinator(plan, "g", now_ms=1e6)
+    assert (found["error_code"], found["node_id"]) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+    done = exchange(plan, end_txn(), lambda _: {"error_code": 16}, on=NEW)
+    assert done.sent is not None
+
+
+def test_metadata_does_not_list_a_broker_that_is_down() -> None:
     plan = knowing_plan()
     plan.add(fault(name="down", kind="broker_down", node_id=1, election_ms=0), 0)
     plan.link(OLD, 0)
-    asked = request(ApiKey.FindCoordinator, 4, {"key_type": 0, "coordinator_keys": ["g"]})
-    found = {"key": "g", "node_id": 1, "host": "b1", "port": 9092, "error_code": 0, "error_message": None}
-    answer = told(exchange(plan, asked, lambda _: {"coordinators": [found]}, on=NEW))
-    assert answer["coordinators"][0]["error_code"] == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert answer["coordinators"][0]["node_id"] == -1
     shown = told(exchange(plan, metadata(), lambda _: metadata_answer(), on=NEW))
     assert [broker["node_id"] for broker in shown["brokers"]] == [2]
     assert shown["controller_id"] == 2
     assert {entry["leader_id"] for topic in shown["topics"] for entry in topic["partitions"]} == {2}
+
+
+@pytest.mark.parametrize("version", known_versions(ApiKey.FindCoordinator)[1:6])
+def test_after_the_election_another_broker_coordinates_and_gets_what_the_true_one_is_to_do(version: int) -> None:
+    plan = knowing_plan()
+    plan.add(fault(name="down", kind="broker_down", node_id=1, election_ms=500), 0)
+    plan.link(OLD, 0)
+    asked = lambda now_ms: coordinator(plan, "billing", key_type=1, version=version, now_ms=now_ms)  # noqa: E731
+    assert asked(499)["error_code"] == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert exchange(plan, end_txn(), lambda _: {"error_code": 16}, on=NEW, now_ms=499).relayed == {}
+    assert [asked(500)[key] for key in ("node_id", "host", "error_code")] == [2, "b2", 0]
+    done = exchange(plan, end_txn(), lambda sent: {"throttle_time_ms": 7, "error_code": 0}, on=NEW, now_ms=501)
+    assert (done.sent, list(done.relayed), told(done)["throttle_time_ms"]) == (None, [1], 7)
+    assert done.relayed[1]["transactional_id"] == "billing"
+    # Of another name it says itself whether it coordinates it; and once the broker is back, of this one, too.
+    assert exchange(plan, end_txn("other"), lambda _: {"error_code": 0}, on=NEW, now_ms=501).sent is not None
+    plan.remove("down")
+    assert asked(600)["node_id"] == 1
+    assert exchange(plan, end_txn(), lambda _: {"error_code": 16}, on=NEW, now_ms=601).sent is not None
+
+
+def test_the_group_of_a_name_is_not_the_transaction_of_it() -> None:
+    plan = knowing_plan()
+    plan.add(fault(name="down", kind="broker_down", node_id=1, election_ms=0), 0)
+    plan.link(OLD, 0)
+    coordinator(plan, "billing", key_type=0)
+    assert exchange(plan, end_txn(), lambda _: {"error_code": 0}, on=NEW).sent is not None
+    commit = request(ApiKey.OffsetCommit, 8, {"group_id": "billing", "topics": []})
+    assert list(exchange(plan, commit, lambda _: {"topics": []}, on=NEW).relayed) == [1]
+    offsets = request(ApiKey.OffsetFetch, 8, {"groups": [{"group_id": "billing"}]})
+    assert list(exchange(plan, offsets, lambda _: {"groups": []}, on=NEW).relayed) == [1]
+
+
+def test_what_is_refused_in_part_is_relayed_in_part_to_the_true_coordinator() -> None:
+    plan = knowing_plan()
+    plan.add(fault(name="down", kind="broker_down", node_id=1, election_ms=0), 0)
+    plan.add(fault(name="e", kind="error", error_code=27, match={"api_key": "OffsetCommit", "partition_index": 0}), 0)
+    plan.link(OLD, 0)
+    coordinator(plan, "g")
+    asked = [{"partition_index": index, "committed_offset": 5} for index in (0, 1)]
+    commit = request(ApiKey.OffsetCommit, 8, {"group_id": "g", "topics": [{"name": "orders", "partitions": asked}]})
+    answer = {"topics": [{"name": "orders", "partitions": [{"partition_index": 1, "error_code": 0}]}]}
+    done = exchange(plan, commit, lambda _: answer, on=NEW)
+    assert [each["partition_index"] for each in done.relayed[1]["topics"][0]["partitions"]] == [1]
+    (topic,) = told(done)["topics"]
+    assert {each["partition_index"]: each["error_code"] for each in topic["partitions"]} == {0: 27, 1: 0}
+
+
+def test_who_cannot_be_relayed_for_is_told_that_nobody_coordinates() -> None:
+    plan = knowing_plan()
+    plan.add(fault(name="down", kind="broker_down", node_id=1, election_ms=0), 0)
+    plan.link(OLD, 0)
+    coordinator(plan, "billing", key_type=1)
+    secured = connection(4, listener="broker-2", node_id=2, uses_sasl=True)
+    assert exchange(plan, end_txn(), lambda _: {"error_code": 16}, on=secured).sent is not None
+    assert coordinator(plan, "billing", key_type=1)["error_code"] == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_the_broker_that_goes_down_may_be_the_one_whose_exchange_was_struck() -> None:
+    plan = knowing_plan()
+    plan.add(fault(name="gone", kind="reset", match={"api_key": "EndTxn"}), 0)
+    plan.add(
+        fault(name="down", kind="broker_down", node_id="struck", election_ms=0, trigger={"after_fault": "gone"}), 0
+    )
+    assert plan.listener("broker-2", 2, 0).fate == "open"
+    exchange(plan, end_txn(), on=NEW, now_ms=1)
+    assert [plan.listener(f"broker-{node}", node, 2000).fate for node in (1, 2)] == ["open", "refusing"]
+    lonely = knowing_plan(fault(name="down", kind="broker_down", node_id="struck", election_ms=0))
+    lonely.link(OLD, 0)
+    told(exchange(lonely, metadata(), lambda _: metadata_answer(), on=NEW))
+    assert (lonely.get("down").hits, lonely.get("down").refused) == (0, 1)
 
 
 def rack_fetch(epoch: int, version: int = 12, session: tuple[int, int] = (0, -1)) -> Request:

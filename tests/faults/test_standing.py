@@ -103,6 +103,16 @@ def test_removing_broker_down_ends_its_elections() -> None:
     assert [election.partition_index for election in plan.elections.list(1)] == [1]
 
 
+def test_removing_broker_down_moves_every_partition_back_whose_election_is_over() -> None:
+    plan = knowing_plan()
+    plan.add(fault(name="down", kind="broker_down", node_id=1, election_ms=10), 0)
+    plan.standing.advance(0)
+    plan.elections.advance(20_000)
+    assert len(plan.elections.moves()) == 3
+    plan.remove("down")
+    assert plan.elections.moves() == ()
+
+
 def test_a_standing_rule_says_which_keys_mean_nothing_to_it() -> None:
     with pytest.raises(FaultDocumentError) as caught:
         fault(kind="refuse", match={"topic": "orders"}, trigger={"times": 3, "skip": 1, "for_ms": 5})

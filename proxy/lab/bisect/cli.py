@@ -142,6 +142,7 @@ def _of_command(
     stack: ExitStack,
 ) -> Callable[[str], Trial]:
     from notleader.proxy.lab.bisect.trials import OfCommand
+    from notleader.proxy.lab.explore.candidates import brokers_needed
     from notleader.proxy.lab.explore.cli import kafka_of, rules_of
     from notleader.proxy.lab.explore.search import Limits
     from notleader.proxy.lab.explore.tries import Bench
@@ -150,7 +151,7 @@ def _of_command(
     if not any("{bootstrap}" in word for word in command):
         raise LabError("the command has to take {bootstrap} somewhere, as its bootstrap server")
     rules = rules_of(file)
-    bootstrap = stack.enter_context(kafka_of(kafka, stages))
+    bootstrap = stack.enter_context(kafka_of(kafka, stages, brokers_needed(rules)))
     bench = Bench(bootstrap, command, folder.resolve(), "bisect")
     limits = Limits(limit_s=late[0], patience_s=late[1])
     return OfCommand(bench, rules, build, limits, rounds, stages)

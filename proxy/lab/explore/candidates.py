@@ -71,12 +71,10 @@ _GONE: Final[Rule] = {"name": "gone", "kind": "reset"}
 # Each broker goes down once: the longest two seconds, and a client may take more for each of them.
 _RESTART: Final[Rule] = {"kind": "rolling_restart", "down_ms": 2000, "pause_ms": 1000}
 _RESTART_COSTS_S: Final = 6.0
-# One broker is gone for so long, dead or silent, and half a second later the others lead: where there are others.
-_DOWN_MS: Final = 6000
-_DOWN: Final[tuple[Rule, ...]] = (
-    {"kind": "broker_down", "election_ms": 500},
-    {"kind": "broker_down", "how": "powered_off", "election_ms": 500},
-)
+# The broker of an exchange is gone, dead or silent, for good (None) or for so long, and half a second later the others
+# lead and coordinate what it did: where there are others.
+_DOWN: Final[Rule] = {"kind": "broker_down", "node_id": "struck", "election_ms": 500}
+_DOWN_MS: Final = (None, 6000)
 _DOWN_COSTS_S: Final = 15.0
 _LONG_MS: Final = 5000
 _GIVES_UP: Final = frozenset(("exit",))
@@ -123,9 +121,11 @@ class Candidate:
     @property
     def effect(self) -> str:
         """What becomes of the exchange: all that clients are expected to take in the same way has the same name."""
-        if len(self.rules) > 1:
+        *before, rule = self.documents
+        if before and (len(before) > 1 or rule.get("trigger", {}).get("after_fault") is None):
             return "one after the other"
-        (rule,) = self.documents
+        if rule["kind"] == "broker_down":
+            return f"{' '.join(family(rule)[1:])}{'' if 'for_ms' in rule['trigger'] else ' for good'}"
         often = " often" if rule.get("trigger", {}).get("times", 1) == _IN_A_ROW else ""
         carried_out = (
             "carried out, and " if rule["kind"] == "drop_response" or rule.get("phase") == "after_broker" else ""
@@ -157,10 +157,21 @@ class Candidate:
         )
 
 
+_BROKERS: Final = 3
+_AMONG_BROKERS: Final = frozenset(("broker_down", "coordinator_move", "leader_move"))
+
+
+def brokers_needed(rules: Iterable[Rule]) -> int:
+    """How many brokers Kafka has to have for these rules to do something: with three, one may be gone."""
+    return _BROKERS if any(rule["kind"] in _AMONG_BROKERS for rule in rules) else 1
+
+
 def _outage_ms(rule: Rule) -> float:
     """How long a rule for all exchanges lasts; 0 for one that is for some of them."""
     if rule["kind"] == "rolling_restart":
         return float(rule["down_ms"])
+    if rule["kind"] == "broker_down" and "election_ms" in rule:
+        return float(rule["election_ms"])
     return 0.0 if rule.get("match") else float(rule.get("trigger", {}).get("for_ms", 0))
 
 
@@ -203,6 +214,7 @@ def strikes(point: Point) -> Iterator[Candidate]:
     if point.api in _WORK:
         yield from _again(point, rules)
     if point.api in _OUTAGES_AT:
+        yield from _cluster(point)
         # It begins when the learning run was there; and with that exchange itself, which is lost in it.
         for kind, for_ms, costs_s in _OUTAGES:
             forever: Rule = {} if kind == "blackhole" else {"times": "forever"}
@@ -213,22 +225,27 @@ def strikes(point: Point) -> Iterator[Candidate]:
             follows = {"after_fault": _GONE["name"], "for_ms": for_ms}
             both = _at(_GONE, point), {"kind": kind, "trigger": follows | forever}
             yield Candidate(tuple(map(frozen, both)), (f"{name} from {point.api} on",), str(point), costs_s=costs_s)
-        yield from _cluster(point)
 
 
 def _cluster(point: Point) -> Iterator[Candidate]:
-    """What brokers go through from this point in time on: restarts, and where there are several, one that is gone."""
-    after = {"after_ms": round(point.at_ms)}
-    timelines: list[tuple[Rule, float]] = [({**_RESTART, "trigger": after}, _RESTART_COSTS_S)]
+    """What brokers go through from this point on: where there are several, one that is gone; restarts."""
     if point.brokers > 1 and point.node_id is not None:
-        trigger = {**after, "for_ms": _DOWN_MS}
-        timelines += [({**down, "node_id": point.node_id, "trigger": trigger}, _DOWN_COSTS_S) for down in _DOWN]
-        if point.api == "FindCoordinator":
-            move: Rule = {"kind": "coordinator_move", "trigger": {"times": 3}}
-            timelines.append((move, _RESTART_COSTS_S))
+        for how in ("killed", "powered_off"):
+            for for_ms in _DOWN_MS:
+                lasts: Rule = {"after_fault": _GONE["name"]} | ({} if for_ms is None else {"for_ms": for_ms})
+                down = {**_DOWN, **({} if how == "killed" else {"how": how}), "trigger": lasts}
+                # In the order that they are put in force in: a broker goes with the exchange that it had under way.
+                both = _at(_GONE, point), down
+                name = f"{' '.join(family(down))} {'for good' if for_ms is None else f'{for_ms} ms'}"
+                words = (f"{name} from {point.api} on",)
+                yield Candidate(tuple(map(frozen, both)), words, str(point), costs_s=_DOWN_COSTS_S)
+    timelines: list[tuple[Rule, float]] = [
+        ({**_RESTART, "trigger": {"after_ms": round(point.at_ms)}}, _RESTART_COSTS_S)
+    ]
+    if point.brokers > 1 and point.api == "FindCoordinator":
+        timelines.append(({"kind": "coordinator_move", "trigger": {"times": 3}}, _RESTART_COSTS_S))
     for document, costs_s in timelines:
-        words = " ".join(word for key in ("kind", "how") if (word := document.get(key)))
-        yield Candidate((frozen(document),), (f"{_ANY} {words}",), str(point), costs_s=costs_s)
+        yield Candidate((frozen(document),), (f"{_ANY} {document['kind']}",), str(point), costs_s=costs_s)
 
 
 def _again(point: Point, rules: list[tuple[Rule, float]]) -> Iterator[Candidate]:
@@ -264,7 +281,7 @@ def family(rule: Rule) -> list[str]:
 _CUT: Final = frozenset(
     (
         *("close", "reset", "drop_request", "drop_response", "stall", "blackhole", "slow_close"),
-        *("broker_down", "rolling_restart"),
+        "rolling_restart",
     )
 )
 
@@ -278,6 +295,8 @@ def cause(rule: Rule, verdict: str) -> str:
     A message is sent twice since its acknowledgement did not come: whether an error came instead is no matter.
     """
     unacknowledged = verdict == "duplicate" and rule.get("phase") == "after_broker"
+    if rule["kind"] == "broker_down":
+        return f"{_ANY} broker_down"
     if rule["kind"] in _CUT or unacknowledged:
         return f"{rule.get('match', {}).get('api_key', _ANY)} cut"
     return " ".join(family(rule))

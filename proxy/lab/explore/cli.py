@@ -41,6 +41,9 @@ def explore(
     check_sql: Annotated[
         str, typer.Option("--check-sql", metavar="SQL", help="Asked after each try by DuckDB: each row is a failure.")
     ] = "",
+    brokers: Annotated[
+        int, typer.Option(metavar="N", min=1, max=9, help="Of the Kafka of its own; 3: one may be gone for good.")
+    ] = 1,
     partitions: Annotated[int, typer.Option(metavar="N", min=1, max=100, help="Of each try's topic.")] = 1,
     limit: Annotated[
         float | None,
@@ -87,13 +90,16 @@ def explore(
     with clear_errors():
         need("notleader explore", "capture")
         allowed = _words(allow)
+        from notleader.proxy.lab.explore.candidates import brokers_needed
+
         if replay is not None:
             rules = rules_of(replay)
+            brokers = max(brokers, brokers_needed(rules))
         from notleader.proxy.lab.explore import telling
         from notleader.proxy.lab.explore.findings import Corpus
         from notleader.proxy.lab.explore.search import Limits, Search
         from notleader.proxy.lab.explore.sql import valid
-        from notleader.proxy.lab.explore.tries import Bench
+        from notleader.proxy.lab.explore.tries import Bench, brokers_of
         from notleader.proxy.lab.process import executable
 
         if not any("{bootstrap}" in word for word in command):
@@ -113,9 +119,17 @@ def explore(
         if again:
             corpus.tried.clear()
         name = f"explore-{uuid.uuid4().hex[:8]}"
-        with kafka_of(kafka, stages) as bootstrap, stages.stage("explore") as say:
+        with kafka_of(kafka, stages, brokers) as bootstrap, stages.stage("explore") as say:
             bench = Bench(
-                bootstrap, command, (out / "tries" / name).resolve(), name, partitions, check, check_sql, keep
+                bootstrap,
+                command,
+                (out / "tries" / name).resolve(),
+                name,
+                partitions,
+                check,
+                check_sql,
+                keep,
+                brokers_of(bootstrap),
             )
 
             def tell(text: str) -> None:
@@ -171,7 +185,7 @@ def _end(explored: Explored, document: dict[str, Any], out: Path, as_json: bool)
 
 
 @contextlib.contextmanager
-def kafka_of(given: str, stages: Stages) -> Iterator[str]:
+def kafka_of(given: str, stages: Stages, brokers: int = 1) -> Iterator[str]:
     """The bootstrap address of the Kafka that was named, or of one that ends with the search."""
     if given:
         yield given
@@ -179,7 +193,7 @@ def kafka_of(given: str, stages: Stages) -> Iterator[str]:
     from notleader.proxy.lab.incident import Cluster
     from notleader.proxy.lab.run import started
 
-    with started(Cluster(), stages) as cluster:
+    with started(Cluster(nodes=brokers), stages) as cluster:
         yield cluster.bootstrap
 
 

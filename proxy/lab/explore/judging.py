@@ -17,7 +17,7 @@ KINDS: Final = {
     "lost": "a message that the command was told is acknowledged isn't in the broker's log",
     "missing": "the command ended well, said of nothing that it failed, and the log lacks what it holds without faults",
     "duplicate": "a message is in the log more than once, and without faults it isn't",
-    "unanswered": "the command ended well, and by its outcome lines a send that it began never came back",
+    "unanswered": "the command ended well, and by its outcome lines a send or the end of a transaction never came back",
     "stuck": "by outcome lines no send went well any more, though the faults were over",
     "skipped": "the command ended well, and did not get a message from its topic that it gets when there are no faults",
     "backwards": "a group's committed offset went back, which without faults it doesn't",
@@ -47,6 +47,8 @@ class Reported:
     """When each send that ended was called, in µs since 1970, and whether it went well; where the lines say when."""
     all_committed: bool = False
     """Whether there were transactions, and of each was said that it is committed."""
+    open_ends: int = 0
+    """How many ends of transactions were asked for of which nothing more was said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class Learned:
     goes_back: str = ""
     """The first commit that went back without any fault; empty where none did."""
     answers: bool = False
-    """Whether every send comes back."""
+    """Whether every send and every end of a transaction comes back."""
 
     @classmethod
     def of(cls, runs: Collection[Ended]) -> Learned:
@@ -100,7 +102,7 @@ class Learned:
             gets=frozenset.intersection(*(frozenset(run.said.got) for run in runs)),
             gets_once=all(max(run.said.got.values(), default=1) == 1 for run in runs),
             goes_back=next((each for run in runs for each in went_back(run)), ""),
-            answers=not any(run.said.unanswered for run in runs),
+            answers=not any(run.said.unanswered or run.said.open_ends for run in runs),
         )
 
 
@@ -138,6 +140,8 @@ def _judged(ended: Ended, learned: Learned, fatal: bool) -> Iterable[Verdict]:
             yield Verdict("duplicate", f"{_messages(doubled)} in the log more than once")
     if ended.code == 0 and learned.answers and (open_ := sorted(ended.said.unanswered)):
         yield Verdict("unanswered", f"ended well, and {_messages(open_)} sent without an answer to the caller")
+    elif ended.code == 0 and learned.answers and ended.said.open_ends:
+        yield Verdict("unanswered", "ended well, and the end of a transaction was asked for, and never came back")
     if learned.tells_ids and (failed := _stuck(ended)):
         yield Verdict("stuck", f"none of the {failed} sends after the last fault went well")
     yield from _consumed(ended, learned, fatal)
@@ -188,6 +192,7 @@ def said(lines: Iterable[str], topic: str = "") -> Reported:
     went_back: list[str] = []
     sends: list[tuple[int, bool]] = []
     transactions: Counter[str] = Counter()
+    open_ends = 0
     for document in documents(lines):
         for name, outcome in _outcome(document):
             # An acknowledgement stays one, whatever is said of the same message later.
@@ -197,6 +202,8 @@ def said(lines: Iterable[str], topic: str = "") -> Reported:
                 sends.append((document["called_at_us"], outcome == "ok"))
         if document.get("operation") == "commit_transaction":
             transactions[str(document.get("outcome"))] += 1
+        if document.get("operation") in ("commit_transaction", "abort_transaction"):
+            open_ends += 1 if document.get("outcome") == "pending" else -1
         got.update(each.replace(topic, "{topic}") if topic else each for each in _got(document))
         for where, offset in _committed(document):
             if offset < commits.get(where, offset):
@@ -209,7 +216,16 @@ def said(lines: Iterable[str], topic: str = "") -> Reported:
     unanswered = frozenset(name for name, outcome in last.items() if outcome == "pending")
     ends = {"ok", "pending"} >= transactions.keys()
     all_committed = ends and 0 < transactions["ok"] >= transactions["pending"]
-    return Reported(ok, frozenset(last) - ok, got, tuple(went_back), unanswered, tuple(sorted(sends)), all_committed)
+    return Reported(
+        ok,
+        frozenset(last) - ok,
+        got,
+        tuple(went_back),
+        unanswered,
+        tuple(sorted(sends)),
+        all_committed,
+        max(open_ends, 0),
+    )
 
 
 def went_back(ended: Ended) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ class Point:
     node_id: int | None = None
     """The broker that it went to, where it was not a bootstrap address."""
     brokers: int = 1
-    """How many brokers the client has met."""
+    """How many brokers there are."""
 
     @property
     def place(self) -> tuple[str, int | None]:
@@ -43,12 +43,14 @@ class Point:
         return f"{where} #{self.nth + 1} of {self.of}"
 
 
-def points(rows: Sequence[Row]) -> list[Point]:
-    """The points of a run, in time; of a place with many exchanges the first, the last and some between."""
+def points(rows: Sequence[Row], brokers: int = 1) -> list[Point]:
+    """The points of a run, in time; of a place with many exchanges the first, the last and some between.
+
+    `brokers` is how many the cluster has.
+    """
     rows = sorted(rows, key=lambda row: row["request_at_us"])
     begin_us = rows[0]["request_at_us"] if rows else 0
     several = _several_partitions(rows)
-    brokers = max(len({row["node_id"] for row in rows if row.get("node_id") is not None}), 1)
     at: dict[tuple[str, int | None], list[Row]] = defaultdict(list)
     for row in rows:
         api = row["api_name"]

@@ -130,7 +130,7 @@ class Search:
         began = self._began
         rows = self.learn()
         explored = self.explored
-        explored.points = points(rows)
+        explored.points = points(rows, self.bench.brokers)
         everything = candidates(explored.points)
         seen = (candidate for candidate in everything if key(candidate) in self.corpus.tried)
         explored.map = Map.of(explored.points, everything, seen)

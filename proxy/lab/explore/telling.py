@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import yaml
 
+from notleader.proxy.lab.explore.candidates import brokers_needed
 from notleader.proxy.lab.explore.findings import Failure, described
 from notleader.proxy.lab.explore.page import html
 from notleader.proxy.lab.explore.search import Explored, Limits
@@ -69,6 +70,7 @@ def incident_file(number: int, failure: Failure, command: list[str], partitions:
         "name": name,
         "title": _line(failure.title)[:120],
         "story": f"notleader explore found it: {_line(failure.verdicts[0].sentence)}. Say here what it means to whom.",
+        **({"kafka": {"nodes": nodes}} if (nodes := brokers_needed(failure.rules)) > 1 else {}),
         "topics": [{"name": f"explored-{number}", "partitions": partitions}],
         "faults": failure.rules,
         "clients": [{"name": "service", "command": command, "role": "the command that was explored"}],

@@ -63,6 +63,8 @@ class Bench:
     check: str = ""
     check_sql: str = ""
     keep: bool = False
+    brokers: int = 1
+    """How many Kafka has."""
     stop: threading.Event = field(default_factory=threading.Event)
     _count: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -202,6 +204,16 @@ def struck_until_us(rows: Sequence[Mapping[str, Any]], rules: Sequence[Rule]) ->
     windows_ms = [where.get("for_ms", 0) for rule in rules for where in (rule, rule.get("trigger", {}))]
     longest_ms = max(windows_ms, default=0)
     return max(struck) + round(longest_ms * 1000) if struck else None
+
+
+def brokers_of(kafka: str) -> int:
+    """How many brokers a Kafka has. Raises LabError."""
+    with _any_broker(kafka) as connection:
+        version = connection.version(ApiKey.Metadata, _METADATA) or 1
+        body: dict[str, Any] = {"topics": []}
+        if version >= 4:
+            body["allow_auto_topic_creation"] = False
+        return len(_asked(connection, ApiKey.Metadata, version, body)["brokers"])
 
 
 def create_topic(kafka: str, topic: str, partitions: int) -> None:

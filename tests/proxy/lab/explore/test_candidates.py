@@ -3,7 +3,14 @@ from __future__ import annotations
 import pytest
 
 from notleader.faults.schema import parse_faults
-from notleader.proxy.lab.explore.candidates import APPLIED, FATAL, RETRIABLE, candidates, strikes
+from notleader.proxy.lab.explore.candidates import (
+    APPLIED,
+    FATAL,
+    RETRIABLE,
+    brokers_needed,
+    candidates,
+    strikes,
+)
 from notleader.proxy.lab.explore.points import Point
 from notleader.proxy.wire.names import ApiKey, ErrorCode
 
@@ -89,6 +96,22 @@ def test_the_next_request_after_one_that_is_lost_is_struck_too() -> None:
     cut, refused = found["Produce reset then error NOT_ENOUGH_REPLICAS"].documents
     assert (cut["kind"], refused["error_code"]) == ("reset", "NOT_ENOUGH_REPLICAS")
     assert cut["trigger"] == refused["trigger"] == {"times": 1, "skip": 5}
+
+
+def test_the_broker_of_an_exchange_is_gone_where_others_can_take_over() -> None:
+    several = Point("EndTxn", None, 2, 9, 400.0, node_id=3, brokers=3)
+    found = {each.family[0]: each for each in strikes(several)}
+    _, down = found["any broker_down for good from EndTxn on"].documents
+    assert (down["node_id"], "for_ms" in down["trigger"]) == ("struck", False)
+    for name in ("for good", "6000 ms", "powered_off for good", "powered_off 6000 ms"):
+        each = found[f"any broker_down {name} from EndTxn on"]
+        parse_faults(each.documents)
+        assert not each.excuses, "the others are there"
+        assert brokers_needed(each.documents) == 3
+    effects = {each.effect for name, each in found.items() if "broker_down" in name}
+    assert effects == {f"broker_down{how}{lasts}" for how in ("", " powered_off") for lasts in ("", " for good")}
+    alone = strikes(Point("EndTxn", None, 2, 9, 400.0, node_id=1))
+    assert not any(brokers_needed(each.documents) > 1 for each in alone)
 
 
 def test_an_outage_begins_with_an_exchange_too() -> None:

@@ -227,4 +227,4 @@ def test_what_was_told_committed_and_is_not_there_for_readers_is_missing() -> No
     assert learned.tells_ids
     assert kinds(ran("pending", "ok", log="a"), learned) == ["missing"]
     assert kinds(ran("pending", "fail", "ok", log="a"), learned) == [], "that one of them failed was told"
-    assert kinds(ran("pending", log="a"), learned) == []
+    assert kinds(ran("pending", log="a"), learned) == ["unanswered"], "whether it is committed was never told"

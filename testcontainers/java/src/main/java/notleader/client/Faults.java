@@ -377,25 +377,25 @@ public final class Faults {
       return this;
     }
 
-    /** How long each of its partitions has no leader; without, until the broker is back. */
+    /** How long each of its partitions has no leader, and what it coordinates no coordinator; without, until the broker is back. */
     public BrokerDownFault electionMs(double electionMs) {
       set("election_ms", electionMs);
       return this;
     }
 
-    /** How long each of its partitions has no leader; without, until the broker is back. */
+    /** How long each of its partitions has no leader, and what it coordinates no coordinator; without, until the broker is back. */
     public BrokerDownFault electionMs(Uniform electionMs) {
       set("election_ms", electionMs);
       return this;
     }
 
-    /** How long each of its partitions has no leader; without, until the broker is back. */
+    /** How long each of its partitions has no leader, and what it coordinates no coordinator; without, until the broker is back. */
     public BrokerDownFault electionMs(Normal electionMs) {
       set("election_ms", electionMs);
       return this;
     }
 
-    /** How long each of its partitions has no leader; without, until the broker is back. */
+    /** How long each of its partitions has no leader, and what it coordinates no coordinator; without, until the broker is back. */
     public BrokerDownFault electionMs(Pareto electionMs) {
       set("election_ms", electionMs);
       return this;
@@ -404,6 +404,13 @@ public final class Faults {
 
   /** The broker node_id is dead for its clients: its port and its connections, and in what the others tell. */
   public static BrokerDownFault brokerDown(long nodeId) {
+    BrokerDownFault made = new BrokerDownFault();
+    made.set("node_id", nodeId);
+    return made;
+  }
+
+  /** The broker node_id is dead for its clients: its port and its connections, and in what the others tell. */
+  public static BrokerDownFault brokerDown(String nodeId) {
     BrokerDownFault made = new BrokerDownFault();
     made.set("node_id", nodeId);
     return made;
