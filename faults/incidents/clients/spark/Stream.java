@@ -26,8 +26,9 @@ import org.apache.spark.sql.types.DataTypes;
  * <p>Arguments (name=value): bootstrap, client_id; topic (what it reads; without, five rows in each micro-batch), output (what it
  * writes to; without, its rows are handed to the application, by `foreachBatch`), messages (it is done when that many were read
  * or written), interval_ms (between two such rows), restarts (how often a query that failed is begun again, from its
- * checkpoint), wait_ms (it gives up when no row went on for so long); `source.*` and `sink.*`, every option of the two by its own
- * name (`source.failOnDataLoss`, `sink.kafka.delivery.timeout.ms`), and `spark.*`, every setting of Spark.
+ * checkpoint), wait_ms (it gives up when no row went on for so long; three times as long before the first row);
+ * `source.*` and `sink.*`, every option of the two by its own name (`source.failOnDataLoss`,
+ * `sink.kafka.delivery.timeout.ms`), and `spark.*`, every setting of Spark.
  *
  * <p>A `send` is told when its row is handed to the sink, and `ok` when its micro-batch has ended; a row that the application has
  * is a `poll`. What a query dies of is a `receive` that failed.
@@ -40,6 +41,7 @@ public final class Stream {
     private static final Set<String> done = new HashSet<>();
     private static final CountDownLatch end = new CountDownLatch(1);
     private static volatile long lastUs; // when a row went on, or a query began; 0 before: Spark's own start is no part of the story
+    private static volatile boolean begun; // a row went on
 
     public static void main(String[] arguments) throws Exception {
         settings.put("topic", "");
@@ -66,7 +68,7 @@ public final class Stream {
         query.setDaemon(true);
         query.start();
         while (!end.await(100, TimeUnit.MILLISECONDS)) {
-            if (lastUs != 0 && Outcome.nowUs() - lastUs > number("wait_ms") * 1000) {
+            if (lastUs != 0 && Outcome.nowUs() - lastUs > number("wait_ms") * (begun ? 1 : 3) * 1000) {
                 if (settings.get("output").isEmpty()) {
                     receive("", "pending");
                 }
@@ -120,6 +122,7 @@ public final class Stream {
         return rows.writeStream().foreachBatch((VoidFunction2<Dataset<Row>, Long>) (batch, number) -> {
             for (Row row : batch.collectAsList()) {
                 lastUs = Outcome.nowUs();
+                begun = true;
                 say("poll", settings.get("topic"), row.getString(0), ",\"partition\":" + row.getInt(1) + ",\"offset\":"
                     + row.getLong(2) + ",\"completed_at_us\":" + Outcome.nowUs(), "ok");
                 if (done.add(row.getString(0)) && done.size() >= number("messages")) {
@@ -139,6 +142,7 @@ public final class Stream {
     private static byte[] handedOver(String id) {
         long batch = Long.parseLong(TaskContext.get().getLocalProperty("streaming.sql.batchId"));
         lastUs = Outcome.nowUs();
+        begun = true;
         synchronized (open) {
             // What is written again is still the same send.
             if (!done.contains(id)) {

@@ -22,15 +22,16 @@ import org.springframework.kafka.transaction.KafkaTransactionManager;
  * in the middle, as a deployment would.
  *
  * <p>Arguments (name=value): bootstrap, client_id, topic, output, group_id, transactional_id, messages (it is done when
- * so many different ones were read), again_ms (after that time the container is stopped and started), wait_ms (it gives
- * up when so long nothing came), and every setting of the producer by its own name. A record that the listener gets is a
- * `poll`.
+ * so many different ones were read), again_ms (so long after the first record the container is stopped and started),
+ * wait_ms (it gives up when so long nothing came; three times as long before the first record, for a slow machine's start
+ * is no part of the story), and every setting of the producer by its own name. A record that the listener gets is a `poll`.
  */
 public final class Listener {
     private static final Map<String, String> settings = new LinkedHashMap<>();
     private static final Set<String> seen = new HashSet<>();
     private static final CountDownLatch end = new CountDownLatch(1);
     private static volatile long last = System.nanoTime();
+    private static volatile long first; // when the first record came; 0 before
 
     public static void main(String[] arguments) throws Exception {
         settings.put("messages", "20");
@@ -53,10 +54,10 @@ public final class Listener {
         var template = new KafkaTemplate<byte[], byte[]>(producers);
         var container = container(reads, producers, template);
         container.start();
-        long again = System.nanoTime() + number("again_ms") * 1_000_000;
-        while (!end.await(50, TimeUnit.MILLISECONDS) && System.nanoTime() - last < number("wait_ms") * 1_000_000) {
-            if (System.nanoTime() > again) {
-                again = Long.MAX_VALUE;
+        boolean again = false;
+        while (!end.await(50, TimeUnit.MILLISECONDS) && System.nanoTime() - last < patience() * 1_000_000) {
+            if (!again && first != 0 && System.nanoTime() - first > number("again_ms") * 1_000_000) {
+                again = true;
                 container.stop();
                 container = container(reads, producers, template);
                 container.start();
@@ -66,6 +67,10 @@ public final class Listener {
         Runtime.getRuntime().halt(0);
     }
 
+    private static long patience() {
+        return number("wait_ms") * (first != 0 ? 1 : 3);
+    }
+
     private static KafkaMessageListenerContainer<byte[], byte[]> container(
         Map<String, Object> reads, DefaultKafkaProducerFactory<byte[], byte[]> producers, KafkaTemplate<byte[], byte[]> template
     ) {
@@ -73,6 +78,7 @@ public final class Listener {
         properties.setTransactionManager(new KafkaTransactionManager<>(producers));
         properties.setMessageListener((MessageListener<byte[], byte[]>) record -> {
             last = System.nanoTime();
+            first = first != 0 ? first : last;
             String id = new String(record.headers().lastHeader("notleader-id").value(), StandardCharsets.UTF_8);
             say("poll", id, record.topic(), ",\"partition\":" + record.partition() + ",\"offset\":" + record.offset()
                 + ",\"completed_at_us\":" + Outcome.nowUs(), "ok");
