@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from notleader.proxy.lab import jars, probe
+from notleader.proxy.lab import class_archive, jars, probe
 from notleader.proxy.lab.java import Java, find_java
 from notleader.proxy.lab.node import HOST, KafkaError, Node, formatted_template, new_id, node_properties, prepare
 from notleader.proxy.lab.ports import free_ports, is_free
@@ -121,12 +121,17 @@ class KafkaCluster:
 
     def stop(self) -> None:
         """End every node at once and delete the data: nobody is left to miss an orderly shutdown."""
-        for node in self.nodes.values():
-            if node.child is not None:
-                node.child.kill()
-                node.child = None
-        self.nodes.clear()
-        self._delete_data()
+        try:
+            if self._java is not None and (pids := self.pids):
+                archive = class_archive.archive_of(self._java, self._classpath)
+                class_archive.keep(archive, self._java, next(iter(pids.values())))
+        finally:
+            for node in self.nodes.values():
+                if node.child is not None:
+                    node.child.kill()
+                    node.child = None
+            self.nodes.clear()
+            self._delete_data()
 
     def ended_nodes(self) -> str:
         """One sentence on each node that ended by itself, with its own error line; empty when all run."""
@@ -223,7 +228,8 @@ class KafkaCluster:
 
     def _java_command(self) -> list[str]:
         assert self._java is not None
-        return [str(self._java.executable), *_JVM_FLAGS, "-cp", self._classpath]
+        archive = class_archive.archive_of(self._java, self._classpath)
+        return [str(self._java.executable), *_JVM_FLAGS, *class_archive.flags(archive), "-cp", self._classpath]
 
     def _launch(self, node: Node) -> None:
         node.child = Child(
