@@ -223,6 +223,8 @@ def _judged(
     def judged(now: Judged) -> None:
         if not given.json:
             say(first_lines(now))
+        elif getattr(given, "findings_first", False):
+            say(json.dumps([finding.as_dict() for finding in now.findings]))
 
     with let_go_later(spark._jvm._gateway_client):
         analysis = analyze(

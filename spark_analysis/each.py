@@ -1,7 +1,8 @@
 """`python -m notleader.spark_analysis.each FILE [--early]`: many analyses in one Spark session, whose start costs most.
 
 Each line of FILE is one job, a JSON object of `capture`, `outcomes` and `logs` (lists of paths), `out`, and whether a
-`report` is wanted; each line on stdout is that job's document, as of `analyze --json`, or `{"out": …, "failed": …}`.
+`report` is wanted. As soon as a job is judged, `{"out": …, "judged": FINDINGS}` is told on stdout, and when all of it
+is done its document, as of `analyze --json`, or `{"out": …, "failed": …}`.
 Runs have clusters of their own, and every outcome line names its run. A Spark that an earlier analysis left does them;
 where there is none, one is started, and stays or ends with the last job, as NOTLEADER_SPARK_WARM says. With
 `--early` it is started at once, at a lower priority, and FILE may appear later (renamed, so that it is whole).
@@ -13,8 +14,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -34,22 +36,31 @@ def main(jobs: Iterable[str], told: IO[str], *, early: bool = False) -> int:
     `early`: start a Spark before the first is asked for, unless one stays that may do them.
     """
     spark: Any = None
+
+    def tell(document: dict[str, Any]) -> None:
+        told.write(json.dumps(document) + "\n")
+        told.flush()
+
     with ExitStack() as at_end:
         if early and not resident.is_there() and not _left_behind():
             spark = _own_spark(at_end)
         for line in filter(str.strip, jobs):
             job = json.loads(line)
+            judged = partial(_judged, job, tell)
             try:
                 size = _checked(job)
-                document = _by_resident(job, size) if spark is None else None
+                document = _by_resident(job, size, judged) if spark is None else None
                 if document is None:
                     spark = spark or _own_spark(at_end)
-                    document = _analysed(spark, job, size)
+                    document = _analysed(spark, job, size, judged)
             except InputError as error:
                 document = {"out": job["out"], "failed": str(error)}
-            told.write(json.dumps(document) + "\n")
-            told.flush()
+            tell(document)
     return 0
+
+
+def _judged(job: dict[str, Any], tell: Callable[[dict[str, Any]], None], findings: list[dict[str, Any]]) -> None:
+    tell({"out": job["out"], "judged": findings})
 
 
 def _checked(job: dict[str, Any]) -> int:
@@ -79,11 +90,14 @@ def _own_spark(at_end: ExitStack) -> Any:
     return spark
 
 
-def _by_resident(job: dict[str, Any], size: int) -> dict[str, Any] | None:
+def _by_resident(
+    job: dict[str, Any], size: int, judged: Callable[[list[dict[str, Any]]], None]
+) -> dict[str, Any] | None:
     """The document by a Spark that stays; None where there is none."""
     given = given_for(job["capture"], job["outcomes"], job["logs"], str(Path(job["out"]).absolute()))
     given.more_options = {name: getattr(_OPTIONS, name) for name in ("by_run", "runs_are_told", "groups_per_check")}
-    answered = by_resident(given, size, lambda _: None)
+    given.findings_first = True
+    answered = by_resident(given, size, lambda _: None, lambda findings: judged(json.loads(findings)))
     if answered is None:
         return None
     text, said, code = answered
@@ -93,7 +107,9 @@ def _by_resident(job: dict[str, Any], size: int) -> dict[str, Any] | None:
     return {**document, "out": job["out"]}
 
 
-def _analysed(spark: Any, job: dict[str, Any], size: int) -> dict[str, Any]:
+def _analysed(
+    spark: Any, job: dict[str, Any], size: int, judged: Callable[[list[dict[str, Any]]], None]
+) -> dict[str, Any]:
     from notleader.spark_analysis.jobs.analyze import analyze
     from notleader.spark_analysis.plans import let_go
     from notleader.spark_analysis.report.files import write_report
@@ -101,7 +117,10 @@ def _analysed(spark: Any, job: dict[str, Any], size: int) -> dict[str, Any]:
 
     try:
         suit(spark, size)
-        analysis = analyze(spark, job["capture"], job["outcomes"], job["out"], _OPTIONS, logs=job["logs"])
+        analysis = analyze(
+            spark, job["capture"], job["outcomes"], job["out"], _OPTIONS, logs=job["logs"],
+            judged=lambda now: judged([finding.as_dict() for finding in now.findings]),
+        )  # fmt: skip
         if job.get("report"):
             write_report(spark, analysis, job["out"])
         return analysis.as_dict()

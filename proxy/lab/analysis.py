@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from notleader.proxy.lab.stages import Stages
 
 # Each job has its overhead, and the runs of one become constants of its plan.
 _PER_JOB = 40
+_TICK_S = 0.1
 
 
 class AnalysisError(LabError):
@@ -96,6 +98,7 @@ class Analyst:
         argv = [sys.executable, "-m", "notleader.spark_analysis.each", str(self._wanted), "--early"]
         env = {**_warmth(stays_s, os.environ), **find_java().environment()}
         self._child = Child(argv, log=self._log, stdout=self._words, env=env)
+        self._asked = 0
 
     def __enter__(self) -> Self:
         return self
@@ -105,9 +108,10 @@ class Analyst:
             self._child.kill()
 
     def analyse(self, recorded: Sequence[Recorded], stages: Stages, *, report: bool) -> list[dict[str, Any]]:
-        """The findings of all these runs; works once, and raises AnalysisError when it can't be done.
+        """The findings of all these runs, as soon as they are there; AnalysisError when it can't be done. Works once.
 
-        With `report` they are few enough for one analysis, whose report is below `folder`/analysis.
+        With `report` they are few enough for one analysis, whose report is below `folder`/analysis when `finish` has
+        waited for it.
         """
         seen = [one for one in recorded if one.was_seen]
         if not seen:
@@ -120,15 +124,43 @@ class Analyst:
                 out = self._folder / "analysis" if report else self._folder / "analysis" / str(number)
                 lines.write(json.dumps({**Inputs.of(chunk).texts(), "out": str(out), "report": report}) + "\n")
         fresh.rename(self._wanted)
+        self._asked = len(chunks)
         with stages.stage(f"Spark, {len(seen)} recording{'s' if len(seen) > 1 else ''}"):
-            code = _ended(self._child)
+            while self._child.running() and len(self._findings()) + len(self._failed()) < self._asked:
+                time.sleep(_TICK_S)
+        found = self._findings()
+        if len(found) < self._asked:
+            self._check()
+        return [finding for findings in found.values() for finding in findings]
+
+    def finish(self, stages: Stages) -> None:
+        """Wait for what comes behind the verdict, the report; AnalysisError when it could not be made."""
+        if self._asked:
+            with stages.stage("report"):
+                _ended(self._child)
+            self._check()
+
+    def _said(self, kind: str) -> dict[str, Any]:
+        """What each job, by where it writes, said of this kind; a line that is being written is for the next time."""
         words = self._words.read_text() if self._words.exists() else ""
-        documents = [json.loads(line) for line in words.splitlines()]
-        if code != 0 or len(documents) != len(chunks):
-            raise AnalysisError(f"Spark ended with code {code}: {_last_line(self._log)} (log: {self._log})")
-        if reasons := [document["failed"] for document in documents if "failed" in document]:
+        documents = [json.loads(line) for line in words.splitlines(keepends=True) if line.endswith("\n")]
+        return {document["out"]: document[kind] for document in documents if kind in document}
+
+    def _findings(self) -> dict[str, list[dict[str, Any]]]:
+        return self._said("judged")
+
+    def _failed(self) -> dict[str, str]:
+        """Why those jobs failed that have no findings."""
+        judged = self._findings()
+        return {out: reason for out, reason in self._said("failed").items() if out not in judged}
+
+    def _check(self) -> None:
+        """Raises AnalysisError where a job was not done to its end."""
+        code = _ended(self._child)
+        if reasons := [*self._said("failed").values()]:
             raise AnalysisError(f"{reasons[0]} (log: {self._log})")
-        return [finding for document in documents for finding in document["findings"]]
+        if code != 0 or len(self._said("verdict")) != self._asked:
+            raise AnalysisError(f"Spark ended with code {code}: {_last_line(self._log)} (log: {self._log})")
 
 
 def analyse_each(
@@ -136,7 +168,9 @@ def analyse_each(
 ) -> list[dict[str, Any]]:
     """The findings of all these runs, by one Spark session that starts now; see `Analyst`."""
     with Analyst(folder, stays_s=stays_s) as analyst:
-        return analyst.analyse(recorded, stages, report=report)
+        findings = analyst.analyse(recorded, stages, report=report)
+        analyst.finish(stages)
+    return findings
 
 
 def _warmth(stays_s: int, given: Mapping[str, str]) -> dict[str, str]:

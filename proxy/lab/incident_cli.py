@@ -119,8 +119,8 @@ def incident_run(
         done = run_incident(incident, folder, stages, None if as_json else _tell, stays_s=_SPARK_STAYS_S)
     if as_json:
         typer.echo(json.dumps(done.as_dict()))
-    else:
-        _tell(done.told(stories=False))
+    elif done.report.exists():
+        _tell(f"\nreport: {done.report}")
     raise typer.Exit(done.exit_code)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from notleader.proxy.lab.analysis import Analyst, analyse_each
+from notleader.proxy.lab.analysis import AnalysisError, Analyst, analyse_each
 from notleader.proxy.lab.incident import Incident
 from notleader.proxy.lab.outcome import Outcome, read_outcomes
 from notleader.proxy.lab.recorded import Recorded, record_alone, record_incident
@@ -112,7 +112,7 @@ class Done:
         }
 
     def told(self, *, stories: bool = True) -> str:
-        """The story as a timeline and the verdict with its evidence, for a terminal.
+        """The story as a timeline and the verdict with its evidence, for a terminal; not where the report is.
 
         Of several rounds the first is told, and those that were not as expected. Without `stories` those that
         `run_incident` tells at once are left out.
@@ -133,7 +133,7 @@ class Done:
                 "",
                 *(f"{name}: as expected in {good} of {of} rounds" for name, (good, of) in self.tally().items()),
             ]
-        return "\n".join([*parts, "", f"report: {self.report}"])
+        return "\n".join(parts)
 
 
 def run_incident(
@@ -146,8 +146,8 @@ def run_incident(
 ) -> Done:
     """Run every run of the incident on a Kafka of its own, analyse them together, and judge each by its clients.
 
-    `tell` gets the stories as soon as there are any, while Spark still reads; of several rounds the first. For so long
-    the Spark stays that is started here.
+    `tell` gets the stories as soon as there are any, while Spark still reads; of several rounds the first. Then it gets
+    the verdict, while the report is being made. For so long the Spark stays that is started here.
     """
     with Analyst(folder, stays_s=stays_s) as analyst:
         recorded = record_alone(incident, folder, stages)
@@ -156,7 +156,14 @@ def run_incident(
             first = [_stories(one.run.label, stories[one.folder]) for one in recorded if one.run.round <= 1]
             tell("\n".join(line for lines in first for line in lines))
         findings = analyst.analyse(recorded, stages, report=True)
-    return Done(incident, folder, [_hold(one, findings, stories[one.folder]) for one in recorded])
+        done = Done(incident, folder, [_hold(one, findings, stories[one.folder]) for one in recorded])
+        if tell is not None:
+            tell(done.told(stories=False))
+        try:
+            analyst.finish(stages)
+        except AnalysisError as error:
+            stages.console.print(f"[yellow]no report[/]: {error}")  # the verdict is told, and stays what it is
+    return done
 
 
 def hold(incidents: Iterable[Incident], folder: Path, stages: Stages) -> list[Held]:

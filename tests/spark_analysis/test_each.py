@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,3 +73,17 @@ def test_the_jobs_may_come_later(tmp_path: Path) -> None:
     fresh.rename(file)
     reader.join(10)
     assert got == ["one", "two"]
+
+
+def test_what_was_found_is_told_before_the_report_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = io.StringIO()
+
+    def by_resident(job: Any, size: int, judged: Callable[[list[Any]], None]) -> dict[str, Any]:
+        judged([{"check": "lost"}])
+        assert json.loads(told.getvalue()) == {"out": "there", "judged": [{"check": "lost"}]}
+        return {"out": job["out"], "verdict": "invalid"}
+
+    monkeypatch.setattr(each, "_checked", lambda job: 1)
+    monkeypatch.setattr(each, "_by_resident", by_resident)
+    assert each.main(['{"out": "there"}'], told) == 0
+    assert [list(json.loads(line)) for line in told.getvalue().splitlines()] == [["out", "judged"], ["out", "verdict"]]
