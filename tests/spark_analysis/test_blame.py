@@ -2,6 +2,9 @@
 
 A rule is innocent of what became of a send where it changes nothing of that, whichever others are there. Where all but
 one are, and without that one nothing is wrong, it is guilty. Where several had a hand in it nothing is asked of them.
+
+In wide worlds, where connections are refused and silenced before anybody knows whose they were, an innocent may be
+named as likely, never as sure.
 """
 
 from __future__ import annotations
@@ -17,16 +20,23 @@ from notleader.spark_analysis.checks import Tables, all_checks
 from notleader.spark_analysis.findings import cases
 from notleader.spark_analysis.options import Options
 from tests.spark_analysis.synthetic import Story
-from tests.spark_analysis.worlds import OWN, Became, ended, first_strikes, play, powers, random_world
+from tests.spark_analysis.worlds import OWN, Became, World, ended, first_strikes, play, powers, random_world, wide_world
 
 pytestmark = pytest.mark.spark
 
 # Of 1,500 worlds the first, and some later ones of which the analysis was wrong once.
-WORLDS = (*range(400), 525, 740, 824, 1262)
+WORLDS = (*[f"w{seed}" for seed in (*range(400), 525, 740, 824, 1262)], *[f"v{seed}" for seed in range(150)])
+STILL_WRONG = frozenset({("slow_by", "v6-b3"), ("slow_by", "v137-a4")})
+"""Questions and messages of which the analysis is still wrong: whoever mends one takes it out."""
 SLOW_MS = 1000
 OPTIONS = Options(by_run=True, slow_ms=SLOW_MS)
 CAUSES = ("slow_by", "ended_by", "retried_by")
 _ALIKE = 0.1
+
+
+def world_of(name: str) -> World:
+    """The world of that name: `w` and its number, or `v` and the number of a wide one."""
+    return {"w": random_world, "v": wide_world}[name[0]](int(name[1:]))
 
 
 class Judged(NamedTuple):
@@ -42,6 +52,7 @@ QUESTIONS: dict[str, Callable[[Became], bool]] = {
     "ended_by": lambda b: b.outcome == "info",
     "retried_by": lambda b: b.attempts > 1,
     "duplicate": lambda b: b.copies > 1,
+    "lost": lambda b: b.outcome == "ok" and b.copies == 0,
 }
 
 
@@ -54,40 +65,40 @@ def alike(one: Became, other: Became) -> bool:
 
 
 @cache
-def played(seed: int) -> dict[frozenset[str], dict[str, Became]]:
+def played(name: str) -> dict[frozenset[str], dict[str, Became]]:
     """What becomes of each send with every choice of that world's powers."""
-    world = random_world(seed)
+    world = world_of(name)
     return {some: play(world, some) for some in map(frozenset, powerset(powers(world)))}
 
 
 @cache
-def innocents(seed: int) -> dict[str, frozenset[str]]:
+def innocents(name: str) -> dict[str, frozenset[str]]:
     """By message the powers that change nothing of what becomes of it.
 
     Nor would they if all else ended when they began: what would have done the same a moment later clears nobody.
     """
-    world, plays = random_world(seed), played(seed)
+    world, plays = world_of(name), played(name)
     strikes = first_strikes(world)
     changed: dict[str, set[str]] = {message: set() for message in plays[frozenset()]}
-    for name in powers(world):
-        pairs = [(plays[some], plays[some | {name}]) for some in plays if name not in some]
-        if name in strikes:
-            calm = ended(world, strikes[name], but=name)
-            pairs.append((play(calm, powers(world) - {name}), play(calm)))
+    for power in powers(world):
+        pairs = [(plays[some], plays[some | {power}]) for some in plays if power not in some]
+        if power in strikes:
+            calm = ended(world, strikes[power], but=power)
+            pairs.append((play(calm, powers(world) - {power}), play(calm)))
         for message, by in changed.items():
             if not all(alike(one[message], other[message]) for one, other in pairs):
-                by.add(name)
+                by.add(power)
     return {message: powers(world) - by for message, by in changed.items()}
 
 
-def judged(seed: int, question: str) -> dict[str, Judged]:
+def judged(name: str, question: str) -> dict[str, Judged]:
     """Each send that is ill, by counterfactual plays alone."""
-    ill, names, plays = QUESTIONS[question], powers(random_world(seed)), played(seed)
+    ill, names, plays = QUESTIONS[question], powers(world_of(name)), played(name)
     found = {}
     for message, became in plays[names].items():
         if ill(became):
-            innocent = innocents(seed)[message]
-            guilty = [name for name in names - innocent if not ill(plays[names - {name}][message])]
+            innocent = innocents(name)[message]
+            guilty = [one for one in names - innocent if not ill(plays[names - {one}][message])]
             alone = len(guilty) == 1 and guilty[0] not in OWN and len(innocent) == len(names) - 1
             found[message] = Judged(guilty[0] if alone else None, innocent)
     return found
@@ -101,9 +112,9 @@ def powerset(names: frozenset[str]) -> Iterator[tuple[str, ...]]:
 @pytest.fixture(scope="module")
 def tables(build: Callable[..., Tables]) -> Tables:
     together = Story()
-    for seed in WORLDS:
-        told = Story(run_id=f"w{seed}", client=f"w{seed}")
-        play(random_world(seed), story=told)
+    for name in WORLDS:
+        told = Story(run_id=name, client=name)
+        play(world_of(name), story=told)
         together.add(told)
     return build(together, OPTIONS)
 
@@ -116,36 +127,51 @@ def history(tables: Tables) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def named(tables: Tables, history: dict[str, Any]) -> dict[str, dict[str, set[str]]]:
-    """By question, by message id the rules that the analysis names."""
-    found = {q: {m: {cause["rule"] for cause in row[q]} for m, row in history.items()} for q in CAUSES}
-    doubled = cases(tables, OPTIONS, [check for check in all_checks() if check.name == "duplicate"])
-    said = doubled.select("message_id", "rule").collect()
-    return {**found, "duplicate": {row.message_id: set((row.rule or "").split(", ")) - {""} for row in said}}
+def named(tables: Tables, history: dict[str, Any]) -> dict[str, dict[str, dict[str, bool]]]:
+    """By question, by message id the rules that the analysis names, and whether it is sure of them."""
+    found = {
+        question: {
+            message: {
+                rule: any(cause["sure"] for cause in row[question] if cause["rule"] == rule)
+                for rule in {cause["rule"] for cause in row[question]}
+            }
+            for message, row in history.items()
+        }
+        for question in CAUSES
+    }
+    for name in set(QUESTIONS) - set(CAUSES):
+        told = cases(tables, OPTIONS, [check for check in all_checks() if check.name == name])
+        said = told.select("message_id", "rule").collect()
+        found[name] = {row.message_id: dict.fromkeys(filter(None, (row.rule or "").split(", ")), True) for row in said}
+    return found
 
 
 @pytest.mark.parametrize("question", sorted(QUESTIONS))
-def test_the_analysis_names_the_guilty_and_no_innocent(named: dict[str, dict[str, set[str]]], question: str) -> None:
-    wrong, asked = [], 0
-    for seed in WORLDS:
-        for message, (guilty, innocent) in judged(seed, question).items():
-            told = named[question].get(f"w{seed}-{message}", set())
+def test_the_analysis_names_the_guilty_and_no_innocent(
+    named: dict[str, dict[str, dict[str, bool]]], question: str
+) -> None:
+    wrong, asked = {}, 0
+    for name in WORLDS:
+        for message, (guilty, innocent) in judged(name, question).items():
+            told = named[question].get(f"{name}-{message}", {})
+            accused = {rule for rule, sure in told.items() if rule in innocent and (sure or name[0] == "w")}
             asked += 1
-            if (guilty and guilty not in told) or told & innocent:
-                wrong.append((f"w{seed}-{message}", guilty, sorted(told & innocent), sorted(told)))
-    assert not wrong, f"{len(wrong)} of {asked}:\n" + "\n".join(map(str, wrong[:40]))
+            if (guilty and guilty not in told) or accused:
+                wrong[f"{name}-{message}"] = (guilty, sorted(accused), told)
+    known = {message for of, message in STILL_WRONG if of == question}
+    assert wrong.keys() == known, f"{len(wrong)} of {asked}:\n" + "\n".join(map(str, list(wrong.items())[:40]))
 
 
 def test_the_history_is_that_of_the_worlds(history: dict[str, Any]) -> None:
-    for seed in WORLDS:
-        for message, became in play(random_world(seed)).items():
-            row = history[f"w{seed}-{message}"]
+    for name in WORLDS:
+        for message, became in play(world_of(name)).items():
+            row = history[f"{name}-{message}"]
             told = (row.attempt_count, row.outcome, row.landed_count)
-            assert told == (became.attempts, became.outcome, became.copies), f"w{seed}-{message}"
+            assert told == (became.attempts, became.outcome, became.copies), f"{name}-{message}"
 
 
 def test_most_questions_have_one_answer() -> None:
     """Else the others prove nothing."""
     for question in QUESTIONS:
-        found = [j for seed in WORLDS for j in judged(seed, question).values()]
+        found = [j for name in WORLDS for j in judged(name, question).values()]
         assert sum(j.guilty is not None for j in found) > len(found) / 4, question

@@ -38,6 +38,10 @@ class Rule:
     client: str | None = None
     partition: int | None = None
     hold: int = 0
+    broker: int | None = None
+    """Of what stands (STANDING): at the listener of that broker, for as long as it is its time."""
+    discard: bool = False
+    """Of a silence: at its end its connections are reset."""
 
     def strikes(self, at: int, client: str, api: str, partition: int | None) -> bool:
         """Whether a request of then and there is struck."""
@@ -57,6 +61,9 @@ class Habits:
     ordered: bool
     request_ms: int
     delivery_ms: int
+    acks: int = -1
+    obeys: bool = False
+    """Whether it sends nothing over a connection for as long as an answer there says (`throttle_time_ms`)."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +92,42 @@ _KINDS = {
     "held_answer": "stall", "held_request": "stall", "answered": "error", "swallowed_request": "drop_request",
     "swallowed_answer": "drop_response", "cut": "reset", "altered_answer": "leader_election", "muted": "throttle",
 }  # fmt: skip
+STANDING = {"silenced": "blackhole", "refused": "refuse"}
+"""What is done to listeners and connections, not to requests."""
+_WIDER = {**_KINDS, **STANDING, "throttled": "throttle"}
+_OF_ANSWERS = ("answered", "held_answer", "swallowed_answer", "altered_answer", "muted", "throttled")
+
+
+def wide_world(seed: int) -> World:
+    """The world of that number, its clients of more kinds: some want no acknowledgement, some obey a throttle.
+
+    Some of its rules are others: they refuse or silence connections, or tell clients to wait.
+    """
+    world, dice = random_world(seed), random.Random(f"wide {seed}")
+    clients = {
+        name: replace(habits, acks=0 if dice.random() < 0.4 else -1, obeys=dice.random() < 0.6)
+        for name, habits in world.clients.items()
+    }
+    rules = tuple(
+        _wide_rule(dice, number, tuple(clients)) if number == 0 or dice.random() < 0.5 else rule
+        for number, rule in enumerate(world.rules)
+    )
+    return replace(world, clients=clients, rules=rules)
+
+
+def _wide_rule(dice: random.Random, number: int, names: tuple[str, ...]) -> Rule:
+    does = dice.choice(["silenced", "silenced", "refused", "refused", "throttled", "throttled", "muted", "cut",
+                        "swallowed_request", "held_request"])  # fmt: skip
+    since = dice.randrange(0, 5000, 10)
+    until = since + dice.choice([30, 300, 1200, 4000])
+    name = f"rule-{number}-{does}".replace("_", "-")
+    if does in STANDING:
+        return Rule(
+            name, does, "", since, until, broker=dice.randrange(3), discard=does == "silenced" and dice.random() < 0.5
+        )
+    api = "Metadata" if does == "throttled" and dice.random() < 0.3 else "Produce"
+    hold = dice.choice([400, 1300, 2600]) if does in ("throttled", "muted", "held_request") else 0
+    return Rule(name, does, api, since, until, dice.choice([None, *names]), hold=hold)
 
 
 def random_world(seed: int) -> World:
@@ -183,8 +226,9 @@ class _Exchange:
 class _Line:
     """One connection: what is on it, in turn."""
 
-    def __init__(self, number: int, broker: int) -> None:
-        self.number, self.broker = number, broker
+    def __init__(self, number: int, broker: int, owner: _Client) -> None:
+        self.number, self.broker, self.owner = number, broker, owner
+        self.told_until = 0
         self.turn = 0
         self.waiting: deque[_Exchange] = deque()
         self.forwarded = 0
@@ -198,6 +242,7 @@ class _Client:
         self.queues: dict[int, deque[_Send]] = defaultdict(deque)
         self.led: dict[int, bool] = {}
         self.lines: dict[int, _Line] = {}
+        self.dials_at: dict[int, int] = {}
         self.asking = False
 
 
@@ -209,8 +254,13 @@ class _Played:
         self.sends: dict[str, _Send] = {}
         self.logs: dict[int, list[str]] = defaultdict(list)
         self.struck: dict[str, int] = {}
+        self.open: list[_Line] = []
 
     def all(self) -> dict[str, Became]:
+        for rule in self.rules:
+            if rule.does == "silenced" and rule.since < rule.until:
+                self.at(rule.since, lambda r=rule: self.falls_silent(r))  # type: ignore[misc]
+                self.at(rule.until, lambda r=rule: self.goes_on(r))  # type: ignore[misc]
         for name, habits in self.world.clients.items():
             client = _Client(name, habits)
             self.at(0, lambda client=client: self.ask(client))  # type: ignore[misc]
@@ -258,6 +308,8 @@ class _Played:
                     self.ask(client)
                     break
                 line = self.line(client, 1 + partition % 2)
+                if line is None:
+                    break
                 flying = [e.send for e in line.waiting if not e.over and e.send is not None]
                 if len(flying) >= client.habits.in_flight:
                     break
@@ -267,15 +319,37 @@ class _Played:
                     break
                 self.produce(client, line, queue.popleft())
 
-    def line(self, client: _Client, broker: int) -> _Line:
+    def line(self, client: _Client, broker: int) -> _Line | None:
+        """Its connection to that broker; None where there is none, or it may say nothing there now."""
         line = client.lines.get(broker)
-        if line is None or line.closed:
-            self.lines += 1
-            line = client.lines[broker] = _Line(self.lines, broker)
+        if line is not None and not line.closed:
+            if line.told_until > self.now:
+                return None
+            return line
+        if client.dials_at.get(broker, 0) > self.now:
+            return None
+        refusing, silent = self.standing("refused", broker), self.standing("silenced", broker)
+        for rule in refusing or silent:
+            self.struck.setdefault(rule.name, self.now)
+        if refusing or silent:
+            # A dial that nobody answers ends when somebody does, or is given up.
+            gives_up = self.now + (_BACKOFF_MS if refusing else client.habits.request_ms)
+            client.dials_at[broker] = min([gives_up, *[rule.until for rule in silent if not refusing]])
+            self.at(client.dials_at[broker], lambda: self.drain(client))
+            return None
+        self.lines += 1
+        line = client.lines[broker] = _Line(self.lines, broker, client)
+        self.open.append(line)
+        self.event(line, "connect", detail=_listener(broker))
         return line
 
     def produce(self, client: _Client, line: _Line, send: _Send) -> None:
         exchange = self.request(client, line, send)
+        if client.habits.acks == 0:
+            exchange.over = True
+            line.waiting.remove(exchange)
+            send.outcome, send.done = "ok", self.now
+            return
         self.at(self.now + client.habits.request_ms, lambda: self.late(client, line, exchange))
 
     def late(self, client: _Client, line: _Line, exchange: _Exchange) -> None:
@@ -285,7 +359,8 @@ class _Played:
 
     def close(self, client: _Client, line: _Line) -> None:
         line.closed = True
-        self.event(client, line, "disconnect")
+        # Nobody hears of the end of a connection that is silent before that is over.
+        self.event(line, "disconnect", self.silent_until(line))
         again = [e for e in line.waiting if not e.over]
         for exchange in again:
             exchange.over = True
@@ -304,9 +379,9 @@ class _Played:
             self.at(send.not_before, lambda: self.drain(client))
 
     def ask(self, client: _Client) -> None:
-        if not client.asking:
+        line = None if client.asking else self.line(client, _BOOTSTRAP)
+        if line is not None:
             client.asking = True
-            line = self.line(client, _BOOTSTRAP)
             exchange = self.request(client, line, None)
             self.at(self.now + client.habits.request_ms, lambda: self.late(client, line, exchange))
 
@@ -316,15 +391,48 @@ class _Played:
         """A Produce of `send`, or else a Metadata."""
         exchange = _Exchange({}, send)
         line.waiting.append(exchange)
-        if line.muted_until > self.now:
-            self.at(line.muted_until, lambda: self.read(client, line, exchange))
-        else:
-            self.read(client, line, exchange)
+        self.read(client, line, exchange)
         return exchange
+
+    def standing(self, does: str, broker: int) -> list[Rule]:
+        return [r for r in self.rules if r.does == does and r.broker == broker and r.since <= self.now < r.until]
+
+    def silent_until(self, line: _Line) -> int:
+        return max([self.now, *[rule.until for rule in self.standing("silenced", line.broker)]])
+
+    def falls_silent(self, rule: Rule) -> None:
+        for line in list(self.open):
+            if line.broker == rule.broker and not line.closed:
+                self.struck.setdefault(rule.name, self.now)
+                self.event(line, "fault", rules=self.standing("silenced", line.broker))
+
+    def goes_on(self, rule: Rule) -> None:
+        """A line goes on where it stopped, or is reset, once no rule silences it any more."""
+        if self.standing("silenced", rule.broker or 0):
+            return
+        for line in list(self.open):
+            if line.broker == rule.broker and not line.closed:
+                self.event(line, "fault", detail="goes on")
+                if rule.discard:
+                    self.close(line.owner, line)
+                else:
+                    self.at(self.now, lambda at=line: self.deliver(at.owner, at))  # type: ignore[misc]
+
+    def waits_for_its_line(self, line: _Line, do: Callable[[], None]) -> bool:
+        """Whether the line is silent now: then it is done when it goes on."""
+        until = self.silent_until(line)
+        if until > self.now:
+            self.at(until, do)
+        return until > self.now
 
     def read(self, client: _Client, line: _Line, exchange: _Exchange) -> None:
         """A request is read unless the connection is gone by now: one that was muted is read when that is over."""
         if line.closed:
+            return
+        if line.muted_until > self.now:
+            self.at(line.muted_until, lambda: self.read(client, line, exchange))
+            return
+        if self.waits_for_its_line(line, lambda: self.read(client, line, exchange)):
             return
         line.turn += 1
         api, partition = "Metadata", None
@@ -336,6 +444,9 @@ class _Played:
         if self.story is not None:
             self.story.exchanges.append(row)
         met = [r for r in self.rules if r.strikes(self.now, client.name, api, partition)]
+        if exchange.send is not None and client.habits.acks == 0:
+            # There is no answer to do something to.
+            met = [r for r in met if r.does not in _OF_ANSWERS]
         for rule in met:
             self.struck.setdefault(rule.name, self.now)
         ending = next((r for r in met if r.does in ("answered", "swallowed_request", "cut")), None)
@@ -354,7 +465,7 @@ class _Played:
         self.at(line.forwarded, lambda: self.forward(client, line, exchange, met))
 
     def end(self, client: _Client, line: _Line, exchange: _Exchange, rule: Rule) -> None:
-        if line.closed:
+        if line.closed or self.waits_for_its_line(line, lambda: self.end(client, line, exchange, rule)):
             return
         row = exchange.row
         if rule.does == "cut":
@@ -366,7 +477,7 @@ class _Played:
             self.answer(client, line, exchange, 6, "injected", self.now)
 
     def forward(self, client: _Client, line: _Line, exchange: _Exchange, met: list[Rule]) -> None:
-        if line.closed:
+        if line.closed or self.waits_for_its_line(line, lambda: self.forward(client, line, exchange, met)):
             return
         row = exchange.row
         row["forwarded"] = self.now
@@ -378,7 +489,6 @@ class _Played:
         if line.closed:
             return
         row, code = exchange.row, 0
-        row["broker"] = self.now
         if exchange.send is not None:
             place = exchange.send.partition
             if any(p == place and since <= self.now < until for p, since, until in self.world.refuses):
@@ -386,6 +496,20 @@ class _Played:
             else:
                 row["offset"] = exchange.send.offset = len(self.logs[place])
                 self.logs[place].append(exchange.send.id)
+            if client.habits.acks == 0:
+                if code:
+                    # A broker has no other way to say so.
+                    client.led[place] = False
+                    self.close(client, line)
+                return
+        self.said(client, line, exchange, met, code)
+
+    def said(self, client: _Client, line: _Line, exchange: _Exchange, met: list[Rule], code: int) -> None:
+        """The broker's answer is read."""
+        if line.closed or self.waits_for_its_line(line, lambda: self.said(client, line, exchange, met, code)):
+            return
+        row = exchange.row
+        row["broker"] = self.now
         held = sum(r.hold for r in met if r.does == "held_answer")
         exchange.effects += [(r, r.hold * MS) for r in met if r.does == "held_answer"]
         swallows = next((r for r in met if r.does == "swallowed_answer"), None)
@@ -393,10 +517,11 @@ class _Played:
             exchange.effects.append((swallows, None))
             row["outcome"] = "dropped"
             return
-        throttles = next((r for r in met if r.does == "muted"), None)
+        throttles = next((r for r in met if r.does in ("muted", "throttled")), None)
         if throttles is not None:
             exchange.effects.append((throttles, None))
-            row["muted_ms"] = throttles.hold
+            row["told_ms"] = throttles.hold
+            row["muted_ms"] = throttles.hold if throttles.does == "muted" else 0
         lies = tuple(r for r in met if r.does == "altered_answer")
         exchange.effects += [(r, None) for r in lies]
         outcome = "altered" if lies or throttles else "answered"
@@ -418,6 +543,8 @@ class _Played:
     def deliver(self, client: _Client, line: _Line) -> None:
         """Answers go out in turn, each when it may."""
         while line.waiting and not line.closed:
+            if self.silent_until(line) > self.now:
+                return  # it goes on when the line does
             exchange = line.waiting[0]
             if "ready" not in exchange.row:
                 return
@@ -429,6 +556,9 @@ class _Played:
             exchange.row |= {"code": code, "outcome": outcome, "answered": self.now}
             exchange.over = True
             line.muted_until = max(line.muted_until, self.now + exchange.row.get("muted_ms", 0))
+            if client.habits.obeys and exchange.row.get("told_ms"):
+                line.told_until = max(line.told_until, self.now + exchange.row["told_ms"])
+                self.at(line.told_until, lambda: self.drain(client))
             self.got(client, exchange, code, lies)
         self.drain(client)
 
@@ -453,9 +583,13 @@ class _Played:
 
     # What is recorded.
 
-    def event(self, client: _Client, line: _Line, event: str) -> None:
+    def event(
+        self, line: _Line, event: str, at: int | None = None, detail: str | None = None, rules: Collection[Rule] = ()
+    ) -> None:
         if self.story is not None:
-            self.story.exchanges.append({"at": self.now, "event": event, "client": client.name, "line": line})
+            client = None if event == "connect" else line.owner.name
+            told = {"at": self.now if at is None else at, "event": event, "detail": detail, "rules": rules}
+            self.story.exchanges.append({**told, "client": client, "line": line})
 
     def tell(self) -> None:
         """Rows as a capture has them, and the clients' lines."""
@@ -463,13 +597,14 @@ class _Played:
         told, self.story.exchanges = self.story.exchanges, []
         prefix = self.story.client
         for row in told:
-            client, line = f"{prefix}-{row['client']}", row["line"]
-            where = {"client_id": client, "connection_id": line.number, "node_id": line.broker or 1}
-            if row.get("event") == "disconnect":
-                made = self.story.exchange(row["at"], "", event="disconnect", took_ms=None, **where)
-                made |= dict.fromkeys(("api_name", "api_key", "exchange_seq", "forwarded_at_us"))
-                continue
-            self._tell_exchange(row, where)
+            line = row["line"]
+            client = None if row["client"] is None else f"{prefix}-{row['client']}"
+            where = {"client_id": client, "connection_id": line.number, **_at_listener(line.broker)}
+            if "event" in row:
+                self._tell_event(row["at"], row["event"], row["detail"], row["rules"], **where)
+            else:
+                self._tell_exchange(row, where)
+        self._tell_listeners()
         self.story.exchange(END_MS, "ApiVersions", client_id=f"{prefix}-nobody", connection_id=10_000)
         for partition, messages in self.logs.items():
             self.story.holds(*[f"{prefix}-{message}" for message in messages], topic=prefix, partition=partition)
@@ -478,24 +613,54 @@ class _Played:
             name = f"{prefix}-{send.id[0]}"
             self.story.send(
                 send.called, f"{prefix}-{send.id}", client=name, client_id=name, partition=send.partition,
-                took_ms=took, outcome=send.outcome, topic=prefix, offset=send.offset if send.outcome == "ok" else None,
+                took_ms=took, outcome=send.outcome, topic=prefix,
+                offset=send.offset if send.outcome == "ok" and self.world.clients[send.id[0]].acks else None,
                 error="timed out" if send.outcome == "info" else None,
             )  # fmt: skip
+
+    def _tell_event(self, at: int, event: str, detail: str | None, rules: Collection[Rule], **where: Any) -> None:
+        assert self.story is not None
+        effects = [
+            {"rule": r.name, "kind": _WIDER[r.does], "did": r.does, "held_us": None, "error_code": None,
+             "partitions": None}
+            for r in rules
+        ]  # fmt: skip
+        names, kinds = ([e[of] for e in effects] for of in ("rule", "kind"))
+        made = self.story.exchange(
+            at, "", event=event, took_ms=None, detail=detail or ", ".join(names) or None, effects=effects or None,
+            fault_names=names, fault_kinds=kinds, **where,
+        )  # fmt: skip
+        made |= dict.fromkeys(("api_name", "api_key", "exchange_seq", "forwarded_at_us", "outcome", "error_code"))
+
+    def _tell_listeners(self) -> None:
+        """What has become of each listener, whenever that changes."""
+        for broker in range(3):
+            of_it = [r for r in self.rules if r.does in STANDING and r.broker == broker and r.since < r.until]
+            for at in sorted({moment for r in of_it for moment in (r.since, r.until) if moment < END_MS}):
+                now = [r for r in of_it if r.since <= at < r.until]
+                fate = "refusing" if any(r.does == "refused" for r in now) else "silent" if now else "open"
+                names = ", ".join(r.name for r in now)
+                detail = f"listener {_listener(broker)} is {fate}{names and f': {names}'}"
+                nowhere = {"client_id": None, "connection_id": None, "node_id": None, "listener": None}
+                self._tell_event(at, "fault", detail, now, **nowhere)
 
     def _tell_exchange(self, row: dict[str, Any], where: dict[str, Any]) -> None:
         assert self.story is not None
         exchange: _Exchange = row["exchange"]
         send, at = exchange.send, row["at"]
         effects = [
-            {"rule": r.name, "kind": _KINDS[r.does], "did": r.does, "held_us": held_us,
+            {"rule": r.name, "kind": _WIDER[r.does], "held_us": held_us,
+             "did": "altered_answer" if r.does == "throttled" else r.does,
              "error_code": 6 if r.does == "answered" else 5 if r.does == "altered_answer" else None,
              "partitions": None if r.partition is None or r.does != "altered_answer" else [r.partition]}
             for r, held_us in exchange.effects
         ]  # fmt: skip
         # The answer says for how long its connection is muted.
         effects += [{**e, "did": "altered_answer"} for e in effects if e["did"] == "muted"]
+        lost = {r.partition for r, _ in exchange.effects if r.does == "altered_answer"}
         answered = row.get("answered")
         outcome = row.get("outcome", "no_response")
+        of_request = any(r.does not in _OF_ANSWERS or r.does == "answered" for r, _ in exchange.effects)
         given = {
             **where,
             "exchange_seq": row["turn"],
@@ -504,24 +669,33 @@ class _Played:
             "effects": effects or None,
             "fault_names": list(dict.fromkeys(e["rule"] for e in effects)),
             "fault_kinds": list(dict.fromkeys(e["kind"] for e in effects)),
+            "fault_phase": None if not effects else "before_broker" if of_request else "after_broker",
             "forwarded_at_us": _us(row.get("forwarded")),
             "broker_responded_at_us": _us(row.get("broker")),
-            "error_code": row.get("code", 0) or (5 if outcome == "altered" and send is None else 0),
-            "throttle_time_ms": row.get("muted_ms"),
+            "error_code": row.get("code", 0) or (5 if outcome == "altered" and lost else 0),
+            "throttle_time_ms": row.get("told_ms"),
         }
         prefix = self.story.client
         if send is None:
-            lost = {r.partition for r, _ in exchange.effects if r.does == "altered_answer"}
             places = [
                 {"topic": prefix, "partition_index": p, "error_code": 5 if None in lost or p in lost else 0}
                 for p in range(3)
             ]
             self.story.exchange(at, "Metadata", partitions=places, **given)
         else:
+            acks = self.world.clients[send.id[0]].acks
             self.story.produce(
                 at, send.partition, topic=prefix, message_ids=[f"{prefix}-{send.id}"],
-                base_offset=row.get("offset", -1), **given,
+                acks=acks, base_offset=row.get("offset", -1) if acks else -1, **given,
             )  # fmt: skip
+
+
+def _listener(broker: int) -> str:
+    return f"broker-{broker}" if broker else "bootstrap"
+
+
+def _at_listener(broker: int) -> dict[str, Any]:
+    return {"listener": _listener(broker), "node_id": broker or None}
 
 
 def _us(at: int | None) -> int | None:
