@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import select
+import shutil
 import subprocess
 import sys
 import time
@@ -23,7 +25,7 @@ from notleader.proxy.lab.incident import Cluster, Ends, Incident, Program, Run, 
 from notleader.proxy.lab.kafka import KafkaCluster
 from notleader.proxy.lab.node import HOST
 from notleader.proxy.lab.outcome import documents
-from notleader.proxy.lab.process import Child, filled
+from notleader.proxy.lab.process import Child, filled, temporary_folder
 from notleader.proxy.lab.stages import Stages
 
 _FIRST_SUCCESS_S = 90.0
@@ -176,12 +178,13 @@ def _run_once(incident: Incident, run: Run, proxy: _Proxy, commands: Commands, f
         proxy.post("/v1/faults", faults)
     clients: list[Client] = []
     failed = ""
+    scratch = temporary_folder("notleader-clients-")
     try:
         with stages.stage("clients" if run.name == "demo" else f"clients, {run.label}") as say:
             for program in incident.programs(run):
                 argv = commands[program.name]
                 assert isinstance(argv, list)
-                clients.append(_start(program, argv, proxy.listen, incident.topics, folder))
+                clients.append(_start(program, argv, proxy.listen, incident.topics, folder, scratch))
             if steps:
                 _wait_for_first_success(clients, say)
                 proxy.post("/v1/timelines", {"steps": steps})
@@ -191,6 +194,7 @@ def _run_once(incident: Incident, run: Run, proxy: _Proxy, commands: Commands, f
         failed = str(error)
     finally:
         _end(clients)
+        shutil.rmtree(scratch, ignore_errors=True)
     return Ran(run, clients, proxy.rules(), failed)
 
 
@@ -247,7 +251,11 @@ class _Proxy:
             raise RunError(f"the proxy ended with code {code}: {_last_words(self.child)}")
 
 
-def _start(program: Program, argv: list[str], bootstrap: str, topics: list[Topic], folder: Path) -> Client:
+def _start(
+    program: Program, argv: list[str], bootstrap: str, topics: list[Topic], folder: Path, scratch: Path
+) -> Client:
+    """Start a client; `scratch` is the temporary folder of the lab's own programs, and goes with the run."""
+    env: dict[str, str] | None = None
     outcomes = stdout = folder / "outcomes" / f"{program.name}.jsonl"
     if program.command:
         name = topics[0].name if topics else program.name
@@ -257,8 +265,11 @@ def _start(program: Program, argv: list[str], bootstrap: str, topics: list[Topic
             stdout = folder / "logs" / f"{program.name}.stdout"
         argv = [filled(word, words) for word in argv]
     else:
+        if Path(argv[0]).name == "java":  # which doesn't go by TMPDIR
+            argv = [argv[0], f"-Djava.io.tmpdir={scratch}", *argv[1:]]
         argv = [*argv, *program.command_line(bootstrap)]
-    child = Child(argv, log=folder / "logs" / f"{program.name}.log", stdout=stdout)
+        env = {**os.environ, "TMPDIR": str(scratch)}
+    child = Child(argv, log=folder / "logs" / f"{program.name}.log", stdout=stdout, env=env)
     return Client(program, child, outcomes)
 
 
