@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -77,7 +77,7 @@ _DOWN: Final[Rule] = {"kind": "broker_down", "node_id": "struck", "election_ms":
 _DOWN_MS: Final = (None, 6000)
 _DOWN_COSTS_S: Final = 15.0
 _LONG_MS: Final = 5000
-_GIVES_UP: Final = frozenset(("exit",))
+_STANDS: Final = frozenset(("broker_down", "rolling_restart", "blackhole"))
 _OUTAGES_AT: Final = frozenset(("Produce", "Fetch", "FindCoordinator", "OffsetCommit", "EndTxn"))
 _ANY: Final = "any"
 
@@ -99,6 +99,8 @@ _WORK: Final = (
 )
 # These change what brokers keep: what goes wrong here is what a service gets wrong for good.
 KEPT: Final = frozenset(("Produce", "EndTxn", "OffsetCommit", "TxnOffsetCommit"))
+# Who asked for one of these has begun with its work, and is not only setting up.
+WORKS: Final = KEPT | {"Fetch"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +144,13 @@ class Candidate:
         return [json.loads(rule) for rule in self.rules]
 
     @property
-    def excuses(self) -> frozenset[str]:
-        """What is no failure under these rules: who can't reach Kafka for many seconds may end with an error."""
-        return _GIVES_UP if any(_outage_ms(rule) >= _LONG_MS for rule in self.documents) else frozenset()
+    def stands(self) -> bool:
+        """Whether nothing of Kafka can be reached for many seconds: who gives up then may."""
+        return any(_outage_ms(rule) >= _LONG_MS for rule in self.documents)
+
+    def tries(self, hits: Sequence[int]) -> list[int]:
+        """Of the hits of its rules those that are exchanges which went wrong: what stands counts what it touches."""
+        return [hit for rule, hit in zip(self.documents, hits, strict=True) if rule["kind"] not in _STANDS]
 
     def with_(self, other: Candidate) -> Candidate:
         """Both at once."""

@@ -59,6 +59,9 @@ def explore(
         bool, typer.Option("--random", help="Strike by chance, whatever was seen: no families in turn, no pairs.")
     ] = False,
     failures: Annotated[int | None, typer.Option(metavar="N", min=1, help="Stop at so many distinct failures.")] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="It is a failure, too, to give up where a client may, and to say so.")
+    ] = False,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Report, rule files, corpus; a search of the same command goes on.")
     ] = Path("out/explore"),
@@ -110,7 +113,9 @@ def explore(
             valid(check_sql)
         stages = Stages(quiet=as_json)
         own = any("{topic}" in word for word in command)
-        limits = Limits(minutes, tries, lanes if own else 1, seed, allowed, limit, patience, by_chance, failures)
+        limits = Limits(
+            minutes, tries, lanes if own else 1, seed, allowed, limit, patience, by_chance, failures, strict
+        )
         if not own:
             stages.console.print("without {topic} the log is not judged, and one try is made at a time", markup=False)
         out.mkdir(parents=True, exist_ok=True)

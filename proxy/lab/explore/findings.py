@@ -42,7 +42,7 @@ class Failure:
     @property
     def group(self) -> tuple[str, ...]:
         """What makes two failures the same one: verdict, and what the rules do to which API."""
-        return group(self.kind, self.rules)
+        return group(self.verdicts[0], self.rules)
 
     @property
     def is_unstable(self) -> bool:
@@ -55,9 +55,19 @@ class Failure:
         return f"{' and '.join(map(described, self.rules))}: {self.verdicts[0].sentence}"
 
 
-def group(kind: str, rules: list[Rule]) -> tuple[str, ...]:
-    """Verdict, and what the rules do, whatever their places, counts, and the way in which an exchange is lost."""
-    return (kind, *sorted(cause(rule, kind) for rule in rules))
+def group(verdict: Verdict, rules: list[Rule]) -> tuple[str, ...]:
+    """Verdict, and what the rules do, whatever their places, counts, and the way in which an exchange is lost.
+
+    Whatever the API's error was by which a client got stuck, it is the same when its callers are told the same ever
+    after.
+    """
+    if verdict.told:
+        causes = {
+            f"{family(rule)[0]} {rule['kind']}" if rule["kind"] == "error" else cause(rule, verdict.kind)
+            for rule in rules
+        }
+        return (verdict.kind, verdict.told, *sorted(causes))
+    return (verdict.kind, *sorted(cause(rule, verdict.kind) for rule in rules))
 
 
 def described(rule: Rule) -> str:

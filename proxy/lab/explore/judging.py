@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import heapq
+import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -43,8 +44,9 @@ class Reported:
     went_back: tuple[str, ...] = ()
     unanswered: frozenset[str] = frozenset()
     """The messages of which nothing was said but that they are being sent."""
-    sends: tuple[tuple[int, bool], ...] = ()
-    """When each send that ended was called, in µs since 1970, and whether it went well; where the lines say when."""
+    sends: tuple[tuple[int, bool, str], ...] = ()
+    """When each send that ended was called, in µs since 1970, whether it went well, and the error that its caller got,
+    without names and numbers of this try; where the lines say when."""
     all_committed: bool = False
     """Whether there were transactions, and of each was said that it is committed."""
     open_ends: int = 0
@@ -70,6 +72,8 @@ class Ended:
     """When the last fault was over, in µs since 1970; None where none struck."""
     went_back: tuple[str, ...] = ()
     """The commits that a broker took, and that are behind one that it had taken before."""
+    began: bool = True
+    """Whether it asked for anything to be written, read or committed; before that it sets up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +116,8 @@ class Verdict:
 
     kind: str
     sentence: str
+    told: str = ""
+    """The error that callers got ever after, where that is what is wrong."""
 
 
 def judge(ended: Ended, learned: Learned, *, allow: Collection[str] = (), fatal: bool = False) -> list[Verdict]:
@@ -143,10 +149,33 @@ def _judged(ended: Ended, learned: Learned, fatal: bool) -> Iterable[Verdict]:
     elif ended.code == 0 and learned.answers and ended.said.open_ends:
         yield Verdict("unanswered", "ended well, and the end of a transaction was asked for, and never came back")
     if learned.tells_ids and (failed := _stuck(ended)):
-        yield Verdict("stuck", f"none of the {failed} sends after the last fault went well")
+        told = ended.said.sends[-1][2]
+        yield Verdict("stuck", f"none of the {failed} sends after the last fault went well", told)
     yield from _consumed(ended, learned, fatal)
     if ended.check:
         yield Verdict("check", ended.check)
+
+
+_TOLD: Final = 80
+_PATIENT: Final = 3
+
+
+def gave_up(ended: Ended, hits: Sequence[int], *, stands: bool) -> str:
+    """Why a command that ended with another code than 0 may; empty where it should have got over it.
+
+    Its exit code has told whoever started it. It may end in its set-up, when nothing is under way yet; and by a fault
+    that outlasts its patience: one that stands for seconds, or an exchange that went wrong `_PATIENT` times. `hits`
+    are those of the rules that strike exchanges.
+    """
+    if not ended.code:
+        return ""
+    if not ended.began:
+        return f"did not start, and said so: code {ended.code}"
+    if stands:
+        return f"gave up while the fault stood, and said so: code {ended.code}"
+    if (tries := max(hits, default=0)) >= _PATIENT:
+        return f"gave up after {tries} tries, and said so: code {ended.code}"
+    return ""
 
 
 _STUCK_SENDS: Final = 5
@@ -157,7 +186,7 @@ def _stuck(ended: Ended) -> int:
     """How many sends were called after the last fault, where all of them failed, and there were enough of them."""
     if ended.struck_until_us is None:
         return 0
-    after = [(at, well) for at, well in ended.said.sends if at > ended.struck_until_us]
+    after = [(at, well) for at, well, _ in ended.said.sends if at > ended.struck_until_us]
     if len(after) < _STUCK_SENDS or any(well for _, well in after) or after[-1][0] - after[0][0] < _STUCK_US:
         return 0
     return len(after)
@@ -190,7 +219,7 @@ def said(lines: Iterable[str], topic: str = "") -> Reported:
     got: Counter[str] = Counter()
     commits: dict[tuple[str, str, int], int] = {}
     went_back: list[str] = []
-    sends: list[tuple[int, bool]] = []
+    sends: list[tuple[int, bool, str]] = []
     transactions: Counter[str] = Counter()
     open_ends = 0
     for document in documents(lines):
@@ -199,7 +228,8 @@ def said(lines: Iterable[str], topic: str = "") -> Reported:
             if last.get(name) != "ok":
                 last[name] = outcome
             if outcome in ("ok", "fail", "info") and isinstance(document.get("called_at_us"), int):
-                sends.append((document["called_at_us"], outcome == "ok"))
+                error = str(document.get("error") or "").replace(topic or "\0", "{topic}")
+                sends.append((document["called_at_us"], outcome == "ok", re.sub(r"\d+", "#", error)[:_TOLD]))
         if document.get("operation") == "commit_transaction":
             transactions[str(document.get("outcome"))] += 1
         if document.get("operation") in ("commit_transaction", "abort_transaction"):

@@ -11,7 +11,18 @@ import yaml
 from notleader.proxy.lab.explore.findings import Failure
 from notleader.proxy.lab.explore.map import Area, Came
 from notleader.proxy.lab.explore.search import Explored, Limits
-from notleader.proxy.lab.explore.words import again, basis, found, origin, printable, rate, unjudged, unstable, without
+from notleader.proxy.lab.explore.words import (
+    again,
+    basis,
+    found,
+    given_up,
+    origin,
+    printable,
+    rate,
+    unjudged,
+    unstable,
+    without,
+)
 
 _SIGNS = {Came.BROKE: "✗", Came.SLOW: "◷", Came.SURVIVED: "✓", Came.MISSED: "○", Came.EARLIER: "·", Came.OPEN: ""}
 _CLASSES = {Came.BROKE: "broke", Came.SLOW: "slow", Came.SURVIVED: "survived"}
@@ -51,6 +62,8 @@ def html(explored: Explored, command: list[str], limits: Limits) -> str:
     ]
     if explored.unstable:
         parts += ["<h2>Broke once, and not again</h2>", _list(unstable(explored))]
+    if explored.gave_up:
+        parts += ["<h2>Gave up as it may, and said so</h2>", _list(given_up(explored))]
     if explored.slow:
         parts += ["<h2>Late, and well in the end</h2>", _list(explored.slow)]
     if told := unjudged(explored):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from random import Random
 
 from notleader.proxy.lab.errors import LabError
-from notleader.proxy.lab.explore.candidates import Candidate, Rule, candidates, of_rules
+from notleader.proxy.lab.explore.candidates import Candidate, Rule, candidates, frozen, of_rules
 from notleader.proxy.lab.explore.findings import Corpus, Failure, group
-from notleader.proxy.lab.explore.judging import Ended, Learned, Verdict, judge
+from notleader.proxy.lab.explore.judging import Ended, Learned, Verdict, gave_up, judge
 from notleader.proxy.lab.explore.map import Came, Map
 from notleader.proxy.lab.explore.noticed import log_lines, outcome
 from notleader.proxy.lab.explore.ordering import ByChance, Frontier, key
@@ -20,6 +20,7 @@ from notleader.proxy.lab.explore.points import Point, Row, points, signature
 from notleader.proxy.lab.explore.shrinking import Rules, shrink
 from notleader.proxy.lab.explore.tries import Bench, Tried
 
+_GIVES_UP = frozenset(("exit",))
 _LEARNING_RUNS = 2
 _REPEATS = 3
 _LEARNING_LIMIT_S = 300.0
@@ -42,6 +43,8 @@ class Limits:
     patience_s: float = _PATIENCE_S
     by_chance: bool = False
     failures: int | None = None
+    strict: bool = False
+    """Whether it counts as a failure, too, that a command gives up as it may."""
 
     def limit_of(self, learned: Learned) -> float:
         """How long a try may take, in seconds."""
@@ -61,6 +64,8 @@ class Explored:
     tries: int = 0
     missed: int = 0
     slow: list[str] = field(default_factory=list)
+    gave_up: dict[str, list[str]] = field(default_factory=dict)
+    """What was done, by how the command gave up as it may and told whoever started it."""
     failures: list[Failure] = field(default_factory=list)
     unstable: list[Failure] = field(default_factory=list)
     """What broke once, and in none of the tries that repeated it."""
@@ -201,7 +206,9 @@ class Search:
         explored.map.told(candidate, came)
         showed = signature(tried.rows) | outcome(tried.ended) | log_lines(tried.folder)
         frontier.told(candidate, showed, failed=bool(verdicts))
-        known = self._known(verdicts[0].kind, candidate) if verdicts else None
+        if not verdicts and (may := self._gave_up(tried, candidate)):
+            explored.gave_up.setdefault(may, []).append(f"{' and '.join(candidate.family)} at {candidate.point}")
+        known = self._known(verdicts[0], candidate) if verdicts else None
         if verdicts and known is None:
             self._investigate(candidate, tried, verdicts)
         else:
@@ -211,29 +218,35 @@ class Search:
         # Not before it was shrunk: what an interruption leaves unfinished is for the next search.
         self.corpus.tried[key(candidate)] = " ".join(verdict.kind for verdict in verdicts)
 
-    def _known(self, kind: str, candidate: Candidate) -> Failure | None:
+    def _known(self, verdict: Verdict, candidate: Candidate) -> Failure | None:
         """The failure that this is again: the same, or one that comes of some of these rules alone."""
-        same = self._groups.get(group(kind, candidate.documents))
-        causes = set(group(kind, candidate.documents))
+        same = self._groups.get(group(verdict, candidate.documents))
+        causes = set(group(verdict, candidate.documents))
         parts = (failure for failure in self.explored.failures if causes >= set(failure.group))
         return same or (next(parts, None) if len(candidate.rules) > 1 else None)
 
-    def _judged(self, ended: Ended, candidate: Candidate) -> list[Verdict]:
-        allow = self.limits.allow | candidate.excuses
-        return judge(ended, self.explored.learned, allow=allow, fatal=candidate.is_fatal)
+    def _judged(self, tried: Tried, candidate: Candidate) -> list[Verdict]:
+        allow = self.limits.allow | (_GIVES_UP if self._gave_up(tried, candidate) else frozenset())
+        return judge(tried.ended, self.explored.learned, allow=allow, fatal=candidate.is_fatal)
+
+    def _gave_up(self, tried: Tried, candidate: Candidate) -> str:
+        """How the command gave up as it may, if it did."""
+        if self.limits.strict or len(tried.hits) != len(candidate.rules):
+            return ""
+        return gave_up(tried.ended, candidate.tries(tried.hits), stands=candidate.stands)
 
     def _ended(self, candidate: Candidate, tried: Tried) -> tuple[Tried, list[Verdict], bool]:
         """The try that counts, its verdicts, and whether it was late.
 
         One that was is made once more, and waited for as long as clients' own timeouts are: it may end after all.
         """
-        verdicts = self._judged(tried.ended, candidate)
+        verdicts = self._judged(tried, candidate)
         if not verdicts or verdicts[0].kind != "hang":
             return tried, verdicts, False
         self.bench.tidy(tried)
         self._say(f"late with {' and '.join(candidate.family)}: waiting up to {self.limits.patience_s:.0f} s")
         again = self.bench.run(candidate.documents, self.limits.patience_s)
-        return again, self._judged(again.ended, candidate), True
+        return again, self._judged(again, candidate), True
 
     # ---- repeat and shrink ----------------------------------------------------------------------
 
@@ -251,7 +264,7 @@ class Search:
             asked += 1
             self._say(f"shrinking, {asked} tries: {self.explored.progress()}")
             tried = self.bench.run(rules, limit_s)
-            found = self._judged(tried.ended, candidate)
+            found = self._judged(tried, replace(candidate, rules=tuple(map(frozen, rules))))
             if any(each.kind == kind for each in found):
                 return tried
             self.bench.tidy(tried)
@@ -288,7 +301,7 @@ class Search:
                 smallest = candidate.documents
         without = breaks([]) is None
         told = breaks(smallest) or first
-        last = self._judged(told.ended, candidate) or verdicts
+        last = self._judged(told, candidate) or verdicts
         if kind == "hang":
             waited = f"{last[0].sentence}; once it was waited for {self.limits.patience_s:.0f} s"
             last = [Verdict(last[0].kind, waited), *last[1:]]
@@ -306,7 +319,7 @@ class Search:
             evidence=str(told.folder),
             timeline=timeline(told.rows),
         )
-        self._groups.setdefault(group(kind, candidate.documents), failure)
+        self._groups.setdefault(group(verdicts[0], candidate.documents), failure)
         if failure.group in self._groups and self._groups[failure.group] is not failure:
             self._groups[failure.group].seen_again += 1
             return

@@ -20,6 +20,7 @@ from notleader.proxy.lab.explore.words import (
     again,
     basis,
     found,
+    given_up,
     origin,
     printable,
     rate,
@@ -142,6 +143,7 @@ def document(explored: Explored, command: list[str], limits: Limits) -> dict[str
             "outcome_lines_name_ids": explored.learned.tells_ids,
         },
         "slow": explored.slow,
+        "gave_up": explored.gave_up,
         "unstable": [{"kind": each.kind, "title": each.title, **asdict(each)} for each in explored.unstable],
         "map": explored.map.as_dict(),
         "failures": [
@@ -190,6 +192,8 @@ def markdown(explored: Explored, command: list[str], limits: Limits) -> str:
         lines += ["## Broke once, and not again", "", *(f"- {_line(each)}" for each in unstable(explored)), ""]
     if explored.slow:
         lines += ["## Late, and well in the end", "", *(f"- {each}" for each in explored.slow), ""]
+    if explored.gave_up:
+        lines += ["## Gave up as it may, and said so", "", *(f"- {each}" for each in given_up(explored)), ""]
     if told := unjudged(explored):
         lines += ["## Not judged", "", *(f"- {each}" for each in told), ""]
     return "\n".join(lines)

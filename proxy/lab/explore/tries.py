@@ -21,7 +21,7 @@ from notleader.proxy.brokerlog.reading import LogError, read_log
 from notleader.proxy.brokerlog.schema import rows_of
 from notleader.proxy.config.settings import Settings
 from notleader.proxy.lab.errors import LabError
-from notleader.proxy.lab.explore.candidates import Rule
+from notleader.proxy.lab.explore.candidates import WORKS, Rule
 from notleader.proxy.lab.explore.judging import Ended, Id, commits_behind, said
 from notleader.proxy.lab.process import Child, filled
 from notleader.proxy.lab.testing import NotLeader
@@ -128,6 +128,7 @@ class Bench:
             last_words,
             struck_until_us(rows, rules),
             tuple(each.replace(topic, "{topic}") for each in commits_behind(rows)),
+            any(row["api_name"] in WORKS for row in rows),
         )
         return Tried(ended, hits, rows, folder)
 

@@ -6,6 +6,8 @@ from notleader.proxy.lab.explore.findings import Failure
 from notleader.proxy.lab.explore.judging import KINDS
 from notleader.proxy.lab.explore.search import Explored, Limits
 
+_SHOWN = 3
+
 
 def rule_file_name(number: int) -> str:
     """The file that reproduces the failure of that number."""
@@ -77,6 +79,14 @@ def unstable(explored: Explored) -> list[str]:
     return [
         f"{failure.kind}, 1 of {failure.repeated + 1} times: {failure.title} (at {failure.point})"
         for failure in explored.unstable
+    ]
+
+
+def given_up(explored: Explored) -> list[str]:
+    """How the command gave up, and by what."""
+    return [
+        f"{how} ({len(those)}x): {'; '.join(those[:_SHOWN])}{'; …' if len(those) > _SHOWN else ''}"
+        for how, those in explored.gave_up.items()
     ]
 
 

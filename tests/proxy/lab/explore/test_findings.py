@@ -31,7 +31,7 @@ def explored(*failures: Failure) -> Explored:
 
 def test_ways_to_lose_an_exchange_are_one_failure_and_errors_are_others() -> None:
     def groups(kind: str, *rules: dict[str, Any]) -> int:
-        return len({group(kind, [rule]) for rule in rules})
+        return len({group(Verdict(kind, ""), [rule]) for rule in rules})
 
     timed_out = on_produce("error", error_code="REQUEST_TIMED_OUT", phase="after_broker")
     moved = on_produce("error", error_code="NOT_LEADER_OR_FOLLOWER")
@@ -39,7 +39,7 @@ def test_ways_to_lose_an_exchange_are_one_failure_and_errors_are_others() -> Non
     assert groups("hang", on_produce("close"), timed_out, moved) == 3
     assert groups("duplicate", on_produce("close", phase="after_broker"), timed_out) == 1
     assert groups("duplicate", timed_out, moved) == 2
-    assert group("hang", [moved]) != group("duplicate", [moved])
+    assert group(Verdict("hang", ""), [moved]) != group(Verdict("duplicate", ""), [moved])
 
 
 def test_a_rule_file_is_a_config_file_and_says_what_it_does() -> None:
@@ -102,3 +102,13 @@ def test_commits_that_go_back_without_faults_are_told_and_not_judged() -> None:
     (told,) = [each for each in unjudged(found) if each.startswith("commits")]
     assert told == "commits that go back: they do without any fault (group g committed 4 of t-0 after 5)"
     assert not [each for each in unjudged(explored()) if each.startswith("commits")]
+
+
+def test_stuck_by_whatever_error_is_one_failure_when_callers_are_told_the_same_ever_after() -> None:
+    def by(told: str, **rule: str) -> tuple[str, ...]:
+        return group(Verdict("stuck", "", told), [{"match": {"api_key": "Produce"}, **rule}])
+
+    big = by("out of order", kind="error", error_code="MESSAGE_TOO_LARGE")
+    assert big == by("out of order", kind="error", error_code="KAFKA_STORAGE_ERROR")
+    assert big != by("fenced", kind="error", error_code="MESSAGE_TOO_LARGE")
+    assert big != by("out of order", kind="reset")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from notleader.proxy.lab.explore.judging import Ended, Learned, commits_behind, judge, said
+from notleader.proxy.lab.explore.judging import Ended, Learned, commits_behind, gave_up, judge, said
 from tests.proxy.lab.explore.script import ended
 
 TELLS = Learned.of([ended("a", "b", ok="a b"), ended("b", "a", ok="a b")])
@@ -228,3 +228,24 @@ def test_what_was_told_committed_and_is_not_there_for_readers_is_missing() -> No
     assert kinds(ran("pending", "ok", log="a"), learned) == ["missing"]
     assert kinds(ran("pending", "fail", "ok", log="a"), learned) == [], "that one of them failed was told"
     assert kinds(ran("pending", log="a"), learned) == ["unanswered"], "whether it is committed was never told"
+
+
+def test_who_tells_that_it_gave_up_may_before_it_began_or_when_it_has_tried_for_long() -> None:
+    failed = ended("a", code=1)
+    assert gave_up(failed, [1], stands=False) == "", "once is no reason"
+    assert gave_up(failed, [2], stands=False) == ""
+    assert gave_up(failed, [1, 3], stands=False) == "gave up after 3 tries, and said so: code 1"
+    assert gave_up(failed, [1], stands=True).startswith("gave up while the fault stood")
+    assert gave_up(replace(failed, began=False), [1], stands=False) == "did not start, and said so: code 1"
+    assert gave_up(ended("a", code=None), [9], stands=True) == "", "a hang tells nobody"
+    assert gave_up(ended("a"), [9], stands=True) == ""
+
+
+def test_stuck_says_what_callers_are_told_ever_after() -> None:
+    lines = [
+        json.dumps({**json.loads(send(f"m{n}", 100 + 300 * n, "fail")), "error": f"Fenced: t-{n} of 7"})
+        for n in range(6)
+    ]
+    stuck = sent(send("a", 1, "ok"), *lines)
+    (verdict,) = judge(stuck, SENDS)
+    assert verdict.told == "Fenced: t-# of #"
