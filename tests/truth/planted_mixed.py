@@ -139,11 +139,11 @@ def _mixed() -> list[Scenario]:
                 Phase(clients=(Producer(name="p", messages=30, interval_ms=2, partitions=2),)),
                 Phase(
                     clients=(
-                        Consumer(name="c", group="g", messages=30, idle_ms=3000),
-                        Consumer(name="e", lib="kafka-python", group="h", messages=30, commit="each", idle_ms=3000),
+                        Consumer(name="c", group="g", messages=30, idle_ms=9000),
+                        Consumer(name="e", lib="kafka-python", group="h", messages=30, commit="each", idle_ms=9000),
                     )
                 ),
-                Phase(clients=(Consumer(name="d", lib="kafka-python", group="g", commit="none", idle_ms=1200),)),
+                Phase(clients=(Consumer(name="d", lib="kafka-python", group="g", commit="none", idle_ms=6000),)),
                 reader(),
             ),
             effects=(Effect("commit_lost", "g", ("lie",)), Effect("failed", "e", ("no",))),
