@@ -27,6 +27,8 @@ from notleader.spark_analysis.paths import InputError, check_paths, size_bytes
 
 _TICK_S = 0.05
 _EARLY_NICE = 5
+_Judged = Callable[[list[dict[str, Any]]], None]
+"""Told a job's findings as soon as they are there."""
 _OPTIONS = Options(by_run=True, runs_are_told=True, groups_per_check=2000)
 
 
@@ -46,7 +48,7 @@ def main(jobs: Iterable[str], told: IO[str], *, early: bool = False) -> int:
             spark = _own_spark(at_end)
         for line in filter(str.strip, jobs):
             job = json.loads(line)
-            judged = partial(_judged, job, tell)
+            judged = partial(_tell_findings, job, tell)
             try:
                 size = _checked(job)
                 document = _by_resident(job, size, judged) if spark is None else None
@@ -59,7 +61,7 @@ def main(jobs: Iterable[str], told: IO[str], *, early: bool = False) -> int:
     return 0
 
 
-def _judged(job: dict[str, Any], tell: Callable[[dict[str, Any]], None], findings: list[dict[str, Any]]) -> None:
+def _tell_findings(job: dict[str, Any], tell: Callable[[dict[str, Any]], None], findings: list[dict[str, Any]]) -> None:
     tell({"out": job["out"], "judged": findings})
 
 
@@ -90,9 +92,7 @@ def _own_spark(at_end: ExitStack) -> Any:
     return spark
 
 
-def _by_resident(
-    job: dict[str, Any], size: int, judged: Callable[[list[dict[str, Any]]], None]
-) -> dict[str, Any] | None:
+def _by_resident(job: dict[str, Any], size: int, judged: _Judged) -> dict[str, Any] | None:
     """The document by a Spark that stays; None where there is none."""
     given = given_for(job["capture"], job["outcomes"], job["logs"], str(Path(job["out"]).absolute()))
     given.more_options = {name: getattr(_OPTIONS, name) for name in ("by_run", "runs_are_told", "groups_per_check")}
@@ -107,9 +107,7 @@ def _by_resident(
     return {**document, "out": job["out"]}
 
 
-def _analysed(
-    spark: Any, job: dict[str, Any], size: int, judged: Callable[[list[dict[str, Any]]], None]
-) -> dict[str, Any]:
+def _analysed(spark: Any, job: dict[str, Any], size: int, judged: _Judged) -> dict[str, Any]:
     from notleader.spark_analysis.jobs.analyze import analyze
     from notleader.spark_analysis.plans import let_go
     from notleader.spark_analysis.report.files import write_report

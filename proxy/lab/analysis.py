@@ -126,9 +126,9 @@ class Analyst:
         fresh.rename(self._wanted)
         self._asked = len(chunks)
         with stages.stage(f"Spark, {len(seen)} recording{'s' if len(seen) > 1 else ''}"):
-            while self._child.running() and len(self._findings()) + len(self._failed()) < self._asked:
+            while self._child.running() and len(self._said("judged", "failed")) < self._asked:
                 time.sleep(_TICK_S)
-        found = self._findings()
+        found = self._said("judged")
         if len(found) < self._asked:
             self._check()
         return [finding for findings in found.values() for finding in findings]
@@ -140,19 +140,11 @@ class Analyst:
                 _ended(self._child)
             self._check()
 
-    def _said(self, kind: str) -> dict[str, Any]:
-        """What each job, by where it writes, said of this kind; a line that is being written is for the next time."""
+    def _said(self, *kinds: str) -> dict[str, Any]:
+        """What each job, by where it writes, said of these kinds; a line that is being written is for the next time."""
         words = self._words.read_text() if self._words.exists() else ""
         documents = [json.loads(line) for line in words.splitlines(keepends=True) if line.endswith("\n")]
-        return {document["out"]: document[kind] for document in documents if kind in document}
-
-    def _findings(self) -> dict[str, list[dict[str, Any]]]:
-        return self._said("judged")
-
-    def _failed(self) -> dict[str, str]:
-        """Why those jobs failed that have no findings."""
-        judged = self._findings()
-        return {out: reason for out, reason in self._said("failed").items() if out not in judged}
+        return {document["out"]: document[kind] for document in documents for kind in kinds if kind in document}
 
     def _check(self) -> None:
         """Raises AnalysisError where a job was not done to its end."""
