@@ -143,8 +143,9 @@ def _of_command(
 ) -> Callable[[str], Trial]:
     from notleader.proxy.lab.bisect.trials import OfCommand
     from notleader.proxy.lab.explore.candidates import brokers_needed
-    from notleader.proxy.lab.explore.cli import kafka_of, rules_of
+    from notleader.proxy.lab.explore.cli import kafka_of, messages_for, rules_of
     from notleader.proxy.lab.explore.search import Limits
+    from notleader.proxy.lab.explore.telling import messages_of
     from notleader.proxy.lab.explore.tries import Bench
 
     need("notleader bisect", "capture")
@@ -152,7 +153,8 @@ def _of_command(
         raise LabError("the command has to take {bootstrap} somewhere, as its bootstrap server")
     rules = rules_of(file)
     bootstrap = stack.enter_context(kafka_of(kafka, stages, brokers_needed(rules)))
-    bench = Bench(bootstrap, command, folder.resolve(), "bisect")
+    messages = messages_for(command, None, messages_of(file.read_text("utf-8")))
+    bench = Bench(bootstrap, command, folder.resolve(), "bisect", messages=messages)
     limits = Limits(limit_s=late[0], patience_s=late[1])
     return OfCommand(bench, rules, build, limits, rounds, stages)
 

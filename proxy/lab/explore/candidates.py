@@ -114,6 +114,8 @@ class Candidate:
     is_fatal: bool = False
     costs_s: float = 0.0
     """How much longer a client that gets over it may take."""
+    messages: int | None = None
+    """How many the command is told to send; None: as many as in the other tries."""
 
     @property
     def api(self) -> str:
@@ -181,7 +183,7 @@ def _outage_ms(rule: Rule) -> float:
     return 0.0 if rule.get("match") else float(rule.get("trigger", {}).get("for_ms", 0))
 
 
-def of_rules(rules: Iterable[Rule], point: str) -> Candidate:
+def of_rules(rules: Iterable[Rule], point: str, messages: int | None = None) -> Candidate:
     """A candidate of rules that somebody wrote, or that an earlier search found."""
     given = list(rules)
     return Candidate(
@@ -189,6 +191,7 @@ def of_rules(rules: Iterable[Rule], point: str) -> Candidate:
         tuple(" ".join(family(rule)) for rule in given),
         point,
         any(_is_fatal(rule, str(rule.get("match", {}).get("api_key"))) for rule in given),
+        messages=messages,
     )
 
 

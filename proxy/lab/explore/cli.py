@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from notleader.proxy.lab.explore.search import Explored
 
 _LANES = 2
+MESSAGES = 20
+"""What {messages} is in a command where nobody says it."""
 
 
 def explore(
@@ -45,6 +47,10 @@ def explore(
         int, typer.Option(metavar="N", min=1, max=9, help="Of the Kafka of its own; 3: one may be gone for good.")
     ] = 1,
     partitions: Annotated[int, typer.Option(metavar="N", min=1, max=100, help="Of each try's topic.")] = 1,
+    messages: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help=f"What {{messages}} is; fewer when it is shrunk. Default: {MESSAGES}."),
+    ] = None,
     limit: Annotated[
         float | None,
         typer.Option(metavar="SECONDS", min=1, help="When a try is late. Default: 10 s + 5 x a run without faults."),
@@ -77,8 +83,9 @@ def explore(
     smallest rule that still breaks it, and told once. In COMMAND are replaced:
 
     {bootstrap} the proxy: the command's bootstrap server. {topic} and {group}
-    names of this try alone; the topic exists. {try} its number. {outcomes} a
-    file to write outcome lines to, which may go to stdout as well.
+    names of this try alone; the topic exists. {messages} how many to send: the
+    failure is told with the fewest. {try} its number. {outcomes} a file to write
+    outcome lines to, which may go to stdout as well.
 
     Well is: exit code 0 in time, and by the broker's log nothing acknowledged
     lost and nothing doubled. Exit 1 when something was found, 2 when the
@@ -93,12 +100,14 @@ def explore(
     with clear_errors():
         need("notleader explore", "capture")
         allowed = _words(allow)
+        from notleader.proxy.lab.explore import telling
         from notleader.proxy.lab.explore.candidates import brokers_needed
 
+        told: int | None = None
         if replay is not None:
             rules = rules_of(replay)
             brokers = max(brokers, brokers_needed(rules))
-        from notleader.proxy.lab.explore import telling
+            told = telling.messages_of(replay.read_text("utf-8"))
         from notleader.proxy.lab.explore.findings import Corpus
         from notleader.proxy.lab.explore.search import Limits, Search
         from notleader.proxy.lab.explore.sql import valid
@@ -107,6 +116,7 @@ def explore(
 
         if not any("{bootstrap}" in word for word in command):
             raise LabError("the command has to take {bootstrap} somewhere, as its bootstrap server")
+        count = messages_for(command, messages, told)
         executable(command)
         if check_sql:
             need("--check-sql", "explore")
@@ -120,7 +130,7 @@ def explore(
             stages.console.print("without {topic} the log is not judged, and one try is made at a time", markup=False)
         out.mkdir(parents=True, exist_ok=True)
         corpus_file = out / "corpus.json"
-        corpus = Corpus.load(corpus_file, command)
+        corpus = Corpus.load(corpus_file, command, count)
         if again:
             corpus.tried.clear()
         name = f"explore-{uuid.uuid4().hex[:8]}"
@@ -135,6 +145,7 @@ def explore(
                 check_sql,
                 keep,
                 brokers_of(bootstrap),
+                count,
             )
 
             def tell(text: str) -> None:
@@ -161,6 +172,7 @@ def explore(
                 json.dumps(
                     {
                         "file": str(replay),
+                        "messages": count,
                         "negative": bool(verdicts),
                         "verdicts": [{"kind": each.kind, "sentence": each.sentence} for each in verdicts],
                         "hits": tried.hits,
@@ -180,7 +192,8 @@ def _end(explored: Explored, document: dict[str, Any], out: Path, as_json: bool)
     else:
         for number, failure in enumerate(explored.failures, 1):
             typer.echo(f"{number}. {failure.title}")
-            typer.echo(f"   broke {failure.broke} of {failure.repeated} times: {out / f'failure-{number}.yaml'}")
+            broke = f"broke {failure.broke} of {failure.repeated} times{failure.sent}"
+            typer.echo(f"   {broke}: {out / f'failure-{number}.yaml'}")
         for failure in explored.unstable:
             typer.echo(f"unstable, broke 1 of {failure.repeated + 1} times: {failure.title}")
         if not explored.failures:
@@ -207,6 +220,17 @@ def _words(allow: str) -> frozenset[str]:
     if unknown := sorted(words - KINDS.keys()):
         raise LabError(f"--allow {unknown[0]}: there is no such verdict (there are {', '.join(KINDS)})")
     return words
+
+
+def messages_for(command: list[str], asked: int | None, told: int | None) -> int | None:
+    """What {messages} is in a command: what was asked for, else what the rule file says; None where it isn't in it."""
+    if any("{messages}" in word for word in command):
+        return asked or told or MESSAGES
+    if asked is not None:
+        raise LabError(
+            f"--messages {asked}: write {{messages}} in the command where it takes that number, or leave it out"
+        )
+    return None
 
 
 def rules_of(file: Path) -> list[Rule]:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from notleader.proxy.lab.explore.candidates import Rule, cause, family
 from notleader.proxy.lab.explore.judging import Verdict
+from notleader.proxy.lab.explore.shrinking import Recipe
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(slots=True)
@@ -33,6 +34,8 @@ class Failure:
     seen_again: int = 0
     evidence: str = ""
     timeline: list[str] = field(default_factory=list)
+    messages: int | None = None
+    """With how many it was told to send; None where the command does not take {messages}."""
 
     @property
     def kind(self) -> str:
@@ -48,6 +51,11 @@ class Failure:
     def is_unstable(self) -> bool:
         """Whether it was seen once, and never again when it was repeated."""
         return not self.broke
+
+    @property
+    def sent(self) -> str:
+        """How many messages belong to it; empty where the command is not told."""
+        return "" if self.messages is None else f" with {{messages}} = {self.messages}"
 
     @property
     def title(self) -> str:
@@ -92,23 +100,28 @@ def described(rule: Rule) -> str:
 
 @dataclass(slots=True)
 class Corpus:
-    """What was tried with a command, so that the next search goes on from there."""
+    """What was tried with a command and so many messages, so that the next search goes on from there."""
 
     command: list[str]
+    messages: int | None = None
     tried: dict[str, str] = field(default_factory=dict)
     """Verdict kinds by candidate; empty text for one that was survived."""
-    failing: list[list[Rule]] = field(default_factory=list)
+    failing: list[Recipe] = field(default_factory=list)
 
     @classmethod
-    def load(cls, file: Path, command: list[str]) -> Corpus:
-        """The corpus in a file; an empty one where there is none, or it is of another command."""
+    def load(cls, file: Path, command: list[str], messages: int | None = None) -> Corpus:
+        """The corpus in a file; an empty one where there is none, or it is of another command.
+
+        One of another number of messages has other places to strike: what failed is kept, each with its own number.
+        """
         try:
             document = json.loads(file.read_text())
         except (OSError, ValueError):
-            return cls(command)
+            return cls(command, messages)
         if document.get("format") != _FORMAT or document.get("command") != command:
-            return cls(command)
-        return cls(command, dict(document["tried"]), list(document["failing"]))
+            return cls(command, messages)
+        tried = document["tried"] if document["messages"] == messages else {}
+        return cls(command, messages, dict(tried), [Recipe(**each) for each in document["failing"]])
 
     def save(self, file: Path) -> None:
         """Write it whole, or leave what was there."""

@@ -140,4 +140,5 @@ def _place(candidate: Candidate) -> Hashable:
 
 def key(candidate: Candidate) -> str:
     """What a candidate is known by from one run to the next."""
-    return "\n".join(candidate.rules)
+    of_its_own = [f"messages: {candidate.messages}"] if candidate.messages else []
+    return "\n".join([*candidate.rules, *of_its_own])

@@ -82,7 +82,7 @@ def _failure(number: int, failure: Failure) -> Iterator[str]:
     otherwise = _text(without(failure))
     yield f"<p>{_text(rate(failure))} {otherwise if failure.survives_without else f'<b>{otherwise}</b>'}</p>"
     yield f"<pre tabindex='0'>{_text(yaml.safe_dump({'faults': failure.rules}, sort_keys=False).rstrip())}</pre>"
-    yield f'<p class="soft">{_text(origin(failure))} <code>{again(number)}</code> tries it again.</p>'
+    yield f'<p class="soft">{_text(origin(failure))} <code>{again(number, failure)}</code> tries it again.</p>'
     if len(failure.verdicts) > 1:
         yield _list([f"{each.kind}: {each.sentence}" for each in failure.verdicts])
     if failure.timeline:

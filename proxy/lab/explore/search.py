@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -17,7 +18,7 @@ from notleader.proxy.lab.explore.map import Came, Map
 from notleader.proxy.lab.explore.noticed import log_lines, outcome
 from notleader.proxy.lab.explore.ordering import ByChance, Frontier, key
 from notleader.proxy.lab.explore.points import Point, Row, points, signature
-from notleader.proxy.lab.explore.shrinking import Rules, shrink
+from notleader.proxy.lab.explore.shrinking import Recipe, shrink
 from notleader.proxy.lab.explore.tries import Bench, Tried
 
 _GIVES_UP = frozenset(("exit",))
@@ -51,11 +52,17 @@ class Limits:
         return self.limit_s or 10 + 5 * learned.seconds
 
 
+class UnwellError(LabError):
+    """The command does not end well without any fault."""
+
+
 @dataclass(slots=True)
 class Explored:
     """What the search did and found."""
 
     learned: Learned
+    messages: int | None = None
+    """How many the command is told to send; None where it is not told."""
     points: list[Point] = field(default_factory=list)
     map: Map = field(default_factory=Map)
     struck: set[str] = field(default_factory=set)
@@ -92,7 +99,8 @@ class Search:
         self.bench = bench
         self.limits = limits
         self.corpus = corpus
-        self.explored = Explored(Learned(0.0))
+        self.explored = Explored(Learned(0.0), bench.messages)
+        self._by_messages: dict[int | None, Learned | None] = {}
         self._say = say
         self._tell = tell
         self._began = time.monotonic()
@@ -103,25 +111,40 @@ class Search:
 
     def learn(self) -> list[Row]:
         """Run the command without faults, twice. Raises LabError when it does not end well by itself."""
+        self.explored.learned, rows = self._without_faults(None, _LEARNING_LIMIT_S)
+        if behind := self.explored.learned.goes_back:
+            self._tell(f"without any fault a commit goes back: {behind}; commits are not judged")
+        return rows
+
+    def _without_faults(self, messages: int | None, limit_s: float) -> tuple[Learned, list[Row]]:
+        """What runs with so many messages show, and the exchanges of the first. Raises UnwellError."""
         runs: list[Tried] = []
         for number in range(_LEARNING_RUNS):
-            self._say(f"run {number + 1} of {_LEARNING_RUNS} without faults")
-            tried = self.bench.run([], _LEARNING_LIMIT_S)
+            many = "" if messages is None else f", {messages} messages"
+            self._say(f"run {number + 1} of {_LEARNING_RUNS} without faults{many}")
+            tried = self.bench.run([], limit_s, messages)
             ended = tried.ended
             if ended.code != 0 or ended.check:
-                raise LabError(f"{_without_faults(ended)} (its output: {tried.folder})")
+                raise UnwellError(f"{_without_faults(ended)} (its output: {tried.folder})")
             if not tried.rows:
-                raise LabError(
+                raise UnwellError(
                     "the command made no request to {bootstrap}: it has to take it as its bootstrap server "
                     f"(its output: {tried.folder})"
                 )
             runs.append(tried)
-        self.explored.learned = Learned.of([tried.ended for tried in runs])
-        if behind := self.explored.learned.goes_back:
-            self._tell(f"without any fault a commit goes back: {behind}; commits are not judged")
         for tried in runs:
             self.bench.tidy(tried)
-        return list(runs[0].rows)
+        return Learned.of([tried.ended for tried in runs]), list(runs[0].rows)
+
+    def _learned(self, messages: int | None) -> Learned | None:
+        """What so many messages show without faults, learned once; None where the command doesn't end well."""
+        if messages in (None, self.bench.messages):
+            return self.explored.learned
+        if messages not in self._by_messages:
+            self._by_messages[messages] = None
+            with contextlib.suppress(UnwellError):
+                self._by_messages[messages], _ = self._without_faults(messages, self.limit_s)
+        return self._by_messages[messages]
 
     @property
     def limit_s(self) -> float:
@@ -148,7 +171,7 @@ class Search:
             f"{len(everything)} candidates ({len(everything) - len(frontier)} tried before); a try is late after "
             f"{self.limit_s:.0f} s"
         )
-        earlier = [of_rules(rules, "an earlier search") for rules in self.corpus.failing]
+        earlier = [self._of(recipe, "an earlier search") for recipe in self.corpus.failing]
         self.corpus.failing = []
         pool = ThreadPoolExecutor(self.limits.lanes, thread_name_prefix="try")
         try:
@@ -168,7 +191,9 @@ class Search:
                 candidate = earlier.pop(0) if earlier else frontier.next()
                 if candidate is None:
                     break
-                running[pool.submit(self.bench.run, candidate.documents, self.limit_s + candidate.costs_s)] = candidate
+                limit_s = self.limit_s + candidate.costs_s
+                future = pool.submit(self.bench.run, candidate.documents, limit_s, candidate.messages)
+                running[future] = candidate
             if not running:
                 return
             done, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -226,8 +251,10 @@ class Search:
         return same or (next(parts, None) if len(candidate.rules) > 1 else None)
 
     def _judged(self, tried: Tried, candidate: Candidate) -> list[Verdict]:
+        if (learned := self._learned(candidate.messages)) is None:
+            return []
         allow = self.limits.allow | (_GIVES_UP if self._gave_up(tried, candidate) else frozenset())
-        return judge(tried.ended, self.explored.learned, allow=allow, fatal=candidate.is_fatal)
+        return judge(tried.ended, learned, allow=allow, fatal=candidate.is_fatal)
 
     def _gave_up(self, tried: Tried, candidate: Candidate) -> str:
         """How the command gave up as it may, if it did."""
@@ -245,7 +272,7 @@ class Search:
             return tried, verdicts, False
         self.bench.tidy(tried)
         self._say(f"late with {' and '.join(candidate.family)}: waiting up to {self.limits.patience_s:.0f} s")
-        again = self.bench.run(candidate.documents, self.limits.patience_s)
+        again = self.bench.run(candidate.documents, self.limits.patience_s, candidate.messages)
         return again, self._judged(again, candidate), True
 
     # ---- repeat and shrink ----------------------------------------------------------------------
@@ -259,21 +286,24 @@ class Search:
         if kind != "hang":
             limit_s = max(limit_s, 1.5 * first.ended.seconds)  # what ended badly after all has to be waited for
 
-        def breaks(rules: Rules) -> Tried | None:
+        def breaks(recipe: Recipe) -> Tried | None:
             nonlocal asked
             asked += 1
             self._say(f"shrinking, {asked} tries: {self.explored.progress()}")
-            tried = self.bench.run(rules, limit_s)
-            found = self._judged(tried, replace(candidate, rules=tuple(map(frozen, rules))))
+            if self._learned(recipe.messages) is None:
+                return None
+            tried = self.bench.run(recipe.rules, limit_s, recipe.messages)
+            rules = tuple(map(frozen, recipe.rules))
+            found = self._judged(tried, replace(candidate, rules=rules, messages=recipe.messages))
             if any(each.kind == kind for each in found):
                 return tried
             self.bench.tidy(tried)
             return None
 
-        def broke(rules: Rules) -> int:
+        def broke(recipe: Recipe) -> int:
             with ThreadPoolExecutor(self.limits.lanes, thread_name_prefix="repeat") as pool:
                 try:
-                    seen = list(pool.map(breaks, [rules] * _REPEATS))
+                    seen = list(pool.map(breaks, [recipe] * _REPEATS))
                 except BaseException:
                     self.bench.stop.set()  # else an interruption waits for the others
                     raise
@@ -282,33 +312,33 @@ class Search:
                     self.bench.tidy(tried)
             return sum(tried is not None for tried in seen)
 
-        def fails(rules: Rules) -> bool:
+        def fails(recipe: Recipe) -> bool:
             if time.monotonic() > self._deadline + _SHRINK_ON_S:
                 return False
-            tried = breaks(rules)
+            tried = breaks(recipe)
             if tried is not None:
                 self.bench.tidy(tried)
             return tried is not None
 
-        rate = broke(candidate.documents)
-        smallest = candidate.documents
+        given = Recipe(candidate.documents, candidate.messages or self.bench.messages)
+        rate, smallest = broke(given), given
         if rate:  # what doesn't break again can't be shrunk
-            smallest = shrink(candidate.documents, fails)
-            shrunk_rate = broke(smallest) if smallest != candidate.documents else rate
+            smallest = shrink(given, fails)
+            shrunk_rate = broke(smallest) if smallest != given else rate
             if shrunk_rate >= min(rate, 2):
                 rate = shrunk_rate
             else:
-                smallest = candidate.documents
-        without = breaks([]) is None
+                smallest = given
+        without = breaks(Recipe([], smallest.messages)) is None
         told = breaks(smallest) or first
-        last = self._judged(told, candidate) or verdicts
+        last = self._judged(told, replace(candidate, messages=smallest.messages)) or verdicts
         if kind == "hang":
             waited = f"{last[0].sentence}; once it was waited for {self.limits.patience_s:.0f} s"
             last = [Verdict(last[0].kind, waited), *last[1:]]
         failure = Failure(
             verdicts=last,
             first_rules=candidate.documents,
-            rules=smallest,
+            rules=smallest.rules,
             point=candidate.point,
             broke=rate,
             repeated=_REPEATS,
@@ -318,6 +348,7 @@ class Search:
             tries_to_shrink=asked,
             evidence=str(told.folder),
             timeline=timeline(told.rows),
+            messages=smallest.messages,
         )
         self._groups.setdefault(group(verdicts[0], candidate.documents), failure)
         if failure.group in self._groups and self._groups[failure.group] is not failure:
@@ -330,9 +361,13 @@ class Search:
             return
         self.explored.failures.append(failure)
         self.corpus.failing.append(smallest)
-        self._tell(f"shrunk in {asked} tries: {failure.title}; broke {rate} of {_REPEATS} times")
+        self._tell(f"shrunk in {asked} tries: {failure.title}; broke {rate} of {_REPEATS} times{failure.sent}")
 
     # ---- replay ---------------------------------------------------------------------------------
+
+    def _of(self, recipe: Recipe, where: str) -> Candidate:
+        own = recipe.messages if recipe.messages != self.bench.messages else None
+        return of_rules(recipe.rules, where, own)
 
     def replay(self, rules: Sequence[Rule]) -> tuple[Tried, list[Verdict]]:
         """Run the command once with these rules, after it was learned what it does without."""

@@ -1,9 +1,11 @@
-"""Make rules that break a client as small as they can be: each step is kept when the client still breaks."""
+"""Make what breaks a client as small as it can be: each step is kept when the client still breaks."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import cycle
 
 from notleader.proxy.lab.explore.candidates import Rule, frozen
 
@@ -19,33 +21,68 @@ _SIMPLER: dict[str, list[Rule]] = {
 }
 
 
-def shrink(rules: Rules, breaks: Callable[[Rules], bool], *, most: int = 60) -> Rules:
-    """The smallest rules found, by at most `most` questions; `breaks` says whether the client breaks in the same way.
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What breaks a client: rules, and how many messages it is told to send; None where it is not told."""
 
-    Nothing of the result can be taken away by one step of those tried, unless the questions were used up.
+    rules: Rules
+    messages: int | None = None
+
+
+def shrink(recipe: Recipe, breaks: Callable[[Recipe], bool], *, most: int = 60) -> Recipe:
+    """The smallest recipe found, by at most `most` questions; `breaks` says whether the client breaks in the same way.
+
+    Nothing of the result can be taken away by one step of those tried, unless the questions were used up. Once nothing
+    of the rules can, it is the messages' turn, and so on: each step of one has the other's to be tried again.
     """
-    smallest = copy.deepcopy(rules)
+    smallest = copy.deepcopy(recipe)
     asked: set[str] = {text(smallest)}
-    left = most
-    progress = True
-    while progress:
-        progress = False
-        for smaller in steps(smallest):
-            if text(smaller) in asked:
+
+    def first(smaller: Iterable[Recipe]) -> Recipe | None:
+        for each in smaller:
+            if text(each) in asked:
                 continue
-            if not left:
-                return smallest
-            asked.add(text(smaller))
-            left -= 1
-            if breaks(smaller):
-                smallest, progress = smaller, True
-                break
+            if len(asked) > most:
+                return None
+            asked.add(text(each))
+            if breaks(each):
+                return each
+        return None
+
+    turns = cycle((_smaller_rules, fewer_messages))
+    turn, idle = next(turns), 0
+    while idle < 2:
+        if (smaller := first(turn(smallest))) is not None:
+            smallest, idle = smaller, 0
+        else:
+            turn, idle = next(turns), idle + 1
     return smallest
 
 
-def text(rules: Rules) -> str:
-    """Rules as one text, for comparing."""
-    return "\n".join(sorted(map(frozen, rules)))
+def text(recipe: Recipe) -> str:
+    """A recipe as one text, for comparing."""
+    return "\n".join([*sorted(map(frozen, recipe.rules)), str(recipe.messages)])
+
+
+def fewer_messages(recipe: Recipe) -> Iterator[Recipe]:
+    """Every recipe with fewer messages, the fewest first: its places earlier by as much, or where they are."""
+    given = recipe.messages or 1
+    for fewer in dict.fromkeys((1, given // 2, given * 3 // 4, given - 1)):
+        if 0 < fewer < given:
+            earlier = [_earlier(rule, fewer / given) for rule in recipe.rules]
+            for rules in [earlier, recipe.rules] if earlier != recipe.rules else [earlier]:
+                yield Recipe(rules, fewer)
+
+
+def _earlier(rule: Rule, share: float) -> Rule:
+    """The same at another place of a client's life that is as much shorter."""
+    trigger = rule.get("trigger", {})
+    changed = {key: int(trigger[key] * share) for key in ("skip", "after_ms") if trigger.get(key)}
+    return _with(rule, **changed) if changed else rule
+
+
+def _smaller_rules(recipe: Recipe) -> Iterator[Recipe]:
+    return (replace(recipe, rules=rules) for rules in steps(recipe.rules))
 
 
 def steps(rules: Rules) -> Iterator[Rules]:

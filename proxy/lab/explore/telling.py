@@ -25,10 +25,12 @@ from notleader.proxy.lab.explore.words import (
     printable,
     rate,
     rule_file_name,
+    told_messages,
     unjudged,
     unstable,
     without,
 )
+from notleader.proxy.lab.process import filled
 
 
 def write(explored: Explored, command: list[str], limits: Limits, partitions: int, out: Path) -> None:
@@ -50,8 +52,18 @@ def write(explored: Explored, command: list[str], limits: Limits, partitions: in
 def rule_file(failure: Failure, command: list[str]) -> str:
     """A config file of `notleader run`, which `notleader explore --replay` takes as well."""
     said = [f"{failure.kind}: {failure.verdicts[0].sentence}", f"command: {shlex.join(command)}"]
+    said += [] if failure.messages is None else [f"{_MESSAGES}{failure.messages}"]
     head = "".join(f"# {line}\n" for text in said for line in _line(text).splitlines())
     return head + yaml.safe_dump({"faults": failure.rules}, sort_keys=False, allow_unicode=True)
+
+
+_MESSAGES = "messages: "
+
+
+def messages_of(text: str) -> int | None:
+    """How many messages a rule file was shrunk to, by its head; None where it doesn't say."""
+    found = re.search(rf"^# {_MESSAGES}([1-9]\d*)$", text, re.MULTILINE)
+    return int(found[1]) if found else None
 
 
 def incident_file_name(number: int, failure: Failure) -> str | None:
@@ -62,6 +74,8 @@ def incident_file_name(number: int, failure: Failure) -> str | None:
 def incident_file(number: int, failure: Failure, command: list[str], partitions: int, limit_s: float) -> str:
     """What `notleader incident run` takes: the command with the rules and without, and what has to become of it."""
     affected, control = _HELD[failure.kind]
+    words = {} if failure.messages is None else {"messages": str(failure.messages)}
+    shrunk = [filled(word, words) for word in command]
     name = (
         re.sub(r"[^a-z0-9]+", "-", f"{failure.kind}-by-{described(failure.rules[0])}".lower())
         .strip("-")[:60]
@@ -74,7 +88,7 @@ def incident_file(number: int, failure: Failure, command: list[str], partitions:
         **({"kafka": {"nodes": nodes}} if (nodes := brokers_needed(failure.rules)) > 1 else {}),
         "topics": [{"name": f"explored-{number}", "partitions": partitions}],
         "faults": failure.rules,
-        "clients": [{"name": "service", "command": command, "role": "the command that was explored"}],
+        "clients": [{"name": "service", "command": shrunk, "role": "the command that was explored"}],
         "runs": [{"name": "affected", **affected}, {"name": "control", "faults": [], **control}],
         "limit_s": round(limit_s, 1),
     }
@@ -100,7 +114,7 @@ _HELD: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 def pytest_test(number: int, failure: Failure, command: list[str]) -> str:
     """A test that fails as long as the command breaks; its rule file lies beside it."""
-    argv = ",\n        ".join(repr(word) for word in ["--", *command])
+    argv = ",\n        ".join(repr(word) for word in [*told_messages(failure), "--", *command])
     name = re.sub(r"\W+", "_", f"{failure.kind} by {described(failure.rules[0])}".lower()).strip("_")[:70]
     return f'''"""{_line(failure.title).replace(chr(92), "/").replace('"', "'")}"""
 
@@ -124,6 +138,7 @@ def document(explored: Explored, command: list[str], limits: Limits) -> dict[str
     """The report as one JSON document."""
     return {
         "command": command,
+        "messages": explored.messages,
         "seed": limits.seed,
         "allowed": sorted(limits.allow),
         "negative": bool(explored.failures),
@@ -179,7 +194,7 @@ def markdown(explored: Explored, command: list[str], limits: Limits) -> str:
             yaml.safe_dump({"faults": failure.rules}, sort_keys=False).rstrip(),
             "```",
             "",
-            f"{origin(failure)} `{again(number)}` tries it again.",
+            f"{origin(failure)} `{again(number, failure)}` tries it again.",
             "",
             *(f"- {_line(f'{each.kind}: {each.sentence}')}" for each in failure.verdicts),
             "",

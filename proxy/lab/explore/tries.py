@@ -65,6 +65,8 @@ class Bench:
     keep: bool = False
     brokers: int = 1
     """How many Kafka has."""
+    messages: int | None = None
+    """What {messages} is in the command, unless a try is told otherwise; None where it is not replaced."""
     stop: threading.Event = field(default_factory=threading.Event)
     _count: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -74,8 +76,8 @@ class Bench:
         """Whether each try has a topic of its own, so that what is in the log is that try's."""
         return any("{topic}" in word for word in self.command)
 
-    def run(self, rules: Sequence[Rule], limit_s: float) -> Tried:
-        """Run the command once with these rules in force from before its start.
+    def run(self, rules: Sequence[Rule], limit_s: float, messages: int | None = None) -> Tried:
+        """Run the command once with these rules in force from before its start, and so many messages.
 
         Raises LabError where it is not the command that failed, and StoppedError.
         """
@@ -92,6 +94,8 @@ class Bench:
             "try": str(number),
             "outcomes": str((folder / "outcomes.jsonl").resolve()),
         }
+        if self.messages is not None:
+            words["messages"] = str(messages or self.messages)
         if self.has_topics:
             create_topic(self.kafka, topic, self.partitions)
         settings = {"capture": None, "capture_level": "partition"}

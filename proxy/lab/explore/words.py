@@ -30,7 +30,7 @@ def basis(explored: Explored, limits: Limits) -> str:
 
 def rate(failure: Failure) -> str:
     """What it is, and how often it broke; goes on with `without`."""
-    times = f"With this rule it broke {failure.broke} of {failure.repeated} times"
+    times = f"With this rule it broke {failure.broke} of {failure.repeated} times{failure.sent}"
     return f"{KINDS[failure.kind].capitalize()}. {times};"
 
 
@@ -47,9 +47,15 @@ def origin(failure: Failure) -> str:
     )
 
 
-def again(number: int) -> str:
+def again(number: int, failure: Failure) -> str:
     """The command that tries it again."""
-    return f"notleader explore --replay {rule_file_name(number)} -- COMMAND …"
+    options = ["--replay", rule_file_name(number), *told_messages(failure)]
+    return f"notleader explore {' '.join(options)} -- COMMAND …"
+
+
+def told_messages(failure: Failure) -> list[str]:
+    """The options that say how many messages the command is told to send, where it takes that."""
+    return [] if failure.messages is None else ["--messages", str(failure.messages)]
 
 
 def unjudged(explored: Explored) -> list[str]:

@@ -1,6 +1,6 @@
 """A small order service: sends orders one by one, says of each what became of it, and exits 1 when one failed.
 
-    python order_service.py BOOTSTRAP TOPIC correct|resends|swallows
+    python order_service.py BOOTSTRAP TOPIC correct|resends|swallows [ORDERS]
 
 `resends` has no idempotence, so what it sends again is there twice; `swallows` calls a send that failed a success.
 """
@@ -29,7 +29,7 @@ async def started(producer: AIOKafkaProducer) -> None:
             await asyncio.sleep(0.05)
 
 
-async def serve(bootstrap: str, topic: str, bug: str) -> int:
+async def serve(bootstrap: str, topic: str, bug: str, orders: str = str(ORDERS)) -> int:
     code = 0
     producer = AIOKafkaProducer(
         bootstrap_servers=bootstrap,
@@ -39,7 +39,7 @@ async def serve(bootstrap: str, topic: str, bug: str) -> int:
     )
     await started(producer)
     try:
-        for number in range(ORDERS):
+        for number in range(int(orders)):
             said = {"operation": "send", "message_id": f"order-{number}", "topic": topic, "outcome": "ok"}
             try:
                 await producer.send_and_wait(topic, f"order-{number}".encode())

@@ -21,8 +21,8 @@ BUDGET = ["--tries", "8", "--minutes", "2"]
 
 
 def explore(kafka: KafkaCluster, out: Path, bug: str, *options: str) -> Result:
-    command = [sys.executable, str(SERVICE), "{bootstrap}", "{topic}", bug]
-    given = ["explore", "--kafka", kafka.bootstrap, "--out", str(out), "--json", *options]
+    command = [sys.executable, str(SERVICE), "{bootstrap}", "{topic}", bug, "{messages}"]
+    given = ["explore", "--messages", "4", "--kafka", kafka.bootstrap, "--out", str(out), "--json", *options]
     return CliRunner().invoke(app, [*given, "--", *command])
 
 
@@ -38,6 +38,7 @@ def test_what_sends_again_without_idempotence_is_found_and_shrunk(kafka: KafkaCl
     assert failure["kind"] == "duplicate"
     assert failure["broke"] == failure["repeated"] == 3
     assert failure["survives_without"]
+    assert (found["messages"], failure["messages"]) == (4, 1)
     (rule,) = failure["rules"]
     assert rule["match"] == {"api_key": "Produce"}
     assert rule["trigger"] == {"times": 1}
@@ -56,7 +57,7 @@ def test_what_sends_again_without_idempotence_is_found_and_shrunk(kafka: KafkaCl
 
     again = report(explore(kafka, tmp_path / "replay", "resends", "--replay", str(file)), 1)
     assert [each["kind"] for each in again["verdicts"]] == ["duplicate"]
-    assert again["hits"] == [1]
+    assert (again["hits"], again["messages"]) == ([1], 4)
     mended = report(explore(kafka, tmp_path / "replay", "correct", "--replay", str(file)), 0)
     assert mended["hits"] == [1]
 

@@ -6,10 +6,13 @@ from typing import Any
 import pytest
 
 from notleader.faults.schema import parse_faults
+from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.explore.cli import messages_for
 from notleader.proxy.lab.explore.findings import Corpus, Failure, group
 from notleader.proxy.lab.explore.judging import KINDS, Learned, Verdict
 from notleader.proxy.lab.explore.search import Explored, Limits
-from notleader.proxy.lab.explore.telling import document, junit, markdown, pytest_test, rule_file, write
+from notleader.proxy.lab.explore.shrinking import Recipe
+from notleader.proxy.lab.explore.telling import document, junit, markdown, messages_of, pytest_test, rule_file, write
 from notleader.proxy.lab.explore.words import unjudged
 from notleader.proxy.lab.incident import load_incident
 
@@ -23,6 +26,11 @@ def on_produce(kind: str, **fields: Any) -> dict[str, Any]:
 def failure(*rules: dict[str, Any], kind: str = "duplicate", sentence: str = "message 'a' is twice") -> Failure:
     given = list(rules)
     return Failure([Verdict(kind, sentence)], given, given, "Produce #1 of 4", 3, 3, True, 5, 9)
+
+
+def with_messages(count: int, found: Failure) -> Failure:
+    found.messages = count
+    return found
 
 
 def explored(*failures: Failure) -> Explored:
@@ -88,10 +96,12 @@ def test_the_test_to_paste_names_the_command_as_it_was_given() -> None:
 
 def test_a_corpus_is_of_one_command(tmp_path: Path) -> None:
     file = tmp_path / "corpus.json"
-    corpus = Corpus(COMMAND, {"rule": "hang"}, [[on_produce("close")]])
+    corpus = Corpus(COMMAND, None, {"rule": "hang"}, [Recipe([on_produce("close")])])
     corpus.save(file)
     assert Corpus.load(file, COMMAND) == corpus
     assert Corpus.load(file, ["other"]) == Corpus(["other"])
+    # Other places to strike, and what failed has its own number.
+    assert Corpus.load(file, COMMAND, 9) == Corpus(COMMAND, 9, {}, corpus.failing)
     file.write_text("{torn")
     assert Corpus.load(file, COMMAND) == Corpus(COMMAND)
 
@@ -112,3 +122,36 @@ def test_stuck_by_whatever_error_is_one_failure_when_callers_are_told_the_same_e
     assert big == by("out of order", kind="error", error_code="KAFKA_STORAGE_ERROR")
     assert big != by("fenced", kind="error", error_code="MESSAGE_TOO_LARGE")
     assert big != by("out of order", kind="reset")
+
+
+def test_the_number_of_messages_that_is_left_is_in_everything_that_is_told(tmp_path: Path) -> None:
+    command = ["./shop", "{bootstrap}", "--orders={messages}"]
+    found = explored(with_messages(3, failure(on_produce("close"))))
+    write(found, command, Limits(), 1, tmp_path)
+    replay = "--replay failure-1.yaml --messages 3"
+    for name, words in {
+        "report.html": (replay, "{messages} = 3"),
+        "report.md": (replay, "{messages} = 3"),
+        "report.json": ('"messages": 3',),
+        "failure-1.yaml": ("\n# messages: 3\n",),
+        "test_failure_1.py": ("'--messages',\n        '3',\n        '--',",),
+        "incident-1.yaml": ("--orders=3",),
+    }.items():
+        assert all(word in (tmp_path / name).read_text() for word in words), name
+    assert messages_of((tmp_path / "failure-1.yaml").read_text()) == 3
+
+
+def test_a_rule_file_without_a_number_says_none() -> None:
+    assert messages_of(rule_file(failure(on_produce("close")), COMMAND)) is None
+    assert messages_of(rule_file(failure(on_produce("close"), sentence="\n# messages: 7\n"), COMMAND)) is None
+
+
+@pytest.mark.parametrize(("asked", "told", "is_"), [(None, None, 20), (None, 3, 3), (5, 3, 5)])
+def test_what_was_asked_for_goes_before_what_the_rule_file_says(asked: int | None, told: int | None, is_: int) -> None:
+    assert messages_for(["shop", "-n{messages}"], asked, told) == is_
+    assert messages_for(["shop"], None, told) is None
+
+
+def test_a_number_that_the_command_does_not_take_is_an_error_that_says_what_to_do() -> None:
+    with pytest.raises(LabError, match=r"--messages 5: write \{messages\} in the command where"):
+        messages_for(["shop", "{bootstrap}"], 5, None)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from threading import Barrier
@@ -7,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from notleader.proxy.lab.explore.candidates import candidates
+from notleader.proxy.lab.explore.candidates import Rule, candidates
 from notleader.proxy.lab.explore.findings import Corpus
 from notleader.proxy.lab.explore.ordering import Frontier, key
 from notleader.proxy.lab.explore.points import Point
@@ -17,7 +18,7 @@ from tests.proxy.lab.explore.script import ended, row
 
 
 class InterruptedBench(Bench):
-    def run(self, rules: Any, limit_s: float) -> Tried:
+    def run(self, rules: Any, limit_s: float, messages: int | None = None) -> Tried:
         raise KeyboardInterrupt
 
 
@@ -68,7 +69,7 @@ def test_alike_exchanges_in_a_row_are_one_line_of_the_timeline() -> None:
 class TogetherBench(Bench):
     """The first three tries with rules end when all of them run."""
 
-    def run(self, rules: Any, limit_s: float) -> Tried:
+    def run(self, rules: Any, limit_s: float, messages: int | None = None) -> Tried:
         with self._lock:
             self._count += bool(rules)
             meets = bool(rules) and self._count <= 3
@@ -89,10 +90,44 @@ def test_a_failure_is_repeated_on_all_lanes_at_once(tmp_path: Path) -> None:
     assert (failure.broke, failure.survives_without) == (3, True)
 
 
+class CountingBench(Bench):
+    """The command takes two messages at least, says of each `ok`, and with rules the log lacks the second of three."""
+
+    def run(self, rules: Sequence[Rule], limit_s: float, messages: int | None = None) -> Tried:
+        count = messages or self.messages or 0
+        names = [f"m{number}" for number in range(count)]
+        left = [name for name in names if not rules or count < 3 or name != "m1"]
+        code = 0 if count > 1 else 1
+        self.command = [*self.command, str(count)]
+        return Tried(ended(*left, code=code), [1], [row("Produce", 0)], self.folder / "try")
+
+
+def test_a_failure_is_shrunk_to_the_fewest_messages_each_held_against_runs_with_as_many(tmp_path: Path) -> None:
+    bench = CountingBench("localhost:9092", [], tmp_path, "try", messages=20)
+    corpus = Corpus(["shop"], 20)
+    search = Search(bench, Limits(lanes=1), corpus, lambda text: None, lambda text: None)
+    search.learn()
+    (first, *_) = candidates([Point("Produce", None, 0, 1, 0.0)])
+    search._take(first, bench.run(first.documents, 9), Frontier([first], random=Random(0)))
+    (failure,) = search.explored.failures
+    assert (failure.kind, failure.messages, failure.broke, failure.survives_without) == ("missing", 3, 3, True)
+    assert failure.verdicts[0].sentence == "ended well, and message 'm1' is not in the log"
+    assert [recipe.messages for recipe in corpus.failing] == [3]
+    # Two runs without faults for each number, and with one message no more than the first, which ends badly.
+    assert [bench.command.count(few) for few in ("1", "2")] == [1, 3]
+
+    # The next search, with another number, begins with it as it was shrunk.
+    bench = CountingBench("localhost:9092", [], tmp_path, "try", messages=9)
+    search = Search(bench, Limits(lanes=1, tries=1), Corpus(["shop"], 9, {}, corpus.failing), print, print)
+    (failure,) = search.run().failures
+    assert failure.messages == 3
+    assert all("messages: 3" in tried for tried in search.corpus.tried)
+
+
 class LateBench(Bench):
     """With rules it ends after 30 seconds, with the code that its command is."""
 
-    def run(self, rules: Any, limit_s: float) -> Tried:
+    def run(self, rules: Any, limit_s: float, messages: int | None = None) -> Tried:
         in_time = not rules or limit_s > 30
         code = int(self.command[0]) if rules else 0
         seconds = 30.0 if rules else 1.0
