@@ -222,7 +222,7 @@ def main(arguments: list[str]) -> int:
                     memory.keep(edit, judge, by)
                     line(f"{number} of {among}: {edit.name}: {f'caught by {by}' if by else 'not caught'}")
                 if by:
-                    caught[edit] = f"{judge.name}: {by}"
+                    caught[edit] = f"{judge.name} said: {by}"
 
             with ThreadPoolExecutor(2) as pool:
                 list(pool.map(ask, enumerate(left, 1)))

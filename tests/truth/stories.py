@@ -6,6 +6,7 @@ expected of each check and of each cause stands beside the stories, and is what 
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -23,6 +24,7 @@ from tests.spark_analysis.synthetic import Story
 from tests.spark_analysis.transforms import test_causes, test_log
 from tests.truth.bench import FRAMES, found_by
 
+_MODULES = (test_checks, test_causes, test_log)
 _SUFFIXES = ("-late", "-reader")
 
 Finding = Mapping[str, Any]
@@ -41,10 +43,11 @@ class Told:
 class Stories:
     """All stories, each module's made when they are asked for the first time."""
 
-    name = "stories"
     runs: Mapping[str, str] = {}
 
     def __init__(self, session: Callable[[], Any]) -> None:
+        told = b"".join(Path(module.__file__ or "").read_bytes() for module in _MODULES)
+        self.name = f"stories {hashlib.sha256(told).hexdigest()[:16]}"
         self._session = session
         self._lock = threading.Lock()
         self._made: list[Told] = []
@@ -54,7 +57,7 @@ class Stories:
         """A story of which the edited check says something else than is expected, where the check as it is doesn't."""
         with self._lock:
             if not self._made:
-                self._made = list(map(self._told, (test_checks, test_causes, test_log)))
+                self._made = list(map(self._told, _MODULES))
             if check.name not in self._as_it_is:
                 self._as_it_is[check.name] = self._wrong(check)
         try:
