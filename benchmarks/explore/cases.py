@@ -18,16 +18,19 @@ _SERVICES: Final = _TREE / "tests" / "integration" / "lab"
 _ALIKE: Final = {"phase": "before_broker"}
 _NAMES: Final = ("group_id", "transactional_id")
 
+_ORDERS: Final = 4
+
 PLANTED: Final = "planted"
 Rule = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A command of `notleader explore`, and how many partitions its topic has."""
+    """A command of `notleader explore`, how many partitions its topic has, and how many messages it is told to send."""
 
     argv: list[str]
     partitions: int = 1
+    messages: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,8 @@ class Service:
 
     def start(self, sound: bool, kafka: str, stages: Stages) -> Started:
         """With the bug, or without."""
-        return Started([sys.executable, str(_SERVICES / self.file), *self.words, "correct" if sound else self.bug])
+        words = [*self.words, "correct" if sound else self.bug, "{messages}"]
+        return Started([sys.executable, str(_SERVICES / self.file), *words], messages=_ORDERS)
 
     def is_known(self, failure: Mapping[str, Any]) -> str:
         """`yes` when this is the bug that was planted."""
@@ -80,16 +84,16 @@ class OfIncident:
         run = _run(incident, self.mended if sound else self.affected)
         if self.version and not sound:
             run = run.model_copy(update={"version": self.version})
-        programs = [self._with_own(each.at(run), each) for each in incident.clients]
+        programs, messages = _counting([self._with_own(each.at(run), each) for each in incident.clients])
         commands = [
             _argv(each, incident, "{bootstrap}" if not at else kafka, stages) for at, each in enumerate(programs)
         ]
         partitions = incident.topics[0].partitions
         if len(commands) == 1:
-            return Started(commands[0], partitions)
+            return Started(commands[0], partitions, messages)
         others = [f"{{topic}}-{topic.name}={topic.partitions}" for topic in incident.topics[1:]]
         together = [sys.executable, str(Path(__file__).with_name("together.py")), kafka, json.dumps(others)]
-        return Started([*together, *(word for argv in commands for word in ("--", *argv))], partitions)
+        return Started([*together, *(word for argv in commands for word in ("--", *argv))], partitions, messages)
 
     def _with_own(self, program: Program, told: Program) -> Program:
         """With the case's own arguments, where the incident's file gives the program such."""
@@ -103,12 +107,28 @@ class OfIncident:
         kinds = {rule["kind"] for rule in failure["rules"]}
         if "broker_down" in kinds and {rule.get("match", {}).get("api_key") for rule in failure["rules"]} & self.gone:
             return "yes"
+        if not failure["rules"]:
+            return "yes"
         incident = load_incident(self.name)
         recipe = [said for rule in (_run(incident, self.affected).faults or incident.faults) for said in _each(rule)]
         found = [said for rule in failure["rules"] for said in _each(rule)]
         if sorted(found, key=str) == sorted(recipe, key=str):
             return "yes"
         return "part" if all(any(_alike(one, other) for other in recipe) for one in found) else "no"
+
+
+def _counting(programs: list[Program]) -> tuple[list[Program], int | None]:
+    """All with {messages} in place of the number that the first is given, where it is given one."""
+    count = programs[0].arguments.get("messages")
+    if not isinstance(count, int):
+        return programs, None
+    told = {"messages": "{messages}"}
+    return [
+        each.model_copy(update={"arguments": each.arguments | told})
+        if each.arguments.get("messages") == count
+        else each
+        for each in programs
+    ], count
 
 
 def _run(incident: Incident, name: str) -> Run:
@@ -199,5 +219,8 @@ CASES: Final[Sequence[Service | OfIncident]] = (
         brokers=3,
         gone=frozenset(("AddPartitionsToTxn", "EndTxn")),
     ),
-    OfIncident("committed-backwards", "sarama 1.43.2", "1.61.1", ("backwards", "read-twice")),
+    # No fault is needed; of 400 messages a run takes half a minute.
+    OfIncident(
+        "committed-backwards", "sarama 1.43.2", "1.61.1", ("backwards", "read-twice"), arguments={"messages": 80}
+    ),
 )

@@ -81,6 +81,8 @@ def _known(case: Service | OfIncident, said: Mapping[str, Any]) -> Mapping[str, 
 def _is(case: Service | OfIncident, failure: Mapping[str, Any]) -> str:
     if case.buggy == PLANTED:
         return "as planted"
+    if not failure["rules"]:
+        return "it needs no fault"
     return "its recipe" if case.is_known(failure) == "yes" else "part of its recipe"
 
 
@@ -94,4 +96,7 @@ def _rules(failure: Mapping[str, Any]) -> str:
         trigger = rule.get("trigger", {})
         often = [f"{key}={value}" for key, value in trigger.items() if (key, value) != ("times", 1)]
         said.append(" ".join([*family(rule), *often]))
+    said = said or ["no fault"]
+    if count := failure.get("messages"):
+        said[-1] += f", {count} message{'' if count == 1 else 's'}"
     return f"`{failure['kind']}`: {' and '.join(said)}; in {failure['tries_to_shrink']} tries"

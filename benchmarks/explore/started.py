@@ -22,7 +22,9 @@ def explore(start: Started, folder: Path, kafka: str, words: Iterable[str], log:
     """
     shutil.rmtree(folder, ignore_errors=True)
     argv = [sys.executable, "-m", "notleader", "explore", f"--kafka={kafka}", f"--out={folder}"]
-    argv += ["--again", f"--partitions={start.partitions}", *words, "--", *start.argv]
+    argv += ["--again", f"--partitions={start.partitions}", *words]
+    argv += [] if start.messages is None else [f"--messages={start.messages}"]
+    argv += ["--", *start.argv]
     with log.open("w") as told:
         code = subprocess.run(argv, stdout=told, stderr=subprocess.STDOUT).returncode
     report = folder / "report.json"

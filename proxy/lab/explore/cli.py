@@ -180,7 +180,7 @@ def explore(
                     }
                 )
             )
-        elif not any(tried.hits):
+        elif rules and not any(tried.hits):
             stages.console.print("none of its rules was hit", markup=False)
         raise typer.Exit(1 if verdicts else 0)
     _end(search.explored, telling.document(search.explored, command, limits), out, as_json)
@@ -242,7 +242,6 @@ def rules_of(file: Path) -> list[Rule]:
         load(document, need_kafka=False)
     except ConfigError as error:
         raise LabError(f"{file}: {error}") from error
-    rules = document.get("faults") or []
-    if not rules:
+    if "faults" not in document:
         raise LabError(f"{file} has no rules below `faults`")
-    return list(rules)
+    return list(document["faults"] or [])

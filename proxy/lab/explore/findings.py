@@ -58,17 +58,24 @@ class Failure:
         return "" if self.messages is None else f" with {{messages}} = {self.messages}"
 
     @property
+    def cause(self) -> str:
+        """What does it."""
+        return " and ".join(map(described, self.rules)) or "no fault at all"
+
+    @property
     def title(self) -> str:
         """One line: what does it, and what happens."""
-        return f"{' and '.join(map(described, self.rules))}: {self.verdicts[0].sentence}"
+        return f"{self.cause}: {self.verdicts[0].sentence}"
 
 
 def group(verdict: Verdict, rules: list[Rule]) -> tuple[str, ...]:
     """Verdict, and what the rules do, whatever their places, counts, and the way in which an exchange is lost.
 
     Whatever the API's error was by which a client got stuck, it is the same when its callers are told the same ever
-    after.
+    after; and whatever made a reader join late, when it began to read behind the messages that it did not get.
     """
+    if verdict.told and verdict.kind == "skipped":
+        return (verdict.kind, verdict.told)
     if verdict.told:
         causes = {
             f"{family(rule)[0]} {rule['kind']}" if rule["kind"] == "error" else cause(rule, verdict.kind)

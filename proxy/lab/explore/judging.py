@@ -6,7 +6,8 @@ import heapq
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any, Final
 
 from notleader.proxy.lab.outcome import documents
@@ -74,6 +75,8 @@ class Ended:
     """The commits that a broker took, and that are behind one that it had taken before."""
     began: bool = True
     """Whether it asked for anything to be written, read or committed; before that it sets up."""
+    not_fetched: frozenset[str] = frozenset()
+    """The messages that lie before all that brokers handed out of their partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,19 @@ class Learned:
             answers=not any(run.said.unanswered or run.said.open_ends for run in runs),
         )
 
+    def within(self, longer: Learned) -> Learned:
+        """What fewer messages showed, where more of them showed it as well."""
+        return replace(
+            self,
+            always=self.always if longer.always else frozenset(),
+            unique=self.unique and longer.unique,
+            tells_ids=self.tells_ids and longer.tells_ids,
+            gets=self.gets if longer.gets else frozenset(),
+            gets_once=self.gets_once and longer.gets_once,
+            goes_back=self.goes_back or longer.goes_back,
+            answers=self.answers and longer.answers,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -117,7 +133,7 @@ class Verdict:
     kind: str
     sentence: str
     told: str = ""
-    """The error that callers got ever after, where that is what is wrong."""
+    """What is wrong whatever the fault was: the error that callers got ever after, or where the reader began."""
 
 
 def judge(ended: Ended, learned: Learned, *, allow: Collection[str] = (), fatal: bool = False) -> list[Verdict]:
@@ -192,11 +208,16 @@ def _stuck(ended: Ended) -> int:
     return len(after)
 
 
+_BEGAN_BEHIND: Final = "which was read from behind them on"
+
+
 def _consumed(ended: Ended, learned: Learned, fatal: bool) -> Iterable[Verdict]:
     """What is wrong by the lines of consumers."""
     got = ended.said.got
     if ended.code == 0 and not fatal and (skipped := sorted(learned.gets - got.keys() - ended.said.failed)):
-        yield Verdict("skipped", f"ended well, and {_messages(skipped)} not got from the topic")
+        began = _BEGAN_BEHIND if ended.not_fetched.issuperset(skipped) else ""
+        where = f", {began}" if began else ""
+        yield Verdict("skipped", f"ended well, and {_messages(skipped)} not got from the topic{where}", began)
     if not learned.goes_back and (behind := went_back(ended)):
         yield Verdict("backwards", behind[0])
     if learned.gets_once and learned.gets and (twice := sorted(name for name, count in got.items() if count > 1)):
@@ -302,6 +323,24 @@ def commits_behind(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
             known[connection] = max(offset, known.get(connection, 0))
             heapq.heappush(waiting, (answered_us, offset))
     return tuple(found)
+
+
+def before_all_fetched(rows: Iterable[Mapping[str, Any]], log: Iterable[Mapping[str, Any]]) -> frozenset[str]:
+    """The ids of a log's records that lie before all that brokers handed out of their partition.
+
+    None where a topic that was fetched from goes by an id that nobody told the name of.
+    """
+    first: dict[tuple[str, int], int] = {}
+    for row in rows:
+        for each in (row["partitions"] or ()) if row["api_name"] == "Fetch" else ():
+            if each.get("record_count"):
+                if each["topic"] is None or each["base_offset"] is None:
+                    return frozenset()
+                where = (each["topic"], each["partition_index"])
+                first[where] = min(each["base_offset"], first.get(where, each["base_offset"]))
+    return frozenset(
+        row["message_id"] for row in log if row["offset"] < first.get((row["topic"], row["partition"]), inf)
+    )
 
 
 def _topic(partition: Mapping[str, Any]) -> str:

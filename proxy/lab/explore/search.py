@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from random import Random
+from typing import TypeVar
 
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.explore.candidates import Candidate, Rule, candidates, frozen, of_rules
@@ -18,10 +19,13 @@ from notleader.proxy.lab.explore.map import Came, Map
 from notleader.proxy.lab.explore.noticed import log_lines, outcome
 from notleader.proxy.lab.explore.ordering import ByChance, Frontier, key
 from notleader.proxy.lab.explore.points import Point, Row, points, signature
-from notleader.proxy.lab.explore.shrinking import Recipe, shrink
+from notleader.proxy.lab.explore.shrinking import Recipe, shrink, text
 from notleader.proxy.lab.explore.tries import Bench, Tried
 
+T = TypeVar("T")
+R = TypeVar("R")
 _GIVES_UP = frozenset(("exit",))
+_NOTHING = of_rules([], "without any fault")
 _LEARNING_RUNS = 2
 _REPEATS = 3
 _LEARNING_LIMIT_S = 300.0
@@ -109,20 +113,16 @@ class Search:
 
     # ---- learn ----------------------------------------------------------------------------------
 
-    def learn(self) -> list[Row]:
-        """Run the command without faults, twice. Raises LabError when it does not end well by itself."""
-        self.explored.learned, rows = self._without_faults(None, _LEARNING_LIMIT_S)
-        if behind := self.explored.learned.goes_back:
-            self._tell(f"without any fault a commit goes back: {behind}; commits are not judged")
-        return rows
+    def learn(self) -> Tried:
+        """The first of two runs without faults. Raises LabError when the command does not end well by itself."""
+        self.explored.learned, first = self._without_faults(None, _LEARNING_LIMIT_S)
+        return first
 
-    def _without_faults(self, messages: int | None, limit_s: float) -> tuple[Learned, list[Row]]:
-        """What runs with so many messages show, and the exchanges of the first. Raises UnwellError."""
-        runs: list[Tried] = []
-        for number in range(_LEARNING_RUNS):
-            many = "" if messages is None else f", {messages} messages"
-            self._say(f"run {number + 1} of {_LEARNING_RUNS} without faults{many}")
-            tried = self.bench.run([], limit_s, messages)
+    def _without_faults(self, messages: int | None, limit_s: float) -> tuple[Learned, Tried]:
+        """What runs with so many messages show, and the first of them. Raises UnwellError."""
+        self._say(f"{_LEARNING_RUNS} runs without faults" + ("" if messages is None else f", {messages} messages"))
+        runs = self._together(lambda limit_s: self.bench.run([], limit_s, messages), [limit_s] * _LEARNING_RUNS)
+        for tried in runs:
             ended = tried.ended
             if ended.code != 0 or ended.check:
                 raise UnwellError(f"{_without_faults(ended)} (its output: {tried.folder})")
@@ -131,10 +131,18 @@ class Search:
                     "the command made no request to {bootstrap}: it has to take it as its bootstrap server "
                     f"(its output: {tried.folder})"
                 )
-            runs.append(tried)
         for tried in runs:
             self.bench.tidy(tried)
-        return Learned.of([tried.ended for tried in runs]), list(runs[0].rows)
+        return Learned.of([tried.ended for tried in runs]), runs[0]
+
+    def _together(self, run: Callable[[T], R], given: Sequence[T]) -> list[R]:
+        """What each comes to, on all lanes at once."""
+        with ThreadPoolExecutor(self.limits.lanes, thread_name_prefix="repeat") as pool:
+            try:
+                return list(pool.map(run, given))
+            except BaseException:
+                self.bench.stop.set()  # else an interruption waits for the others
+                raise
 
     def _learned(self, messages: int | None) -> Learned | None:
         """What so many messages show without faults, learned once; None where the command doesn't end well."""
@@ -143,7 +151,8 @@ class Search:
         if messages not in self._by_messages:
             self._by_messages[messages] = None
             with contextlib.suppress(UnwellError):
-                self._by_messages[messages], _ = self._without_faults(messages, self.limit_s)
+                few, _ = self._without_faults(messages, self.limit_s)
+                self._by_messages[messages] = few.within(self.explored.learned)
         return self._by_messages[messages]
 
     @property
@@ -156,9 +165,9 @@ class Search:
     def run(self) -> Explored:
         """The whole search, until a limit or until nothing is left."""
         began = self._began
-        rows = self.learn()
+        first = self.learn()
         explored = self.explored
-        explored.points = points(rows, self.bench.brokers)
+        explored.points = points(first.rows, self.bench.brokers)
         everything = candidates(explored.points)
         seen = (candidate for candidate in everything if key(candidate) in self.corpus.tried)
         explored.map = Map.of(explored.points, everything, seen)
@@ -167,7 +176,7 @@ class Search:
         order = ByChance if self.limits.by_chance else Frontier
         frontier = order(everything, random=random, seen=self.corpus.tried)
         self._tell(
-            f"learned: {len(rows)} exchanges in {explored.learned.seconds:.1f} s, {len(explored.points)} points, "
+            f"learned: {len(first.rows)} exchanges in {explored.learned.seconds:.1f} s, {len(explored.points)} points, "
             f"{len(everything)} candidates ({len(everything) - len(frontier)} tried before); a try is late after "
             f"{self.limit_s:.0f} s"
         )
@@ -175,6 +184,8 @@ class Search:
         self.corpus.failing = []
         pool = ThreadPoolExecutor(self.limits.lanes, thread_name_prefix="try")
         try:
+            if verdicts := self._judged(first, _NOTHING):
+                self._investigate(_NOTHING, first, verdicts)
             self._strike(frontier, earlier, pool)
         finally:
             self.bench.stop.set()
@@ -253,6 +264,8 @@ class Search:
     def _judged(self, tried: Tried, candidate: Candidate) -> list[Verdict]:
         if (learned := self._learned(candidate.messages)) is None:
             return []
+        if not candidate.rules:
+            learned = replace(learned, goes_back="")
         allow = self.limits.allow | (_GIVES_UP if self._gave_up(tried, candidate) else frozenset())
         return judge(tried.ended, learned, allow=allow, fatal=candidate.is_fatal)
 
@@ -280,16 +293,15 @@ class Search:
     def _investigate(self, candidate: Candidate, first: Tried, verdicts: list[Verdict]) -> None:
         kind = verdicts[0].kind
         found_s = time.monotonic() - self._began
-        self._tell(f"found: {verdicts[0].sentence}; with {' and '.join(candidate.family)} at {candidate.point}")
+        where = f"with {' and '.join(candidate.family)} at {candidate.point}" if candidate.rules else candidate.point
+        self._tell(f"found: {verdicts[0].sentence}; {where}")
         asked = 0
+        kept: dict[str, Tried] = {}
         limit_s = self.limit_s + candidate.costs_s
         if kind != "hang":
             limit_s = max(limit_s, 1.5 * first.ended.seconds)  # what ended badly after all has to be waited for
 
         def breaks(recipe: Recipe) -> Tried | None:
-            nonlocal asked
-            asked += 1
-            self._say(f"shrinking, {asked} tries: {self.explored.progress()}")
             if self._learned(recipe.messages) is None:
                 return None
             tried = self.bench.run(recipe.rules, limit_s, recipe.messages)
@@ -300,37 +312,42 @@ class Search:
             self.bench.tidy(tried)
             return None
 
-        def broke(recipe: Recipe) -> int:
-            with ThreadPoolExecutor(self.limits.lanes, thread_name_prefix="repeat") as pool:
-                try:
-                    seen = list(pool.map(breaks, [recipe] * _REPEATS))
-                except BaseException:
-                    self.bench.stop.set()  # else an interruption waits for the others
-                    raise
-            for tried in seen:
+        def broke(recipes: Sequence[Recipe]) -> list[bool]:
+            nonlocal asked
+            asked += len(recipes)
+            self._say(f"shrinking, {asked} tries: {self.explored.progress()}")
+            for messages in dict.fromkeys(recipe.messages for recipe in recipes):
+                self._learned(messages)
+            seen = self._together(breaks, recipes)
+            for recipe, tried in zip(recipes, seen, strict=True):
                 if tried is not None:
-                    self.bench.tidy(tried)
-            return sum(tried is not None for tried in seen)
+                    if (before := kept.get(text(recipe))) is not None:
+                        self.bench.tidy(before)
+                    kept[text(recipe)] = tried
+            return [tried is not None for tried in seen]
 
-        def fails(recipe: Recipe) -> bool:
+        def fail(recipes: Sequence[Recipe]) -> list[bool]:
             if time.monotonic() > self._deadline + _SHRINK_ON_S:
-                return False
-            tried = breaks(recipe)
-            if tried is not None:
-                self.bench.tidy(tried)
-            return tried is not None
+                return [False] * len(recipes)
+            return broke(recipes)
+
+        def rate_of(recipe: Recipe) -> int:
+            return sum(broke([recipe] * _REPEATS))
 
         given = Recipe(candidate.documents, candidate.messages or self.bench.messages)
-        rate, smallest = broke(given), given
+        rate, smallest = rate_of(given), given
         if rate:  # what doesn't break again can't be shrunk
-            smallest = shrink(given, fails)
-            shrunk_rate = broke(smallest) if smallest != given else rate
-            if shrunk_rate >= min(rate, 2):
-                rate = shrunk_rate
-            else:
-                smallest = given
-        without = breaks(Recipe([], smallest.messages)) is None
-        told = breaks(smallest) or first
+            _, *way = shrink(given, fail, at_once=self.limits.lanes)
+            # What broke once may have been lucky: the step before it then.
+            while way:
+                if (again := rate_of(latest := way.pop())) >= min(rate, 2):
+                    rate, smallest = again, latest
+                    break
+        (with_none,) = broke([Recipe([], smallest.messages)])
+        told = kept.pop(text(smallest), first)
+        for tried in (*kept.values(), first):
+            if tried is not told:
+                self.bench.tidy(tried)
         last = self._judged(told, replace(candidate, messages=smallest.messages)) or verdicts
         if kind == "hang":
             waited = f"{last[0].sentence}; once it was waited for {self.limits.patience_s:.0f} s"
@@ -342,7 +359,7 @@ class Search:
             point=candidate.point,
             broke=rate,
             repeated=_REPEATS,
-            survives_without=without,
+            survives_without=not with_none,
             tries_to_find=self.explored.tries,
             seconds_to_find=round(found_s, 1),
             tries_to_shrink=asked,
@@ -360,7 +377,8 @@ class Search:
             self._tell(f"unstable: {failure.title}; broke 0 of {_REPEATS} times when it was repeated")
             return
         self.explored.failures.append(failure)
-        self.corpus.failing.append(smallest)
+        if smallest.rules:  # what needs none shows when the next search learns
+            self.corpus.failing.append(smallest)
         self._tell(f"shrunk in {asked} tries: {failure.title}; broke {rate} of {_REPEATS} times{failure.sent}")
 
     # ---- replay ---------------------------------------------------------------------------------

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import cycle
+from itertools import cycle, islice
 
-from notleader.proxy.lab.explore.candidates import Rule, frozen
+from notleader.proxy.lab.explore.candidates import RETRIABLE, Rule, frozen
 
 Rules = list[Rule]
 
 _SHORTEST_MS = 50
 _WINDOWS = ("for_ms", "delay_ms", "release_delay_ms")
-# What says the same with less: fewer messages, fewer sides that have to agree.
+# What says the same with less: fewer exchanges, fewer sides that have to agree.
 _SIMPLER: dict[str, list[Rule]] = {
     "leader_election": [{"kind": "error", "error_code": "NOT_LEADER_OR_FOLLOWER"}],
     "reset": [{"kind": "close"}],
@@ -29,34 +29,38 @@ class Recipe:
     messages: int | None = None
 
 
-def shrink(recipe: Recipe, breaks: Callable[[Recipe], bool], *, most: int = 60) -> Recipe:
-    """The smallest recipe found, by at most `most` questions; `breaks` says whether the client breaks in the same way.
+Breaks = Callable[[Sequence[Recipe]], Iterable[bool]]
+"""Whether the client breaks in the same way, for each of several recipes that are tried at once."""
 
-    Nothing of the result can be taken away by one step of those tried, unless the questions were used up. Once nothing
-    of the rules can, it is the messages' turn, and so on: each step of one has the other's to be tried again.
+
+def shrink(recipe: Recipe, breaks: Breaks, *, at_once: int = 1, most: int = 60) -> list[Recipe]:
+    """The way to the smallest recipe found, which is its last; the given one is its first.
+
+    At most `most` questions are asked, `at_once` of them together: the first that breaks counts. Nothing of the
+    smallest can be taken away by one step of those tried, unless the questions were used up. Once nothing of the rules
+    can, it is the messages' turn, and so on: each step of one has the other's to be tried again.
     """
-    smallest = copy.deepcopy(recipe)
-    asked: set[str] = {text(smallest)}
+    way = [copy.deepcopy(recipe)]
+    asked: set[str] = {text(recipe)}
 
     def first(smaller: Iterable[Recipe]) -> Recipe | None:
-        for each in smaller:
-            if text(each) in asked:
-                continue
-            if len(asked) > most:
-                return None
-            asked.add(text(each))
-            if breaks(each):
-                return each
+        fresh = (each for each in smaller if text(each) not in asked)
+        while together := list(islice(fresh, min(at_once, most + 1 - len(asked)))):
+            asked.update(map(text, together))
+            for each, broke in zip(together, breaks(together), strict=True):
+                if broke:
+                    return each
         return None
 
     turns = cycle((_smaller_rules, fewer_messages))
     turn, idle = next(turns), 0
     while idle < 2:
-        if (smaller := first(turn(smallest))) is not None:
-            smallest, idle = smaller, 0
+        if (smaller := first(turn(way[-1]))) is not None:
+            way.append(smaller)
+            idle = 0
         else:
             turn, idle = next(turns), idle + 1
-    return smallest
+    return way
 
 
 def text(recipe: Recipe) -> str:
@@ -109,6 +113,9 @@ def _smaller(rule: Rule) -> Iterator[Rule]:
     elif times > 1:
         for fewer in dict.fromkeys((1, times // 2, times - 1)):
             yield _with(rule, times=fewer)
+    usual = RETRIABLE.get(str(rule.get("match", {}).get("api_key")), ("",))[0]
+    if rule["kind"] == "error" and "phase" not in rule and usual not in ("", rule["error_code"]):
+        yield {**rule, "error_code": usual}
     for kind in _SIMPLER.get(rule["kind"], ()):
         kept: Rule = {key: rule[key] for key in ("name", "match", "trigger", "phase") if key in rule}
         if kind["kind"] not in ("close",):

@@ -22,7 +22,7 @@ from notleader.proxy.brokerlog.schema import rows_of
 from notleader.proxy.config.settings import Settings
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.explore.candidates import WORKS, Rule
-from notleader.proxy.lab.explore.judging import Ended, Id, commits_behind, said
+from notleader.proxy.lab.explore.judging import Ended, Id, before_all_fetched, commits_behind, said
 from notleader.proxy.lab.process import Child, filled
 from notleader.proxy.lab.testing import NotLeader
 from notleader.proxy.wire.names import ApiKey, ErrorCode
@@ -115,7 +115,9 @@ class Bench:
             if file.exists()
             for line in file.read_text(errors="replace").splitlines()
         ]
-        log, written = self._log(topic, rows, folder) if self.has_topics else (None, frozenset())
+        log, written, not_fetched = (
+            self._log(topic, rows, folder) if self.has_topics else (None, frozenset(), frozenset())
+        )
         checked = self._checked({**words, "bootstrap": self.kafka}, folder)
         if self.check_sql and not checked:
             checked = self._asked(filled(self.check_sql, words), folder, lines, rows)
@@ -133,6 +135,7 @@ class Bench:
             struck_until_us(rows, rules),
             tuple(each.replace(topic, "{topic}") for each in commits_behind(rows)),
             any(row["api_name"] in WORKS for row in rows),
+            not_fetched,
         )
         return Tried(ended, hits, rows, folder)
 
@@ -156,22 +159,24 @@ class Bench:
                 child.kill()
         return code, _last_words(log.read_text(errors="replace").splitlines())
 
-    def _log(self, topic: str, rows: list[dict[str, Any]], folder: Path) -> tuple[Counter[Id], frozenset[str]]:
-        """How often each id can be read from the try's topics, and all ids, those of aborted transactions too."""
+    def _log(
+        self, topic: str, rows: list[dict[str, Any]], folder: Path
+    ) -> tuple[Counter[Id], frozenset[str], frozenset[str]]:
+        """How often each id can be read from the try's topics, all ids, those of aborted transactions too; and those
+        that lie before all that was fetched."""
         out = folder / _LOG
         try:
             read_log(self.kafka, sorted({topic, *_produced(rows, topic)}), out, value_is_id=True, missing_ok=True)
         except LogError as error:
             raise LabError(f"the log can't be read: {error}") from error
-        rows_read = rows_of(out, ["event", "topic", "message_id", "transaction"])
-        found: Counter[Id] = Counter()
-        written = set()
-        for row in rows_read:
-            if row["event"] == "record" and row["message_id"] is not None:
-                written.add(row["message_id"])
-                if row["transaction"] in (None, "committed"):
-                    found[row["topic"].replace(topic, "{topic}"), row["message_id"]] += 1
-        return found, frozenset(written)
+        columns = ["event", "topic", "partition", "offset", "message_id", "transaction"]
+        records = [row for row in rows_of(out, columns) if row["event"] == "record" and row["message_id"] is not None]
+        found = Counter(
+            (row["topic"].replace(topic, "{topic}"), row["message_id"])
+            for row in records
+            if row["transaction"] in (None, "committed")
+        )
+        return found, frozenset(row["message_id"] for row in records), before_all_fetched(rows, records)
 
     def _asked(self, query: str, folder: Path, lines: list[str], rows: list[dict[str, Any]]) -> str:
         from notleader.proxy.lab.explore.sql import answer  # DuckDB is there for those who ask

@@ -30,12 +30,15 @@ def basis(explored: Explored, limits: Limits) -> str:
 
 def rate(failure: Failure) -> str:
     """What it is, and how often it broke; goes on with `without`."""
-    times = f"With this rule it broke {failure.broke} of {failure.repeated} times{failure.sent}"
+    how = "With this rule" if failure.rules else "Without any fault"
+    times = f"{how} it broke {failure.broke} of {failure.repeated} times{failure.sent}"
     return f"{KINDS[failure.kind].capitalize()}. {times};"
 
 
 def without(failure: Failure) -> str:
     """What the command does without the rule."""
+    if not failure.rules:
+        return "no rule is needed."
     return "without it the command ends well." if failure.survives_without else "it broke without it too."
 
 
@@ -76,7 +79,7 @@ def unjudged(explored: Explored) -> list[str]:
         else:
             told.append("lost messages: no outcome lines name what the log holds, and it differs from run to run")
     if learned.goes_back:
-        told.append(f"commits that go back: they do without any fault ({learned.goes_back})")
+        told.append(f"commits that go back by a fault: they do without any ({learned.goes_back})")
     return told
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from benchmarks.explore import cases
 from benchmarks.explore.cases import CASES, OfIncident, Service
 from benchmarks.explore.page import table
+from notleader.proxy.lab.stages import Stages
 
 BY_NAME = {case.name: case for case in CASES}
 
@@ -47,7 +49,7 @@ def test_every_case_names_runs_that_its_incident_has() -> None:
 def test_the_table_has_a_row_for_what_was_searched() -> None:
     case = BY_NAME["sarama-hang"]
     said = {
-        "failures": [failure("exit", rule("Metadata", "close")), failure("hang", REFUSED)],
+        "failures": [failure("exit", rule("Metadata", "close")), {**failure("hang", REFUSED), "messages": 2}],
         "tries": 12,
         "minutes": 1.5,
     }
@@ -56,6 +58,23 @@ def test_the_table_has_a_row_for_what_was_searched() -> None:
     ).splitlines()
     assert len(rows) == 3
     assert "its recipe" in rows[2]
-    assert "times=4" in rows[2]
+    assert "times=4, 2 messages; in 9 tries" in rows[2]
     assert "nothing in 20 tries, 2 min" in rows[2]
     assert all(isinstance(each, Service | OfIncident) for each in CASES)
+
+
+def test_every_program_of_an_incident_that_is_told_the_same_number_is_told_another(monkeypatch: Any) -> None:
+    monkeypatch.setattr(cases, "command", lambda program, stages: [program.program])
+    start = BY_NAME["first-records-passed-over"].start(sound=False, kafka="localhost:9092", stages=Stages(quiet=True))
+    assert start.messages == 50
+    assert start.argv.count("messages={messages}") == 2
+    assert not [word for word in start.argv if word == "messages=50"]
+    start = BY_NAME["packing service, commits before it packs"].start(False, "localhost:9092", Stages(quiet=True))
+    assert (start.argv[-2:], start.messages) == (["hasty", "{messages}"], 4)
+
+
+def test_what_needs_no_fault_is_the_known_bug_and_said_so() -> None:
+    case = BY_NAME["committed-backwards"]
+    assert (case.is_known(failure("backwards")), case.is_known(failure("exit"))) == ("yes", "no")
+    said = {"failures": [failure("backwards")], "tries": 1, "minutes": 1}
+    assert "it needs no fault | `backwards`: no fault; in 9 tries" in table(CASES, {(case.name, "bug"): said})

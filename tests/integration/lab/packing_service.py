@@ -1,6 +1,6 @@
 """A small packing service: writes a few orders, reads them in a group, and says of each that it is packed.
 
-    python packing_service.py BOOTSTRAP TOPIC GROUP correct|hasty
+    python packing_service.py BOOTSTRAP TOPIC GROUP correct|hasty [ORDERS]
 
 `hasty` commits before it packs, and packs no order that it has seen before: when a commit fails its order is never
 packed, though the group gets it again.
@@ -21,13 +21,13 @@ PATIENCE_S = 15.0
 POLL_MS = 500
 
 
-async def write(bootstrap: str, topic: str) -> None:
+async def write(bootstrap: str, topic: str, orders: int) -> None:
     producer = AIOKafkaProducer(
         bootstrap_servers=bootstrap, enable_idempotence=True, request_timeout_ms=2_000, retry_backoff_ms=50
     )
     await producer.start()
     try:
-        for number in range(ORDERS):
+        for number in range(orders):
             await producer.send_and_wait(topic, f"order-{number}".encode())
     finally:
         await producer.stop()
@@ -38,7 +38,7 @@ def packed(topic: str, record: object) -> None:
     print(json.dumps(said), flush=True)
 
 
-async def pack(bootstrap: str, topic: str, group: str, bug: str) -> None:
+async def pack(bootstrap: str, topic: str, group: str, bug: str, orders: int) -> None:
     consumer = AIOKafkaConsumer(
         topic,
         bootstrap_servers=bootstrap,
@@ -52,7 +52,7 @@ async def pack(bootstrap: str, topic: str, group: str, bug: str) -> None:
     try:
         seen: set[bytes] = set()
         deadline = time.monotonic() + PATIENCE_S
-        while len(seen) < ORDERS and time.monotonic() < deadline:
+        while len(seen) < orders and time.monotonic() < deadline:
             batch = await consumer.getmany(timeout_ms=POLL_MS, max_records=1)
             for record in (record for records in batch.values() for record in records):
                 if record.value in seen:
@@ -71,9 +71,9 @@ async def pack(bootstrap: str, topic: str, group: str, bug: str) -> None:
         await consumer.stop()
 
 
-async def serve(bootstrap: str, topic: str, group: str, bug: str) -> None:
-    await write(bootstrap, topic)
-    await pack(bootstrap, topic, group, bug)
+async def serve(bootstrap: str, topic: str, group: str, bug: str, orders: str = str(ORDERS)) -> None:
+    await write(bootstrap, topic, int(orders))
+    await pack(bootstrap, topic, group, bug, int(orders))
 
 
 if __name__ == "__main__":

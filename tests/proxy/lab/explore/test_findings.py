@@ -110,8 +110,16 @@ def test_commits_that_go_back_without_faults_are_told_and_not_judged() -> None:
     found = explored()
     found.learned = Learned(1.0, goes_back="group g committed 4 of t-0 after 5")
     (told,) = [each for each in unjudged(found) if each.startswith("commits")]
-    assert told == "commits that go back: they do without any fault (group g committed 4 of t-0 after 5)"
+    assert told == "commits that go back by a fault: they do without any (group g committed 4 of t-0 after 5)"
     assert not [each for each in unjudged(explored()) if each.startswith("commits")]
+
+
+def test_a_reader_that_began_too_late_is_one_failure_whatever_made_it_late() -> None:
+    def by(told: str, api: str) -> tuple[str, ...]:
+        return group(Verdict("skipped", "", told), [{"kind": "close", "match": {"api_key": api}}])
+
+    assert by("from behind them", "JoinGroup") == by("from behind them", "SyncGroup")
+    assert by("", "JoinGroup") != by("", "SyncGroup")
 
 
 def test_stuck_by_whatever_error_is_one_failure_when_callers_are_told_the_same_ever_after() -> None:

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from notleader.proxy.lab.explore.judging import Ended, Learned, commits_behind, gave_up, judge, said
+from notleader.proxy.lab.explore.judging import (
+    Ended,
+    Learned,
+    before_all_fetched,
+    commits_behind,
+    gave_up,
+    judge,
+    said,
+)
 from tests.proxy.lab.explore.script import ended
 
 TELLS = Learned.of([ended("a", "b", ok="a b"), ended("b", "a", ok="a b")])
@@ -156,6 +164,13 @@ def test_a_commit_goes_back_by_what_the_broker_took() -> None:
     assert commits_behind(one_behind_the_other), "a connection's requests are carried out in their order"
 
 
+def test_what_more_messages_do_without_faults_fewer_may_do_as_well() -> None:
+    longer = replace(TELLS, unique=False, goes_back="group g committed 4 of t-0 after 5", always=frozenset())
+    few = TELLS.within(longer)
+    assert (few.unique, few.goes_back, few.always, few.tells_ids) == (False, longer.goes_back, frozenset(), True)
+    assert TELLS.within(TELLS) == TELLS
+
+
 @pytest.mark.parametrize(
     "rows",
     [
@@ -249,3 +264,23 @@ def test_stuck_says_what_callers_are_told_ever_after() -> None:
     stuck = sent(send("a", 1, "ok"), *lines)
     (verdict,) = judge(stuck, SENDS)
     assert verdict.told == "Fenced: t-# of #"
+
+
+def fetched(offset: int, count: int, topic: str | None = "t", partition: int = 0) -> dict[str, Any]:
+    part = {"topic": topic, "partition_index": partition, "base_offset": offset, "record_count": count}
+    return {"api_name": "Fetch", "partitions": [part]}
+
+
+def test_what_lies_before_all_that_was_fetched_was_passed_over_at_the_start() -> None:
+    log = [{"topic": "t", "partition": at % 2, "offset": at // 2, "message_id": f"m{at}"} for at in range(6)]
+    assert before_all_fetched([fetched(1, 2), fetched(0, 0), fetched(0, 3, partition=1)], log) == {"m0"}
+    assert before_all_fetched([], log) == {f"m{at}" for at in range(6)}
+    assert before_all_fetched([fetched(2, 1, topic=None)], log) == frozenset()
+
+
+@pytest.mark.parametrize(("not_fetched", "told"), [("ab", True), ("a", False)])
+def test_a_reader_that_began_behind_what_it_did_not_get_is_told_so(not_fetched: str, told: bool) -> None:
+    plain = Learned.of([read(*(poll(0, message_id=name) for name in "abc"))] * 2)
+    (verdict,) = judge(replace(read(poll(2, message_id="c")), not_fetched=frozenset(not_fetched)), plain)
+    assert (verdict.kind, bool(verdict.told)) == ("skipped", told)
+    assert verdict.sentence.endswith("from behind them on") == told

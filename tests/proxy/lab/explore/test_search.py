@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from threading import Barrier
@@ -9,10 +10,12 @@ from typing import Any
 import pytest
 
 from notleader.proxy.lab.explore.candidates import Rule, candidates
+from notleader.proxy.lab.explore.cli import rules_of
 from notleader.proxy.lab.explore.findings import Corpus
 from notleader.proxy.lab.explore.ordering import Frontier, key
 from notleader.proxy.lab.explore.points import Point
 from notleader.proxy.lab.explore.search import Limits, Search, timeline
+from notleader.proxy.lab.explore.telling import write
 from notleader.proxy.lab.explore.tries import Bench, Tried
 from tests.proxy.lab.explore.script import ended, row
 
@@ -113,8 +116,8 @@ def test_a_failure_is_shrunk_to_the_fewest_messages_each_held_against_runs_with_
     assert (failure.kind, failure.messages, failure.broke, failure.survives_without) == ("missing", 3, 3, True)
     assert failure.verdicts[0].sentence == "ended well, and message 'm1' is not in the log"
     assert [recipe.messages for recipe in corpus.failing] == [3]
-    # Two runs without faults for each number, and with one message no more than the first, which ends badly.
-    assert [bench.command.count(few) for few in ("1", "2")] == [1, 3]
+    # Two runs without faults for each number; what ends badly then is not tried.
+    assert [bench.command.count(few) for few in ("1", "2")] == [2, 3]
 
     # The next search, with another number, begins with it as it was shrunk.
     bench = CountingBench("localhost:9092", [], tmp_path, "try", messages=9)
@@ -122,6 +125,52 @@ def test_a_failure_is_shrunk_to_the_fewest_messages_each_held_against_runs_with_
     (failure,) = search.run().failures
     assert failure.messages == 3
     assert all("messages: 3" in tried for tried in search.corpus.tried)
+
+
+class BackwardBench(Bench):
+    """Whatever is done to it, a commit goes back where there are three messages."""
+
+    def run(self, rules: Sequence[Rule], limit_s: float, messages: int | None = None) -> Tried:
+        back = ("group g committed 1 of t-0 after 2",) if (messages or self.messages or 0) > 2 else ()
+        return Tried(replace(ended("a"), went_back=back), [1] * len(rules), [row("Produce", 0)], self.folder / "try")
+
+
+@pytest.mark.parametrize(("allow", "found"), [("", ["backwards"]), ("backwards", [])])
+def test_what_needs_no_fault_is_a_failure_without_rules(tmp_path: Path, allow: str, found: list[str]) -> None:
+    bench = BackwardBench("localhost:9092", ["shop"], tmp_path, "try", messages=20)
+    limits = Limits(lanes=1, tries=3, allow=frozenset((allow,)))
+    search = Search(bench, limits, Corpus(["shop"], 20), lambda text: None, lambda text: None)
+    explored = search.run()
+    assert [failure.kind for failure in explored.failures] == found
+    assert search.corpus.failing == []
+    for failure in explored.failures:
+        assert (failure.rules, failure.messages, failure.broke) == ([], 3, 3)
+        write(explored, ["shop"], limits, 1, tmp_path)
+        text = (tmp_path / "report.md").read_text()
+        assert "## 1. no fault at all: group g committed 1 of t-0 after 2" in text
+        assert "Without any fault it broke 3 of 3 times with {messages} = 3; **no rule is needed.**" in text
+        assert rules_of(tmp_path / "failure-1.yaml") == []
+        _, verdicts = search.replay([])
+        assert [verdict.kind for verdict in verdicts] == ["backwards"]
+
+
+class LuckyBench(Bench):
+    """With rules and five messages it ends badly each time; with three the first time only."""
+
+    def run(self, rules: Sequence[Rule], limit_s: float, messages: int | None = None) -> Tried:
+        count = messages or self.messages or 0
+        bad = bool(rules) and (count >= 5 or (count == 3 and not self._count))
+        self._count += bad and count == 3
+        return Tried(ended(code=1 if bad else 0), [1], [row("Produce", 0)], self.folder / "try")
+
+
+def test_what_broke_once_by_luck_is_not_what_is_told(tmp_path: Path) -> None:
+    bench = LuckyBench("localhost:9092", ["shop"], tmp_path, "try", messages=20)
+    search = Search(bench, Limits(lanes=1), Corpus(["shop"]), lambda text: None, lambda text: None)
+    (first, *_) = candidates([Point("Produce", None, 0, 1, 0.0)])
+    search._take(first, bench.run(first.documents, 9), Frontier([first], random=Random(0)))
+    (failure,) = search.explored.failures
+    assert (failure.messages, failure.broke) == (5, 3)
 
 
 class LateBench(Bench):

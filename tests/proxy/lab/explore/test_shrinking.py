@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
-from notleader.proxy.lab.explore.shrinking import Recipe, Rules, shrink, steps, text
+from notleader.proxy.lab.explore.shrinking import Breaks, Recipe, Rules, shrink, steps, text
 
 
 def error(times: int, skip: int = 0, **match: Any) -> dict[str, Any]:
@@ -14,7 +14,11 @@ def error(times: int, skip: int = 0, **match: Any) -> dict[str, Any]:
 
 
 def shrunk(rules: Rules, breaks: Callable[[Rules], bool], **limits: int) -> Rules:
-    return shrink(Recipe(rules), lambda recipe: breaks(recipe.rules), **limits).rules
+    return shrink(Recipe(rules), one_by_one(lambda recipe: breaks(recipe.rules)), **limits)[-1].rules
+
+
+def one_by_one(breaks: Callable[[Recipe], bool]) -> Breaks:
+    return lambda recipes: map(breaks, recipes)
 
 
 def test_other_rules_places_counts_and_keys_go_until_nothing_can() -> None:
@@ -43,8 +47,16 @@ def test_windows_and_kinds_become_smaller() -> None:
     assert kept[0]["for_ms"] == 500
 
 
+def test_an_error_becomes_the_usual_one_of_its_api_where_that_does_the_same() -> None:
+    rare = error(1, api_key="Produce") | {"error_code": "KAFKA_STORAGE_ERROR"}
+    assert shrunk([rare], lambda rules: True) == [error(1, api_key="Produce")]
+    assert shrunk([rare], lambda rules: rules == [rare]) == [rare]
+    applied = rare | {"phase": "after_broker"}
+    assert shrunk([applied], lambda rules: True) == [applied]
+
+
 def test_two_that_only_break_it_together_stay_two() -> None:
-    two = [error(1, api_key="Produce"), error(1, api_key="Metadata")]
+    two = [error(1, api_key="Produce"), error(1, api_key="ListOffsets")]
     assert shrunk(two, lambda rules: len(rules) == 2) == two
 
 
@@ -72,7 +84,7 @@ def test_messages_become_fewer_by_halves_and_then_by_smaller_steps(needed: int, 
         asked.append(recipe)
         return recipe.rules[0]["trigger"]["times"] >= 3 and (recipe.messages or 0) >= needed
 
-    found = shrink(Recipe([error(3, api_key="Produce")], 20), breaks)
+    found = shrink(Recipe([error(3, api_key="Produce")], 20), one_by_one(breaks))[-1]
     assert found == Recipe([error(3, api_key="Produce")], needed)
     assert len(asked) <= tries
 
@@ -80,14 +92,27 @@ def test_messages_become_fewer_by_halves_and_then_by_smaller_steps(needed: int, 
 def test_a_place_that_goes_by_the_number_of_messages_becomes_earlier_with_it() -> None:
     """A client that breaks when its last exchange is lost; and one that breaks at its third, of four."""
     last = [error(1, skip=19, api_key="Produce")]
-    found = shrink(Recipe(last, 20), lambda it: it.rules[0]["trigger"].get("skip", 0) == (it.messages or 0) - 1)
+    at_last = one_by_one(lambda it: it.rules[0]["trigger"].get("skip", 0) == (it.messages or 0) - 1)
+    found = shrink(Recipe(last, 20), at_last)[-1]
     assert found == Recipe([error(1, api_key="Produce")], 1)
     third = [error(1, skip=2, api_key="Produce")]
-    found = shrink(Recipe(third, 20), lambda it: it.rules == third and (it.messages or 0) >= 4)
+    found = shrink(Recipe(third, 20), one_by_one(lambda it: it.rules == third and (it.messages or 0) >= 4))[-1]
     assert found == Recipe(third, 4)
 
 
 def test_who_is_not_told_how_many_is_asked_for_no_fewer() -> None:
     asked: list[int | None] = []
-    shrink(Recipe([error(5, api_key="Produce")]), lambda recipe: bool(asked.append(recipe.messages)))
+    shrink(Recipe([error(5, api_key="Produce")]), one_by_one(lambda recipe: bool(asked.append(recipe.messages))))
     assert set(asked) == {None}
+
+
+def test_several_are_tried_at_once_and_the_first_that_breaks_counts() -> None:
+    together: list[int] = []
+
+    def breaks(recipes: Sequence[Recipe]) -> list[bool]:
+        together.append(len(recipes))
+        return [recipe.rules[0]["trigger"]["times"] >= 3 for recipe in recipes]
+
+    found = shrink(Recipe([error(8, skip=9, api_key="Produce")]), breaks, at_once=2, most=7)
+    assert [each.rules[0]["trigger"]["times"] for each in found] == [8, 4, 3, 3]
+    assert together == [2, 2, 2, 1]
