@@ -47,6 +47,12 @@ class Failure:
         """What makes two failures the same one: verdict, and what the rules do to which API."""
         return group(self.verdicts[0], self.rules)
 
+    def is_in(self, verdict: Verdict, rules: list[Rule]) -> bool:
+        """Whether some of several rules, each error for itself, do what these do, and the same came of them."""
+        own, those = ({cause(rule, verdict.kind) for rule in each} for each in (self.rules, rules))
+        came = (self.kind, self.verdicts[0].told)
+        return len(rules) > 1 and own <= those and came == (verdict.kind, verdict.told)
+
     @property
     def is_unstable(self) -> bool:
         """Whether it was seen once, and never again when it was repeated."""
@@ -58,14 +64,14 @@ class Failure:
         return "" if self.messages is None else f" with {{messages}} = {self.messages}"
 
     @property
-    def cause(self) -> str:
+    def by(self) -> str:
         """What does it."""
         return " and ".join(map(described, self.rules)) or "no fault at all"
 
     @property
     def title(self) -> str:
         """One line: what does it, and what happens."""
-        return f"{self.cause}: {self.verdicts[0].sentence}"
+        return f"{self.by}: {self.verdicts[0].sentence}"
 
 
 def group(verdict: Verdict, rules: list[Rule]) -> tuple[str, ...]:

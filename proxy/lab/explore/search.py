@@ -257,9 +257,8 @@ class Search:
     def _known(self, verdict: Verdict, candidate: Candidate) -> Failure | None:
         """The failure that this is again: the same, or one that comes of some of these rules alone."""
         same = self._groups.get(group(verdict, candidate.documents))
-        causes = set(group(verdict, candidate.documents))
-        parts = (failure for failure in self.explored.failures if causes >= set(failure.group))
-        return same or (next(parts, None) if len(candidate.rules) > 1 else None)
+        parts = (failure for failure in self.explored.failures if failure.is_in(verdict, candidate.documents))
+        return same or next(parts, None)
 
     def _judged(self, tried: Tried, candidate: Candidate) -> list[Verdict]:
         if (learned := self._learned(candidate.messages)) is None:

@@ -115,7 +115,7 @@ _HELD: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def pytest_test(number: int, failure: Failure, command: list[str]) -> str:
     """A test that fails as long as the command breaks; its rule file lies beside it."""
     argv = ",\n        ".join(repr(word) for word in [*told_messages(failure), "--", *command])
-    name = re.sub(r"\W+", "_", f"{failure.kind} by {failure.cause}".lower()).strip("_")[:70].strip("_")
+    name = re.sub(r"\W+", "_", f"{failure.kind} by {failure.by}".lower()).strip("_")[:70].strip("_")
     return f'''"""{_line(failure.title).replace(chr(92), "/").replace('"', "'")}"""
 
 import subprocess
@@ -226,7 +226,7 @@ def junit(explored: Explored) -> str:
     if not explored.failures:
         ElementTree.SubElement(suite, "testcase", name="nothing found", classname="notleader.explore")
     for failure in explored.failures:
-        case = ElementTree.SubElement(suite, "testcase", name=failure.cause, classname="notleader.explore")
+        case = ElementTree.SubElement(suite, "testcase", name=failure.by, classname="notleader.explore")
         what = ElementTree.SubElement(case, "failure", type=failure.kind, message=_line(failure.title))
         what.text = "\n".join(failure.timeline)
     return ElementTree.tostring(suite, encoding="unicode")

@@ -114,6 +114,15 @@ def test_commits_that_go_back_without_faults_are_told_and_not_judged() -> None:
     assert not [each for each in unjudged(explored()) if each.startswith("commits")]
 
 
+def test_what_one_error_of_several_rules_does_alone_is_the_same_and_what_it_takes_two_for_is_not() -> None:
+    known = failure(on_produce("error", error_code="OUT_OF_ORDER_SEQUENCE_NUMBER"), kind="stuck")
+    lost, moved = on_produce("reset"), on_produce("error", error_code="NOT_LEADER_OR_FOLLOWER")
+    assert known.is_in(Verdict("stuck", ""), [lost, *known.rules])
+    assert not known.is_in(Verdict("stuck", ""), [lost, moved])
+    assert not known.is_in(Verdict("stuck", "", "fenced"), [lost, *known.rules])
+    assert not known.is_in(Verdict("hang", ""), [lost, *known.rules])
+
+
 def test_a_reader_that_began_too_late_is_one_failure_whatever_made_it_late() -> None:
     def by(told: str, api: str) -> tuple[str, ...]:
         return group(Verdict("skipped", "", told), [{"kind": "close", "match": {"api_key": api}}])
