@@ -42,6 +42,7 @@ def shrink(recipe: Recipe, breaks: Breaks, *, at_once: int = 1, most: int = 60) 
     """
     way = [copy.deepcopy(recipe)]
     asked: set[str] = {text(recipe)}
+    too_few: dict[str, int] = {}
 
     def first(smaller: Iterable[Recipe]) -> Recipe | None:
         fresh = (each for each in smaller if text(each) not in asked)
@@ -50,9 +51,14 @@ def shrink(recipe: Recipe, breaks: Breaks, *, at_once: int = 1, most: int = 60) 
             for each, broke in zip(together, breaks(together), strict=True):
                 if broke:
                     return each
+                if each.rules == way[-1].rules:
+                    too_few[text(Recipe(each.rules))] = each.messages or 0
         return None
 
-    turns = cycle((_smaller_rules, fewer_messages))
+    def with_fewer(recipe: Recipe) -> Iterator[Recipe]:
+        return fewer_messages(recipe, too_few.get(text(Recipe(recipe.rules)), 0))
+
+    turns = cycle((_smaller_rules, with_fewer))
     turn, idle = next(turns), 0
     while idle < 2:
         if (smaller := first(turn(way[-1]))) is not None:
@@ -68,11 +74,19 @@ def text(recipe: Recipe) -> str:
     return "\n".join([*sorted(map(frozen, recipe.rules)), str(recipe.messages)])
 
 
-def fewer_messages(recipe: Recipe) -> Iterator[Recipe]:
-    """Every recipe with fewer messages, the fewest first: its places earlier by as much, or where they are."""
+def fewer_messages(recipe: Recipe, too_few: int = 0) -> Iterator[Recipe]:
+    """Recipes with fewer messages, the fewest first: its places earlier by as much, or where they are.
+
+    It is one message, or half way from those that are too few to those that there are, half of that way, and so on.
+    """
     given = recipe.messages or 1
-    for fewer in dict.fromkeys((1, given // 2, given * 3 // 4, given - 1)):
-        if 0 < fewer < given:
+    gap = given - too_few
+    numbers = [1]
+    while gap > 1:
+        gap //= 2
+        numbers.append(given - gap)
+    for fewer in dict.fromkeys(numbers):
+        if too_few < fewer < given:
             earlier = [_earlier(rule, fewer / given) for rule in recipe.rules]
             for rules in [earlier, recipe.rules] if earlier != recipe.rules else [earlier]:
                 yield Recipe(rules, fewer)
