@@ -67,20 +67,19 @@ class CommitLost(Check):
         )
         unheard = F.coalesce(F.size("answers"), F.lit(0)) == 0
         faked = F.filter("commits", lambda c: c["offset"] == F.col("last.committed"))
+        lost = F.size(told) > 0
         rows = rows.withColumn("seen", F.flatten(F.array(told, faked))).withColumns(
             {
                 "rule": joined(F.array_distinct(F.flatten(F.transform("seen", lambda s: s["rules"])))),
                 "kind": joined(F.array_distinct(F.flatten(F.transform("seen", lambda s: s["kinds"])))),
-                # Where no answer of its offsets was captured, a commit that never came to the broker says enough.
-                "lost": (F.size(told) > 0) | (unheard & (F.size(faked) > 0)),
             }
         )
         # Whoever was never told another place than the one committed went back by itself: a seek.
-        rows = rows.filter(unheard | F.col("lost"))
+        rows = rows.filter(unheard | lost)
         return from_exchanges(
             rows,
             self.name,
-            F.when(F.coalesce("lost", F.lit(False)), "invalid").otherwise("unknown"),
+            F.when(lost, "invalid").otherwise("unknown"),
             client=F.col("group"),
             note=F.format_string("offset %d although %d was committed", "first_offset", "last.committed"),
         )

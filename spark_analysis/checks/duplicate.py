@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send, settled_by_log
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, settled_by_log
 from notleader.spark_analysis.checks.phrases import because, by_client, count, place
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.transforms.keys import same
@@ -53,8 +53,7 @@ class Duplicate(Check):
     )
 
     def suspects(self, tables: Tables, options: Options) -> Column:
-        appended = ~settled_by_log() & (F.size(F.expr(_APPENDED_AT)) > 1)
-        return is_send() & F.col("message_id").isNotNull() & ((_copies() > 1) | appended)
+        return F.col("message_id").isNotNull() & ((_copies() > 1) | (F.size(F.expr(_APPENDED_AT)) > 1))
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         suspects = tables.history.filter(self.suspects(tables, options)).withColumns(

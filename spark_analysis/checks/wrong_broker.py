@@ -14,6 +14,7 @@ from notleader.spark_analysis.transforms.attempts import error_of, touches
 
 _NOT_LEADER = 6
 _PATIENCE_US = 5_000_000
+_MISLED = "misled"
 
 
 class WrongBroker(Check):
@@ -67,15 +68,17 @@ class WrongBroker(Check):
             "request_at_us",
             F.transform(said, lambda t: t["rule"]).alias("fault_names"),
             F.transform(said, lambda t: t["kind"]).alias("fault_kinds"),
+            F.lit(None).cast("string").alias("trouble"),
             "seen",
             F.coalesce(error_of("p"), F.lit(0)).alias("code"),
         )
         wrong = F.col("code") == _NOT_LEADER
         place_ = ("scope", "client", "topic", "partition")
-        suspects = asked.filter(wrong).select(F.xxhash64(*place_).alias("_suspect")).distinct()
+        asked = asked.withColumn("_place", F.xxhash64(*place_))
+        suspects = asked.filter(wrong).select("_place").distinct()
         before = Window.partitionBy(*place_, "api_name").orderBy("request_at_us", F.col("seen.exchange_seq"))
         refused = (
-            asked.join(F.broadcast(suspects), F.xxhash64(*place_) == F.col("_suspect"), "left_semi")
+            asked.join(F.broadcast(suspects), "_place", "left_semi")
             # The number of answers that were something else tells one search from the next.
             .withColumn("search", F.count_if(~wrong & F.col("seen.response_at_us").isNotNull()).over(before))
             .filter(wrong)
@@ -89,6 +92,7 @@ class WrongBroker(Check):
             F.min_by("seen", "request_at_us", 10).alias("seen"),
             F.array_distinct(F.flatten(F.collect_set("fault_names"))).alias("fault_names"),
             F.array_distinct(F.flatten(F.collect_set("fault_kinds"))).alias("fault_kinds"),
+            F.min("trouble").alias("trouble"),
         )
         rows = searches.groupBy(*place_, "node_id").agg(
             F.sum("times").alias("times"),
@@ -97,6 +101,7 @@ class WrongBroker(Check):
             F.array_sort(F.max_by("seen", "duration_us")).alias("exchanges"),
             F.array_distinct(F.flatten(F.collect_list("fault_names"))).alias("fault_names"),
             F.array_distinct(F.flatten(F.collect_list("fault_kinds"))).alias("fault_kinds"),
+            F.min("trouble").alias("trouble"),
         )
         return from_exchanges(
             rows,
@@ -109,6 +114,7 @@ class WrongBroker(Check):
 
     def sentence(self, group: Group) -> str:
         brokers = count(group.cases, "broker")
+        likely = " (likely)" if group.trouble == _MISLED else ""
         over = (
             f", for up to {duration(group.slowest_us)} without a break"
             if group.slowest_us
@@ -116,7 +122,7 @@ class WrongBroker(Check):
         )
         return (
             f"requests for {place(group)}{by_client(group)} were answered NOT_LEADER_OR_FOLLOWER at {brokers}"
-            f"{by_rule(group)}{over}"
+            f"{by_rule(group)}{likely}{over}"
         )
 
     def all_clear(self, tables: Tables) -> str:
@@ -124,7 +130,10 @@ class WrongBroker(Check):
 
 
 def _misled(refused: DataFrame, exchanges: DataFrame) -> DataFrame:
-    """`refused`, those of the broker's own with the rules of the Metadata answer that had sent the client there."""
+    """`refused`, those of the broker's own with the rules of the Metadata answer that had sent the client there.
+
+    Of these `trouble` is _MISLED: that it was because of the answer is likely.
+    """
     told = of_api(exchanges, "Metadata").filter(F.col("response_at_us").isNotNull())
     lies = F.filter("effects", lambda e: e["did"].isin("altered_answer", "answered"))
     places = F.transform(
@@ -163,6 +172,7 @@ def _misled(refused: DataFrame, exchanges: DataFrame) -> DataFrame:
             {
                 "fault_names": F.when(own, F.transform(mine, lambda lie: lie["rule"])).otherwise(F.col("fault_names")),
                 "fault_kinds": F.when(own, F.transform(mine, lambda lie: lie["kind"])).otherwise(F.col("fault_kinds")),
+                "trouble": F.when(own & (F.size(mine) > 0), F.lit(_MISLED)),
             }
         )
         .withColumns(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -25,7 +25,7 @@ from tests.spark_analysis.transforms import test_causes, test_log
 from tests.truth.bench import FRAMES, found_by
 
 _MODULES = (test_checks, test_causes, test_log)
-_SUFFIXES = ("-late", "-reader")
+_SUFFIXES = ("-late", "-reader", "-second")
 
 Finding = Mapping[str, Any]
 
@@ -81,7 +81,7 @@ class Stories:
                 tables = replace(tables, log=log)
         if module is test_causes:
             return Told(tables, options, _misblamed)
-        return Told(tables, options, lambda check, found: _mistaken(module.EXPECTED, check, found))
+        return Told(tables, options, lambda check, found: _mistaken(module.EXPECTED, check, list(found)))
 
     def _wrong(self, check: Check) -> set[str]:
         from pyspark.sql import functions as F
@@ -105,10 +105,14 @@ def _story(client: str | None) -> str:
     return client or ""
 
 
-def _mistaken(expected: Mapping[str, Mapping[str, set[str]]], check: str, found: Iterable[Finding]) -> set[str]:
+def _mistaken(expected: Mapping[str, Mapping[str, set[str]]], check: str, found: Sequence[Finding]) -> set[str]:
     wanted = {(verdict, name) for verdict, names in expected.get(check, {}).items() for name in names}
     told = {(one["verdict"], _story(one["client"])) for one in found if one["count"] and one["client"]}
-    return {name for _, name in wanted ^ told} if check in expected else set()
+    wrong = {name for _, name in wanted ^ told} if check in expected else set()
+    if expected is test_checks.EXPECTED:
+        measures = test_checks.measured(check, found)
+        wrong |= {name for name, wanted in test_checks.MEASURED.get(check, {}).items() if measures.get(name) != wanted}
+    return wrong
 
 
 def _misblamed(check: str, found: Iterable[Finding]) -> set[str]:
@@ -116,7 +120,7 @@ def _misblamed(check: str, found: Iterable[Finding]) -> set[str]:
     for name, blamed in test_causes.BLAMED.items():
         clients = (name, test_causes.ELSEWHERE.get(name))
         if check in blamed:
-            told = {one["rule"] for one in found if one["count"] and one["client"] in clients}
+            told = {test_causes.blame(one) for one in found if one["count"] and one["client"] in clients}
             if told != blamed[check]:
                 wrong.add(name)
     return wrong
