@@ -70,7 +70,7 @@ def build_history(
     guessed = _links(sends, there, attempts, capture, outcomes, options)
     if guessed is not None:
         rows = rows.join(guessed, "operation_id", "left")
-        rows = rows.withColumn("entries", _surest("entries", "others"))
+        rows = rows.withColumn("entries", _surest("entries", "others", "least"))
     if commits is not None:
         rows = rows.join(commits, "operation_id", "left").withColumn("entries", F.coalesce("commit_entries", "entries"))
     if outcomes.polled and (outcomes.polls_without_ids or outcomes.unnamed_sends):
@@ -141,11 +141,13 @@ def _of_call() -> Column:
     return F.array_distinct(F.transform(F.filter("carried", its_own), lambda c: c["entry"]))
 
 
-def _surest(named: str, others: str) -> Column:
-    """The attempts that name the message, and of `others`, which name none, those as sure as these or the surest."""
+def _surest(named: str, others: str, least: str) -> Column:
+    """The attempts that name the message, and of `others`, which name none, those as sure as these or the surest.
+
+    `least` is the rank of the surest of `others`: worked out here, it would be once for each of them.
+    """
     known = F.coalesce(named, F.array().cast(_ENTRIES))
     found = F.coalesce(others, F.array().cast(_ENTRIES))
-    least = F.array_min(F.transform(found, lambda e: e["rank"]))
     best = F.when(F.size(known) > 0, F.lit(_SURE)).otherwise(F.greatest(least, F.lit(_SURE)))
     its_own = F.transform(known, lambda e: e["attempt_id"])
     more = F.filter(found, lambda e: (e["rank"] <= best) & ~F.array_contains(its_own, e["attempt_id"]))
@@ -160,7 +162,10 @@ def _links(
     outcomes: OutcomeProfile,
     options: Options,
 ) -> DataFrame | None:
-    """`operation_id` → `others`, the attempts found without a message id; None when every send and batch has one."""
+    """`operation_id` → `others`, the attempts found without a message id, and `least`, the rank of the surest of them.
+
+    None when every send and batch has one.
+    """
     if capture.produce_batches and capture.names_messages and not outcomes.unnamed_sends:
         return None
     # With ids on every batch, a send that has an id and no match was never on the wire: no guessing.
@@ -182,7 +187,8 @@ def _links(
     every = reduce(DataFrame.unionByName, [links.select("operation_id", "attempt_id", _entry()) for links in found])
     # The surest of an attempt's matches; a copy of a segment tells each twice.
     once = every.groupBy("operation_id", "attempt_id").agg(F.min_by("entry", "entry.rank").alias("entry"))
-    return once.groupBy("operation_id").agg(F.collect_list("entry").alias("others"))
+    of_send = once.groupBy("operation_id")
+    return of_send.agg(F.collect_list("entry").alias("others"), F.min("entry.rank").alias("least"))
 
 
 def _entry() -> Column:
