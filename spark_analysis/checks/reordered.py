@@ -28,7 +28,8 @@ class Reordered(Check):
     order = 13
     means = Meaning(
         invalid=(
-            "a later call of a thread has the smaller offset in a partition, and the earlier one had returned before it"
+            "of two acknowledged calls of a thread the later has the smaller offset in a partition, and the earlier "
+            "had returned before it"
         ),
         valid="no such pair; a topic that was made anew is another topic from there on",
         unknown="no send was told of, or nobody read, no log was given, and the offsets that were told show no case",

@@ -43,9 +43,9 @@ class JavaCallbackDeadlock(Check):
         return is_send() & (F.col("outcome") != "ok") & (F.col("attempt_count") == 0) & blocked
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        sends = tables.history.filter(is_send() & F.col("called_at_us").isNotNull() & may_be("java"))
+        sends = tables.history.filter(is_send() & may_be("java"))
         struck = (
-            sends.filter((F.size("ended_by") > 0) & (F.col("outcome") != "ok"))
+            sends.filter(F.size("ended_by") > 0)
             .groupBy("scope", "client")
             .agg(
                 F.max(F.array_max("attempts.request_at_us")).alias("struck_us"),

@@ -65,13 +65,13 @@ class SaramaHang(Check):
         rows = (
             refused.groupBy("scope", "client", "topic", "partition", "batch")
             .agg(
+                F.count("*").alias("messages"),
                 F.count_if(F.col("outcome") == "pending").alias("pending"),
-                F.count_if(F.col("outcome").isin("fail", "info")).alias("failed"),
                 F.min("called_at_us").alias("called_at_us"),
                 F.max("end_us").alias("end_us"),
                 F.max_by(shown, F.col("outcome") == "pending").alias("s"),
             )
-            .filter((F.col("pending") > 0) & (F.col("pending") + F.col("failed") > 1))
+            .filter((F.col("pending") > 0) & (F.col("messages") > 1))
             .withColumns({"silent_us": F.col("end_us") - F.array_max(at), "pause_us": F.array_max(gaps)})
             .filter((F.col("silent_us") >= _SILENT_US) & (F.col("silent_us") >= F.col("pause_us") * _TIMES_ITS_PAUSE))
             .select("*", "s.*")
@@ -79,7 +79,8 @@ class SaramaHang(Check):
         code = F.element_at("attempts", -1)["error_code"].cast("string")
         note = F.format_string(
             "%s: %d x refused, %d told an error, %d pending",
-            F.coalesce("client_version", F.lit("unknown client")), "attempt_count", "failed", "pending",
+            F.coalesce("client_version", F.lit("unknown client")), "attempt_count",
+            F.col("messages") - F.col("pending"), "pending",
         )  # fmt: skip
         return as_cases(
             rows,

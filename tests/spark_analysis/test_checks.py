@@ -473,6 +473,15 @@ def reconnecting(s: Story) -> None:
 
 
 @story
+def connecting_to_a_mute_host(s: Story) -> None:
+    # Each waits for two seconds, and gives up: no storm, however many do so together.
+    for number in range(10):
+        for event, at in (("connect", 10 * number), ("disconnect", 2000 + 10 * number)):
+            row = s.exchange(at, "", event=event, connection_id=number, client_addr=f"{s.client}:{number}")
+            row["api_name"] = row["api_key"] = None
+
+
+@story
 def stubborn(s: Story) -> None:
     for number in range(7):
         s.produce(1000 * number, error_code=6, outcome="answered", node_id=3)
@@ -535,6 +544,25 @@ def half_answered_with_other_codes(s: Story) -> None:
 
 
 @story
+def refused_alone(s: Story) -> None:
+    # It pends, and nobody was forgotten beside it.
+    for number in range(4):
+        s.produce(number * 3, message_ids=["m0"], error_code=6, outcome="injected", fault=("lose", "error"))
+    s.send(0, "m0", took_ms=None)
+    s.exchange(10_000, "Metadata")
+
+
+@story
+def killed_between_two_retries(s: Story) -> None:
+    # One message's error was told at once; what is left of the batch goes out again each second.
+    for at, messages in ((0, ["m0", "m1"]), (3, ["m0", "m1"]), (1003, ["m1"]), (2003, ["m1"]), (3003, ["m1"])):
+        s.produce(at, message_ids=messages, error_code=6, outcome="injected", fault=("lose", "error"))
+    s.send(0, "m0", outcome="fail")
+    s.send(0, "m1", took_ms=None)
+    s.exchange(5003, "Metadata")
+
+
+@story
 def killed_while_it_retried(s: Story) -> None:
     # librdkafka goes on for as long as it lives: its last attempt was a moment before its end.
     for number in range(8):
@@ -570,6 +598,11 @@ def dialling_in_vain(s: Story) -> None:
 
 
 @story
+def dialling_in_vain_for_a_moment(s: Story) -> None:
+    s.send(0, "m0", outcome="fail", took_ms=3000, error="dial tcp: i/o timeout")
+
+
+@story
 def killed_at_once(s: Story) -> None:
     s.produce(1, message_ids=["m0"], outcome="no_response", took_ms=None)
     s.send(0, "m0", took_ms=None)
@@ -598,19 +631,81 @@ def waiting_for_itself(s: Story) -> None:
 
 
 @story
-def waiting_for_metadata(s: Story) -> None:
+def waiting_for_itself_and_reading_on(s: Story) -> None:
+    waiting_for_itself(s)
+    s.poll(7000, None, 1, client=s.client, operation="commit")
+
+
+@story
+def failing_on_the_wire(s: Story) -> None:
+    # What is refused later got that far: by the broker itself, and after a wait for memory.
+    s.produce(1, message_ids=["m0"], error_code=6, outcome="injected", fault=("lose", "error"))
+    s.send(0, "m0", outcome="fail", took_ms=5)
+    s.send(1000, "m1", outcome="fail", blocked_ms=2000, took_ms=2000, error="buffer is full")
+    s.produce(3600, message_ids=["m2"], error_code=10)
+    s.send(1600, "m2", outcome="fail", blocked_ms=2000, took_ms=2003, error="MessageSizeTooLarge")
+
+
+@story
+def blocked_and_well_again(s: Story) -> None:
+    s.produce(1, message_ids=["m0"], error_code=6, outcome="injected", fault=("lose", "error"))
+    s.send(0, "m0", outcome="fail", took_ms=5)
+    s.send(1000, "m1", outcome="fail", blocked_ms=2000, took_ms=2000, error="buffer is full")
+    acked(s, 3500, "m2", 0)
+
+
+@story
+def waiting_briefly_for_metadata(s: Story) -> None:
     s.exchange(1, "Metadata", outcome="no_response", took_ms=None, fault=("mute", "drop_request"))
-    s.send(0, "m0", outcome="fail", blocked_ms=3001, took_ms=3001,
-           error="Topic orders not present in metadata after 3000 ms.")  # fmt: skip
+    s.send(0, "m0", outcome="fail", blocked_ms=501, took_ms=501,
+           error="Topic orders not present in metadata after 500 ms.")  # fmt: skip
+
+
+@story
+def waiting_for_metadata(s: Story) -> None:
+    acked(s, 0, "m0", 0)
+    s.exchange(101, "Metadata", outcome="no_response", took_ms=None, fault=("mute", "drop_request"))
+    for number in (1, 2):
+        s.send(3200 * number - 3100, f"m{number}", outcome="fail", blocked_ms=3001, took_ms=3001,
+               error="Topic orders not present in metadata after 3000 ms.")  # fmt: skip
+
+
+def waited(s: Story, number: int, wait: int, took_ms: int = 2, **given: Any) -> None:
+    """One after another: a send whose caller waited before it went out."""
+    s.produce(2100 * number + wait, message_ids=[f"m{number}"], base_offset=number, took_ms=took_ms)
+    took = wait + took_ms + 1
+    s.send(2100 * number, f"m{number}", offset=number, blocked_ms=took, took_ms=took, **given)
+    s.poll(2100 * number + 2100, f"m{number}", number)
+
+
+def stalled_twice(s: Story, **given: Any) -> None:
+    for number in range(8):
+        waited(s, number, 2010 if number in (2, 5) else 1, **given)
 
 
 @story
 def refreshing(s: Story) -> None:
+    stalled_twice(s)
+
+
+@story
+def refreshing_at_a_slow_broker(s: Story) -> None:
+    for number in range(5):
+        waited(s, number, *((2010, 2) if number in (1, 3) else (1, 1500)))
+
+
+@story
+def refreshing_another_client(s: Story) -> None:
+    stalled_twice(s, client_version="aiokafka 0.14.0")
+
+
+@story
+def stalled_once(s: Story) -> None:
+    # Beside that it waited half a second, and as long as that for what was refused then.
     for number in range(8):
-        wait = 2010 if number in (2, 5) else 1
-        s.produce(2100 * number + wait, message_ids=[f"m{number}"], base_offset=number)
-        s.send(2100 * number, f"m{number}", offset=number, blocked_ms=wait + 3, took_ms=wait + 3)
-        s.poll(2100 * number + 2100, f"m{number}", number)
+        waited(s, number, {2: 2010, 4: 500}.get(number, 1))
+    s.produce(22_010, message_ids=["m9"], error_code=10)
+    s.send(20_000, "m9", outcome="fail", blocked_ms=2013, took_ms=2013, error="MessageSizeTooLarge")
 
 
 @story
@@ -633,11 +728,18 @@ def waiting_for_a_leader(s: Story) -> None:
 EXPECTED: dict[str, dict[str, set[str]]] = {
     "looks_like_sarama_hang": {"invalid": {"half_answered_batch", "half_answered_with_other_codes"}},
     "looks_like_sarama_two_minutes": {"invalid": {"many_timeouts", "dialling_in_vain"}},
-    "looks_like_java_callback_deadlock": {"invalid": {"waiting_for_itself"}},
+    "looks_like_java_callback_deadlock": {
+        "invalid": {
+            "waiting_for_itself_and_reading_on",
+            "waiting_for_itself",
+        }
+    },
     "looks_like_java_send_blocks": {"invalid": {"waiting_for_metadata"}},
-    "looks_like_scala_refresh_stall": {"invalid": {"refreshing"}},
+    "looks_like_scala_refresh_stall": {"invalid": {"refreshing_at_a_slow_broker", "refreshing"}},
     "hang": {
         "invalid": {
+            "refused_alone",
+            "killed_between_two_retries",
             "hanging",
             "half_answered_batch",
             "half_answered_with_other_codes",
@@ -680,6 +782,13 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
     "phantom": {"invalid": {"ghost", "ghost_by_the_broker_s_word", "doubled_by_two_calls"}},
     "failed": {
         "valid": {
+            "killed_between_two_retries",
+            "dialling_in_vain_for_a_moment",
+            "waiting_for_itself_and_reading_on",
+            "failing_on_the_wire",
+            "blocked_and_well_again",
+            "waiting_briefly_for_metadata",
+            "stalled_once",
             "ghost",
             "ghost_by_the_broker_s_word",
             "doubled_by_two_calls",
@@ -700,10 +809,24 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "quiet_after_a_failure",
         },
     },
-    "blocked_call": {"invalid": {"blocking", "blocking_then_failed", "waiting_for_itself", "waiting_for_metadata"}},
+    "blocked_call": {
+        "invalid": {
+            "waiting_for_itself_and_reading_on",
+            "failing_on_the_wire",
+            "blocked_and_well_again",
+            "stalled_once",
+            "blocking",
+            "blocking_then_failed",
+            "waiting_for_itself",
+            "waiting_for_metadata",
+        }
+    },
     "late": {
         "invalid": {"over_budget"},
         "valid": {
+            "refreshing_at_a_slow_broker",
+            "refreshing_another_client",
+            "stalled_once",
             "slow",
             "blocking",
             "synchronous",
@@ -726,7 +849,14 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "the_second_copy_was_acknowledged",
         },
     },
-    "stuck": {"invalid": {"stuck", "waiting_for_itself"}},
+    "stuck": {
+        "invalid": {
+            "waiting_for_itself_and_reading_on",
+            "failing_on_the_wire",
+            "stuck",
+            "waiting_for_itself",
+        }
+    },
     "inconsistent_offsets": {"invalid": {"other_id_at_its_place", "lost_for_another"}},
     "read_again": {
         "valid": {
@@ -749,6 +879,11 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
     "wrong_broker": {
         "invalid": {"stubborn"},
         "valid": {
+            "refused_alone",
+            "killed_between_two_retries",
+            "waiting_for_itself_and_reading_on",
+            "failing_on_the_wire",
+            "blocked_and_well_again",
             "retrying",
             "hanging",
             "stuck",
@@ -766,6 +901,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
     "unfair_acks": {"valid": {"one_slow_partition", "none_is_fast"}, "unknown": {"none_is_fast"}},
     "recovery": {
         "valid": {
+            "blocked_and_well_again",
             "recovering",
             "retrying",
             "doubled",
@@ -781,6 +917,10 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         },
         "unknown": {
             "acks_0_and_nobody_read",
+            "refused_alone",
+            "killed_between_two_retries",
+            "waiting_for_itself_and_reading_on",
+            "failing_on_the_wire",
             "stuck",
             "honest_failure",
             "half_answered_batch",

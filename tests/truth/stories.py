@@ -22,7 +22,7 @@ from tests.spark_analysis import test_checks
 from tests.spark_analysis.conftest import tables_of
 from tests.spark_analysis.synthetic import Story
 from tests.spark_analysis.transforms import test_causes, test_log
-from tests.truth.bench import FRAMES, found_by
+from tests.truth.bench import FRAMES, found_by, with_signs
 
 _MODULES = (test_checks, test_causes, test_log)
 _SUFFIXES = ("-late", "-reader", "-second")
@@ -72,7 +72,7 @@ class Stories:
             story = Story(run_id=name, client=name)
             tell(story)
             together.add(story)
-        options = Options(by_run=True) if module is test_log else Options(by_run=True, storm_per_s=30)
+        options = module.OPTIONS
         with tempfile.TemporaryDirectory() as folder:
             made = tables_of(self._session(), Path(folder), together, options)
             tables = replace(made, **{name: settled(getattr(made, name)) for name in FRAMES})
@@ -93,6 +93,8 @@ class Stories:
             if suspect is not None:
                 rows = told.tables.history.groupBy("scope").agg(F.bool_or(suspect).alias("any")).collect()
                 asked = {row["scope"] for row in rows if row["any"]}
+            else:
+                asked = with_signs(check, told.tables, told.options)
             said = [one.as_dict() for one in found_by(check, told.tables, told.options)]
             some = [one for one in said if asked is None or one["count"] == 0 or _story(one["client"]) in asked]
             found |= told.wrong(check.name, some)

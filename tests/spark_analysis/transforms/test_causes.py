@@ -14,6 +14,7 @@ from tests.spark_analysis.synthetic import MS, START_US, Story
 pytestmark = pytest.mark.spark
 
 STORIES: dict[str, Callable[[Story], None]] = {}
+OPTIONS = Options(by_run=True, storm_per_s=30)
 Effects = list[tuple[str, str, str, int | None, list[int] | None]]
 
 
@@ -187,6 +188,21 @@ def copied(s: Story) -> None:
     s.poll(40, "m0", 0)
     ok(s, 0, "m0", 1, sent=500, **did(trifle, until_ms=505))
     s.poll(600, "m0", 1)
+
+
+@story
+def overtaken_by_the_next_one(s: Story) -> None:
+    s.produce(
+        0.5, message_ids=["m0"], error_code=6, outcome="injected", took_ms=1, **did(("lose", "error", "answered", 6))
+    )
+    ok(s, 1, "m1", 0, **did(("trifle", "delay", "held_answer"), since_ms=2))
+    ok(s, 0, "m0", 1, sent=20)
+
+
+@story
+def told_an_offset_that_is_too_large(s: Story) -> None:
+    ok(s, 0, "m0", 5, **did(("trifle", "delay", "held_answer"), ("lie", "offset_lie", "altered_answer"), since_ms=1))
+    ok(s, 10, "m1", 1)
 
 
 @story
@@ -734,6 +750,8 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "kept_behind_a_swallowed_one": {"retried": {"eat"}, "duplicate": {"eat"}},
     "kept_behind_one_that_a_trifle_held": {"late": {"eat"}, "retried": {"eat"}, "duplicate": {"eat"}},
     "cut_off_with_its_connection": {"retried": {"break"}},
+    "overtaken_by_the_next_one": {"reordered": {"lose"}, "retried": {"lose"}},
+    "told_an_offset_that_is_too_large": {"reordered": {"lie"}},
     "copied": {"duplicate": {"eat"}, "retried": {"eat"}},
     "held_by_two_for_long_and_for_a_trifle": {"late": {"long"}},
     "held_by_a_thin_line": {"late": {"thin"}},
@@ -814,7 +832,7 @@ def findings(analyse: Callable[..., tuple[object, list[Finding]]]) -> list[Findi
         told = Story(run_id=name, client=name)
         tell(told)
         together.add(told)
-    return analyse(together, Options(by_run=True, storm_per_s=30))[1]
+    return analyse(together, OPTIONS)[1]
 
 
 @pytest.mark.parametrize("name", sorted(STORIES))
