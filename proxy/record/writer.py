@@ -36,7 +36,7 @@ log = logging.getLogger("notleader.capture")
 
 _TOO_SLOW: Final = "the disk could not keep up"
 _NOT_MADE: Final = "the recorder has not made segments of what the journals hold"
-_PAUSE_S: Final = 0.1
+_PAUSE_S: Final = 0.25
 _WATCHED_PAUSE_S: Final = 0.02
 _HAND_OVER_BYTES: Final = 1 << 20
 _SETTLE_S: Final = 30.0

@@ -52,8 +52,10 @@ class Leaf(NamedTuple):
     """Its highest definition level."""
     repeats: int
     is_asked_for: bool
-    names: tuple[int, Any]
-    """Its path as a footer has it."""
+    kind_said: bytes
+    """Its type as the field of a footer, which it begins with."""
+    names: bytes
+    """And its path, behind the encodings."""
 
     @property
     def bits(self) -> int:
@@ -108,6 +110,7 @@ class _Group:
         run_id, proxy_id, seed = identity
         self._constants = {"run_id": run_id, "proxy_id": proxy_id, "event": "exchange", "seed": seed}
         self._levels: dict[Any, bytes] = {}
+        self._compressed_before: tuple[bytes, bytes] = b"", b""
         self._codec = pa.Codec("zstd", 1)
 
     def chunk(self, leaf: Leaf) -> Chunk:
@@ -225,29 +228,52 @@ class _Group:
         head = _page_head(_DATA_PAGE, body, stored := store(body), entries, encoding)
         pages += head + stored
         unpacked += len(head) + len(body)
-        encodings = [_PLAIN, _RLE, encoding] if dictionary else sorted({_RLE, encoding})
-        meta: thrift.Struct = {
-            1: thrift.i32(leaf.kind),
-            2: thrift.many(thrift.I32, encodings),
-            3: leaf.names,
-            4: thrift.i32(_ZSTD if is_long else _UNCOMPRESSED),
-            5: thrift.i64(entries),
-            6: thrift.i64(unpacked),
-            7: thrift.i64(len(pages)),
-        }
+        # By hand, for a footer has fifty of these for each row group.
+        said = (
+            leaf.kind_said,
+            _ENCODINGS[encoding],
+            leaf.names,
+            b"\x15",
+            thrift.number(_ZSTD if is_long else _UNCOMPRESSED),
+            b"\x16",
+            thrift.number(entries),
+            b"\x16",
+            thrift.number(unpacked),
+            b"\x16",
+            thrift.number(len(pages)),
+        )
+        statistics = b""
         if leaf.is_asked_for:
-            said = {3: thrift.i64(nulls)}
+            found = {3: thrift.i64(nulls)}
             if bounds is not None:
-                said |= {5: thrift.binary(bounds[1]), 6: thrift.binary(bounds[0])}
-            meta[12] = thrift.struct(said)
-        return Chunk(pages, of_dictionary, meta)
+                found |= {5: thrift.binary(bounds[1]), 6: thrift.binary(bounds[0])}
+            statistics = thrift.written(found)
+        return Chunk(pages, of_dictionary, unpacked, b"".join(said), statistics)
 
     def _compressed(self, data: bytes) -> bytes:
-        return bytes(self._codec.compress(data, asbytes=True))
+        if data != self._compressed_before[0]:
+            self._compressed_before = data, bytes(self._codec.compress(data, asbytes=True))
+        return self._compressed_before[1]
 
 
 def _as_it_is(data: bytes) -> bytes:
     return data
+
+
+def _fields(said: thrift.Struct) -> bytes:
+    """These fields, whose numbers follow each other, without the end of the struct that they are in."""
+    return thrift.written(said)[:-1]
+
+
+def _encodings(*numbers: int) -> bytes:
+    return _fields({1: thrift.many(thrift.I32, numbers)})
+
+
+_ENCODINGS: Final = {
+    _PLAIN: _encodings(_PLAIN, _RLE),
+    _DELTA: _encodings(_RLE, _DELTA),
+    _DICTIONARY: _encodings(_PLAIN, _RLE, _DICTIONARY),
+}
 
 
 def _page_head(kind: int, content: bytes, stored: bytes, count: int, encoding: int) -> bytes:
@@ -286,7 +312,8 @@ def _leaves() -> list[Leaf]:
                 column.max_definition_level,
                 column.max_repetition_level,
                 column.path in ASKED_FOR,
-                thrift.many(thrift.BINARY, column.path.encode().split(b".")),
+                _fields({1: thrift.i32(kind)}),
+                _fields({1: thrift.many(thrift.BINARY, column.path.encode().split(b"."))}),
             )
         )
     return found

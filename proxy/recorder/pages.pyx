@@ -64,6 +64,9 @@ cdef inline const unsigned char* unsigned_at(const unsigned char* p, const unsig
     """Reads one, and says what is behind it; NULL where it isn't whole."""
     cdef int shift = 0
     cdef uint64_t found = 0
+    if p < end and p[0] < 0x80:  # nearly always
+        value[0] = p[0]
+        return p + 1
     while p < end and shift < 70:
         found |= <uint64_t>(p[0] & 0x7F) << shift if shift < 64 else 0
         if p[0] < 0x80:
@@ -89,6 +92,26 @@ cdef inline int64_t turned(int64_t place) noexcept nogil:
     return (place & 0x7FFFFFFF) << 1 | place >> 31
 
 
+cdef enum:
+    # The buffers of `Numbers`.
+    OF_ROWS = 0
+    OF_PARTS = 1
+    COUNTS = 2
+    PLACES = 3
+    LEVELS = 4
+    VALUES = 5
+    ALL_PARTS = 6
+    ENCODED = 7
+    BUFFERS = 8
+
+cdef struct Buffer:
+    void* memory
+    size_t size
+
+# Of numbers that are gone, for those that come next: fresh pages cost more than what is written on them.
+cdef Buffer SPARE[BUFFERS]
+
+
 cdef class Numbers:
     """The numbers of some rows and of their partitions."""
 
@@ -102,6 +125,7 @@ cdef class Numbers:
     cdef int32_t* _places  # of each row's who and what, and each part's template, among those that are pointed to
     cdef uint32_t* _levels
     cdef int64_t* _values
+    cdef Buffer _buffers[BUFFERS]
     # Of reading: by template.
     cdef Last* _lasts
     cdef Py_ssize_t _lasts_room
@@ -117,11 +141,9 @@ cdef class Numbers:
             self.rows += number
             self.parts += own
         own = self.parts
-        self._row = <int64_t*>malloc((ROW_PLACES * self.rows + 1) * sizeof(int64_t))
-        self._part = <int64_t*>malloc((PART_PLACES * own + 1) * sizeof(int64_t))
-        self._counts = <int32_t*>malloc((self.rows + 1) * sizeof(int32_t))
-        if self._row == NULL or self._part == NULL or self._counts == NULL:
-            raise MemoryError
+        self._row = <int64_t*>self._of(OF_ROWS, ROW_PLACES * self.rows, sizeof(int64_t))
+        self._part = <int64_t*>self._of(OF_PARTS, PART_PLACES * own, sizeof(int64_t))
+        self._counts = <int32_t*>self._of(COUNTS, self.rows, sizeof(int32_t))
         number = 0
         for packed, _, _ in packings:
             self._read(packed, number, &row, &part)
@@ -138,20 +160,32 @@ cdef class Numbers:
             self.entries += max(number, 1)
         if self.parts > own:
             self._gather(own, told)
-        self._places = <int32_t*>malloc((2 * self.rows + self.parts + 1) * sizeof(int32_t))
-        self._levels = <uint32_t*>malloc((max(self.entries, self.rows) + 8) * sizeof(uint32_t))
-        self._values = <int64_t*>malloc((max(self.parts, self.rows) + 1) * sizeof(int64_t))
-        if self._places == NULL or self._levels == NULL or self._values == NULL:
-            raise MemoryError
+        self._places = <int32_t*>self._of(PLACES, 2 * self.rows + self.parts, sizeof(int32_t))
+        self._levels = <uint32_t*>self._of(LEVELS, max(self.entries, self.rows), sizeof(uint32_t))
+        self._values = <int64_t*>self._of(VALUES, max(self.parts, self.rows), sizeof(int64_t))
 
     def __dealloc__(self):
-        free(self._row)
-        free(self._part)
+        cdef int which
         free(self._lasts)
-        free(self._counts)
-        free(self._places)
-        free(self._levels)
-        free(self._values)
+        for which in range(BUFFERS):
+            if self._buffers[which].size > SPARE[which].size:
+                self._buffers[which], SPARE[which] = SPARE[which], self._buffers[which]
+            free(self._buffers[which].memory)
+
+    cdef void* _of(self, int which, Py_ssize_t count, size_t size) except NULL:
+        """A buffer for so many elements of this size, of which nobody knows what they are."""
+        cdef Buffer* own = &self._buffers[which]
+        cdef size_t needed = (count + 8) * size
+        if own.size < needed:
+            if own.size < SPARE[which].size:
+                own[0], SPARE[which] = SPARE[which], own[0]
+            if own.size < needed:
+                free(own.memory)
+                own.size, own.memory = 0, malloc(needed)
+                if own.memory == NULL:
+                    raise MemoryError
+                own.size = needed
+        return own.memory
 
     cdef int _read(self, const unsigned char[::1] packed, int64_t number, Py_ssize_t* row_, Py_ssize_t* part_) except -1:
         """Numbers as journal.md says, behind those that were read before."""
@@ -238,11 +272,9 @@ cdef class Numbers:
 
     cdef int _gather(self, Py_ssize_t own, dict told) except -1:
         """The rows' own partitions and those that a *what* tells, in the order of the rows."""
-        cdef int64_t* made = <int64_t*>malloc((PART_PLACES * self.parts + 1) * sizeof(int64_t))
+        cdef int64_t* made = <int64_t*>self._of(ALL_PARTS, PART_PLACES * self.parts, sizeof(int64_t))
         cdef const int64_t* found
         cdef Py_ssize_t row, nth, place, at = 0, taken = 0
-        if made == NULL:
-            raise MemoryError
         for row in range(self.rows):
             found = NULL
             if self._counts[row] and self._row[COUNT * self.rows + row] == ALL_TOLD:
@@ -255,7 +287,6 @@ cdef class Numbers:
                         made[place * self.parts + at] = self._part[place * own + taken]
                 at += 1
                 taken += found == NULL
-        free(self._part)
         self._part = made
         return 0
 
@@ -319,7 +350,7 @@ cdef class Numbers:
             for nth in range(1, self._counts[number]):
                 self._levels[at] = 1
                 at += 1
-        return hybrid(self._levels, at, width)
+        return hybrid(self, self._levels, at, width)
 
     def same(self, int level, int width):
         """The definition levels of a column that is at this one for each partition."""
@@ -333,7 +364,7 @@ cdef class Numbers:
             for nth in range(self._counts[number]):
                 self._levels[at] = level
                 at += 1
-        return hybrid(self._levels, at, width)
+        return hybrid(self, self._levels, at, width)
 
     def chosen(self, int which, list places, int width):
         """Of `used` places, where each is in a dictionary, or -1 for null: the places of the rows, or parts, so wide."""
@@ -345,7 +376,7 @@ cdef class Numbers:
                 if found[of[at]] >= 0:
                     self._levels[end] = found[of[at]]
                     end += 1
-            return end, hybrid(self._levels, end, width)
+            return end, hybrid(self, self._levels, end, width)
         finally:
             free(found)
 
@@ -358,7 +389,7 @@ cdef class Numbers:
             if which < 2:
                 for number in range(self.rows):
                     self._levels[number] = level if found[of[number]] >= 0 else level - 1
-                return hybrid(self._levels, self.rows, width)
+                return hybrid(self, self._levels, self.rows, width)
             for number in range(self.rows):
                 if not self._counts[number]:
                     self._levels[end] = 0
@@ -366,7 +397,7 @@ cdef class Numbers:
                 for nth in range(self._counts[number]):
                     self._levels[end] = level if found[of[at]] >= 0 else level - 1
                     end, at = end + 1, at + 1
-            return hybrid(self._levels, end, width)
+            return hybrid(self, self._levels, end, width)
         finally:
             free(found)
 
@@ -380,25 +411,28 @@ cdef class Numbers:
         cdef int64_t* given = self._part + <int>PART_FIELDS[name] * count if of_parts else self._row + <int>ROW_FIELDS[name] * count
         cdef int64_t* values = given
         cdef int64_t least = 0, most = 0
+        if count:
+            least = most = given[0]
         for number in range(count):
             end += given[number] != NONE
-        if end < count:
-            values, end = self._values, 0
+            least = min(least, given[number])
+            most = max(most, given[number])
+        if end < count:  # NONE is less than all others
+            values, end, least = self._values, 0, most
             for number in range(count):
                 if given[number] != NONE:
                     values[end] = given[number]
+                    least = min(least, values[end])
                     end += 1
-        if end:
-            least = most = values[0]
-        for number in range(end):
-            least, most = min(least, values[number]), max(most, values[number])
+        if not end:
+            least = most = 0
         if not of_parts:
             if end == count or not end:
                 levels = repeated(level if end else level - 1, count, width)
             else:
                 for number in range(count):
                     self._levels[number] = level if given[number] != NONE else level - 1
-                levels = hybrid(self._levels, count, width)
+                levels = hybrid(self, self._levels, count, width)
         elif end == count or not end:
             levels = self.same(level if end else level - 1, width)
         else:
@@ -410,8 +444,8 @@ cdef class Numbers:
                 for _ in range(self._counts[number]):
                     self._levels[nth] = level if given[part] != NONE else level - 1
                     nth, part = nth + 1, part + 1
-            levels = hybrid(self._levels, nth, width)
-        return levels, end, least, most, b"" if least == most else delta(values, end, narrow)
+            levels = hybrid(self, self._levels, nth, width)
+        return levels, end, least, most, b"" if least == most else delta(self, values, end, narrow)
 
 
 cdef int32_t* small(list numbers) except NULL:
@@ -456,13 +490,12 @@ def repeated(uint32_t value, Py_ssize_t count, int width):
     return PyBytes_FromStringAndSize(<char*>room, run(room, count, value, width) - room)
 
 
-cdef bytes hybrid(uint32_t* values, Py_ssize_t count, int width):
+cdef bytes hybrid(Numbers numbers, uint32_t* values, Py_ssize_t count, int width):
     """RLE runs, and packed groups of eight between them."""
     cdef Py_ssize_t at = 0, end, start, groups
     cdef uint64_t bits
     cdef int have, nth
-    cdef bytes made = PyBytes_FromStringAndSize(NULL, 16 + count + (count + 8) * (width + 7) // 8 * 2)
-    cdef Bytes begin = <Bytes>PyBytes_AS_STRING(made)
+    cdef Bytes begin = <Bytes>numbers._of(ENCODED, 16 + count + (count + 8) * (width + 7) // 8 * 2, 1)
     cdef Bytes to = begin
     while at < count:
         end = at + 1
@@ -483,6 +516,14 @@ cdef bytes hybrid(uint32_t* values, Py_ssize_t count, int width):
             at += 8
             groups += 1
         to = varint(to, <uint64_t>groups << 1 | 1)
+        while width <= 8 and groups and start + 8 <= count:  # a group of eight is a word
+            bits = 0
+            for nth in range(8):
+                bits |= <uint64_t>values[start + nth] << nth * width
+            memcpy(to, &bits, width)
+            to += width
+            start += 8
+            groups -= 1
         bits, have = 0, 0
         for nth in range(groups * 8):
             if start + nth < count:
@@ -493,19 +534,18 @@ cdef bytes hybrid(uint32_t* values, Py_ssize_t count, int width):
                 to += 1
                 bits >>= 8
                 have -= 8
-    return made[: to - begin]
+    return PyBytes_FromStringAndSize(<char*>begin, to - begin)
 
 
-cdef bytes delta(int64_t* values, Py_ssize_t count, bint narrow):
+cdef bytes delta(Numbers numbers, int64_t* values, Py_ssize_t count, bint narrow):
     """DELTA_BINARY_PACKED."""
     cdef Py_ssize_t at, nth, mini, here
     cdef uint64_t[BLOCK] packed
     cdef int64_t[BLOCK] deltas
-    cdef int64_t least
+    cdef int64_t least, largest
     cdef uint64_t most, bits, value
     cdef int width, have
-    cdef bytes made = PyBytes_FromStringAndSize(NULL, 40 + count * 8 + (count // BLOCK + 1) * (16 + 8 * MINI))
-    cdef Bytes begin = <Bytes>PyBytes_AS_STRING(made)
+    cdef Bytes begin = <Bytes>numbers._of(ENCODED, 40 + count * 8 + (count // BLOCK + 1) * (16 + 8 * MINI), 1)
     cdef Bytes to = begin
     cdef Bytes widths
     to = varint(to, BLOCK)
@@ -514,15 +554,20 @@ cdef bytes delta(int64_t* values, Py_ssize_t count, bint narrow):
     to = zigzag(to, values[0] if count else 0)
     for at in range(1, count, BLOCK):
         here = min(BLOCK, count - at)
-        least = 0
+        least = largest = 0
         for nth in range(here):
             value = <uint64_t>values[at + nth] - <uint64_t>values[at + nth - 1]
             deltas[nth] = <int32_t><uint32_t>value if narrow else <int64_t>value
             if nth == 0 or deltas[nth] < least:
                 least = deltas[nth]
+            if nth == 0 or deltas[nth] > largest:
+                largest = deltas[nth]
         to = zigzag(to, least)
         widths = to
         to += MINIS
+        if least == largest:  # they grow evenly, as sequences and offsets do: all in no bits
+            memset(widths, 0, MINIS)
+            continue
         for mini in range(MINIS):
             if mini * MINI >= here:
                 widths[mini] = 0
@@ -551,4 +596,4 @@ cdef bytes delta(int64_t* values, Py_ssize_t count, bint narrow):
             # 32 values of any width end at a multiple of four bytes.
             memcpy(to, &bits, (have + 7) // 8)
             to += (have + 7) // 8
-    return made[: to - begin]
+    return PyBytes_FromStringAndSize(<char*>begin, to - begin)

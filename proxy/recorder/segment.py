@@ -10,7 +10,7 @@ import io
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,22 +27,37 @@ _NUM_ROWS, _ROW_GROUPS = 3, 4
 _COLUMNS, _TOTAL_BYTES, _GROUP_ROWS, _GROUP_AT, _GROUP_BYTES, _ORDINAL = 1, 2, 3, 5, 6, 7
 _CHUNK_AT, _META = 2, 3
 _OFFSETS: Final = (9, 10, 11)
-_ALL_BYTES, _ALL_STORED = 6, 7
+_ALL_STORED = 7
+# file_offset 0, and the beginning of meta_data. Its fields 9, 11 and 12 follow, each after so many that aren't there.
+_CHUNK_HEAD: Final = b"\x26\0\x1c"
 
 
 _FOOTERS: Final[dict[tuple[tuple[bytes, bytes], ...], thrift.Struct]] = {}
 
 
-class Chunk:
-    """A column of one row group: its pages, and what the footer says of it, where it begins left out."""
+class Chunk(NamedTuple):
+    """A column of one row group: its pages, and what the footer says of it, around where these begin.
 
-    __slots__ = ("dictionary_bytes", "meta", "pages")
+    A footer has fifty of them for each row group: they are written once, not made into a struct first.
+    """
 
-    def __init__(self, pages: bytes, dictionary_bytes: int, meta: thrift.Struct) -> None:
-        """``dictionary_bytes``: how many of them are the page of the dictionary, which comes first."""
-        self.pages = pages
-        self.dictionary_bytes = dictionary_bytes
-        self.meta = meta
+    pages: bytes
+    dictionary_bytes: int
+    """How many of these are the page of the dictionary, which comes first."""
+    unpacked_bytes: int
+    said: bytes
+    """The fields of its ColumnMetaData in front of data_page_offset, as they are written."""
+    statistics: bytes
+    """The struct of that name as it is written; empty where there is none."""
+
+    def column(self, at: int) -> bytes:
+        """Its ColumnChunk, where its pages begin there."""
+        pieces = [_CHUNK_HEAD, self.said, b"\x26", thrift.number(at + self.dictionary_bytes)]
+        if self.dictionary_bytes:
+            pieces += [b"\x26", thrift.number(at)]
+        if self.statistics:
+            pieces += [b"\x1c" if self.dictionary_bytes else b"\x3c", self.statistics]
+        return b"".join((*pieces, b"\0\0"))
 
 
 class Segment:
@@ -90,12 +105,8 @@ class Segment:
         began, unpacked = self._at, 0
         columns = []
         for chunk in chunks:
-            meta = dict(chunk.meta)
-            meta[_OFFSETS[0]] = thrift.i64(self._at + chunk.dictionary_bytes)
-            if chunk.dictionary_bytes:
-                meta[_OFFSETS[2]] = thrift.i64(self._at)
-            columns.append({_CHUNK_AT: thrift.i64(0), _META: thrift.struct(meta)})
-            unpacked += meta[_ALL_BYTES][1]
+            columns.append(chunk.column(self._at))
+            unpacked += chunk.unpacked_bytes
             self._put(chunk.pages)
         self._add(
             {

@@ -1,7 +1,8 @@
 """Thrift's compact protocol, as far as Parquet's footers and page headers need it. Pure.
 
 A struct is a dict of field id → (type, value), so that what is read can be changed and written again without knowing
-what it means. https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
+what it means; one that is only to be written may stand there as its bytes.
+https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def binary(data: bytes) -> tuple[int, Value]:
     return BINARY, data
 
 
-def struct(fields: Struct) -> tuple[int, Value]:
+def struct(fields: Struct | bytes) -> tuple[int, Value]:
     """A field that has fields."""
     return STRUCT, fields
 
@@ -84,7 +85,10 @@ def _write(to: bytearray, kind: int, value: Value) -> None:
         _write_varint(to, len(value))
         to += value
     elif kind == STRUCT:
-        _write_struct(to, value)
+        if isinstance(value, bytes):
+            to += value
+        else:
+            _write_struct(to, value)
     elif kind in (LIST, SET):
         inner, values = value
         if len(values) < 15:

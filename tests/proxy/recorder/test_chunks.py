@@ -107,6 +107,18 @@ def test_both_ways_say_the_same(given: list[Block]) -> None:
 
 
 @given(blocks())
+@settings(max_examples=20, deadline=None)
+def test_row_groups_one_after_the_other_say_what_one_says(given: list[Block]) -> None:
+    """They share their buffers."""
+    with tempfile.TemporaryDirectory() as folder:
+        one = written(given, Path(folder) / "one")
+        with patch.object(following, "_ROW_GROUP_ROWS", 1):
+            many = written(given, Path(folder) / "many")
+        assert many.num_row_groups == len(given)
+        assert many.read().equals(one.read())
+
+
+@given(blocks())
 @settings(max_examples=30, deadline=None)
 def test_numbers_become_the_same_columns_in_python_and_compiled(given: list[Block]) -> None:
     packed = [(block.numbers, block.rows, block.parts) for block in given]
