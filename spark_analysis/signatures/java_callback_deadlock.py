@@ -25,8 +25,8 @@ class JavaCallbackDeadlock(Check):
     order = 7
     means = Meaning(
         invalid=(
-            "after a failure no later send reached the wire, and calls blocked; not where the client is known to be "
-            "another"
+            "after a failure by a rule no later send reached the wire, and calls blocked; not where the client is "
+            "known to be another"
         ),
         valid="no such producer",
         unknown="no send was told of, or no fault struck",
