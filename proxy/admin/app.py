@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI, Request
@@ -23,7 +25,6 @@ from notleader.proxy.admin import (
     traffic_api,
 )
 from notleader.proxy.admin.aside import aside
-from notleader.proxy.admin.exposition import make_registry, render
 from notleader.proxy.admin.problems import MEDIA_TYPE, PROBLEM_SCHEMA, Finding, Problem
 from notleader.proxy.admin.target import ControlledProxy
 from notleader.proxy.admin.toxics.engine import ToxicProxies
@@ -31,6 +32,8 @@ from notleader.proxy.admin.toxiproxy import ToxiproxyApi
 
 _METRICS_AGE_S: Final = 0.1
 _METHODS: Final = frozenset({"get", "put", "post", "delete", "patch"})
+Renderer = Callable[[str], tuple[Iterator[bytes], str]]
+"""`exposition.render` of one proxy's metrics."""
 
 
 def create_app(
@@ -84,9 +87,14 @@ def _add_health(app: FastAPI, proxy: ControlledProxy) -> None:
 
 
 def _add_metrics(app: FastAPI, proxy: ControlledProxy) -> None:
-    registry = make_registry(proxy)
     rendered: dict[str, tuple[float, bytes, str]] = {}
     one_at_a_time = asyncio.Lock()
+    made: list[Renderer] = []
+
+    async def renderer() -> Renderer:
+        if not made:  # a library that only who asks for metrics needs: loaded beside the loop
+            made.append(await aside(_renderer, proxy))
+        return made[0]
 
     @app.get(
         "/metrics",
@@ -103,13 +111,19 @@ def _add_metrics(app: FastAPI, proxy: ControlledProxy) -> None:
         async with one_at_a_time:
             made_at, body, content_type = rendered.get(kind, (-math.inf, b"", ""))
             if time.monotonic() - made_at > _METRICS_AGE_S:
-                pieces, content_type = render(registry, kind)
+                pieces, content_type = (await renderer())(kind)
                 body = b""
                 for piece in pieces:
                     body += piece
                     await asyncio.sleep(0)
                 rendered[kind] = (time.monotonic(), body, content_type)
         return Response(body, headers={"Content-Type": content_type})
+
+
+def _renderer(proxy: ControlledProxy) -> Renderer:
+    from notleader.proxy.admin.exposition import make_registry, render
+
+    return partial(render, make_registry(proxy))
 
 
 def _install_problems(app: FastAPI, routers: list[APIRouter]) -> None:

@@ -12,25 +12,13 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from notleader.proxy.admin.target import CaptureStatus
 from notleader.proxy.session.metrics import Counters
 from notleader.proxy.wire.names import api_name, error_name
 
 FIRST_BUCKET: Final = 5  # 32 µs: faster than any proxied exchange measured
 _SAMPLES_PER_PIECE: Final = 40
 LAST_BUCKET: Final = 27  # 134 s: slower than any client's request timeout
-
-
-class CaptureStatus(Protocol):
-    """What the metrics read of a capture writer."""
-
-    @property
-    def queued_rows(self) -> int: ...
-    @property
-    def written_rows(self) -> int: ...
-    @property
-    def lost_rows(self) -> int: ...
-    @property
-    def segments(self) -> int: ...
 
 
 class MeteredProxy(Protocol):

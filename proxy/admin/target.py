@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Protocol
 
 from notleader.faults.plan import Plan
 from notleader.faults.timeline import Timeline
-from notleader.proxy.admin.exposition import CaptureStatus
 from notleader.proxy.session.metrics import Counters
 
 
@@ -35,6 +34,19 @@ class ListenerAddress(NamedTuple):
     name: str
     listen: str
     server: str
+
+
+class CaptureStatus(Protocol):
+    """What the metrics read of a capture writer."""
+
+    @property
+    def queued_rows(self) -> int: ...
+    @property
+    def written_rows(self) -> int: ...
+    @property
+    def lost_rows(self) -> int: ...
+    @property
+    def segments(self) -> int: ...
 
 
 class Capture(CaptureStatus, Protocol):

@@ -10,9 +10,8 @@ import asyncio
 import json
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -22,6 +21,9 @@ from notleader.proxy.admin.toxics.bodies import BodyError, first_value, items, t
 from notleader.proxy.admin.toxics.engine import ToxicProxies, ToxicProxy
 from notleader.proxy.admin.toxics.kafka import KafkaListener, KafkaToxicError, ToxicRule
 from notleader.proxy.admin.toxics.requests import PROXY, WANTED, WrongFieldError, changed_toxic, new_toxic, wanted_proxy
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 # Whose API this is: clients that look at it expect a Toxiproxy of that version.
 VERSION: Final = "2.12.0"
@@ -56,6 +58,12 @@ class ToxiproxyError(Exception):
         return {"error": str(self), "status": self.status}
 
 
+def _exposed(metrics: CollectorRegistry) -> Response:
+    from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+    return Response(generate_latest(metrics), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
 class _Answer(NamedTuple):
     document: Any = None
     status: int = 200
@@ -85,7 +93,7 @@ class ToxiproxyApi:
         method, path = request.method, scope["path"].split("/")[1:]
         handle = self._handler(path)
         if self._metrics is not None and path == ["metrics"]:
-            answer = _numbered(Response(generate_latest(self._metrics), headers={"Content-Type": CONTENT_TYPE_LATEST}))
+            answer = _numbered(_exposed(self._metrics))
         elif handle is None:
             answer = Response("404 page not found\n", 404, _TEXT)
         elif method not in handle:

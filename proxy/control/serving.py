@@ -20,8 +20,8 @@ from notleader.proxy.config.extras import install, missing
 from notleader.proxy.config.settings import ConfigError, Settings, load, located
 from notleader.proxy.control.flags import RunOptions
 from notleader.proxy.control.logs import log_to
-from notleader.proxy.control.memory import give_back
 from notleader.proxy.net.sockets import what_to_do
+from notleader.proxy.record.memory import give_back
 from notleader.proxy.wire.errors import in_words
 
 log = logging.getLogger("notleader")

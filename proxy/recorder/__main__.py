@@ -29,6 +29,7 @@ def main() -> None:
         heard += got
     line, _, rest = heard.partition(b"\n")
     from notleader.proxy.record.limits import CaptureError
+    from notleader.proxy.record.memory import give_back
     from notleader.proxy.recorder.service import SaidToProxy, Service
 
     try:
@@ -37,6 +38,7 @@ def main() -> None:
         sock.sendall(json.dumps({"refused": str(error)}).encode() + b"\n")
         return
     logging.basicConfig(level=logging.INFO, handlers=[SaidToProxy(service.say)], format="%(message)s")
+    give_back()  # half of Arrow's pages
     service.run()
     os._exit(0)  # an upload that hangs is nothing to wait for: its rows are in a journal
 

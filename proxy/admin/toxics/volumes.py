@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from prometheus_client.core import CounterMetricFamily
+if TYPE_CHECKING:
+    from prometheus_client.core import CounterMetricFamily
 
 _LABELS = ("direction", "proxy", "listener", "upstream")
 
@@ -29,7 +31,9 @@ class Volumes:
         return self._by_labels.setdefault((direction, proxy, listener, upstream), Volume())
 
     def collect(self) -> Iterator[CounterMetricFamily]:
-        """Both counters, for prometheus_client."""
+        """Both counters, for prometheus_client, which only who asks for metrics needs."""
+        from prometheus_client.core import CounterMetricFamily
+
         received = CounterMetricFamily("toxiproxy_proxy_received_bytes", "", labels=_LABELS)
         sent = CounterMetricFamily("toxiproxy_proxy_sent_bytes", "", labels=_LABELS)
         for labels, volume in self._by_labels.items():

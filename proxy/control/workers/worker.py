@@ -19,7 +19,6 @@ import uvloop
 from notleader.faults.base import Connection
 from notleader.faults.plan import Plan
 from notleader.proxy.control.logs import log_to
-from notleader.proxy.control.memory import give_back
 from notleader.proxy.control.workers.channel import Questions, framed, take_order
 from notleader.proxy.control.workers.listening import Accepting
 from notleader.proxy.control.workers.memory import DIRECTORY, Changes
@@ -31,6 +30,7 @@ from notleader.proxy.net.clock import Clock
 from notleader.proxy.net.lag import sample_loop_lag
 from notleader.proxy.net.server import Proxy
 from notleader.proxy.net.transport import Link
+from notleader.proxy.record.memory import give_back
 from notleader.proxy.wire.endpoint import Endpoint
 
 log = logging.getLogger("notleader")

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from notleader.proxy.control.memory import _clean_ranges
+from notleader.proxy.record.memory import _clean_ranges
 
 SMAPS = """\
 1000-3000 r-xp 00000000 fe:00 7                                /lib/large.so
@@ -49,7 +49,7 @@ def test_libraries_work_on_after_their_pages_were_given_back() -> None:
     program = """
 import zlib, pyarrow as pa, pyarrow.parquet as pq, io
 from pathlib import Path
-from notleader.proxy.control.memory import give_back
+from notleader.proxy.record.memory import give_back
 
 def resident():
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -76,9 +76,21 @@ print(sorted({"pyarrow", "fastapi", "uvicorn", "httpx", "aiokafka", "typer", "cl
     assert run(program).strip() == "[]"
 
 
+def test_the_library_for_metrics_is_loaded_by_who_asks_for_them() -> None:
+    program = """
+import sys, notleader.proxy.admin.serve
+print("prometheus_client" in sys.modules)
+import notleader.proxy.admin.exposition
+print("prometheus_client" in sys.modules)
+"""
+    assert run(program).split() == ["False", "True"]
+
+
 def test_not_even_one_that_records_and_is_watched_loads_arrow(tmp_path: Path) -> None:
+    """Its recorder does, and gives back what Arrow touched of its libraries while it was loaded."""
     program = f"""
 import asyncio, sys
+from pathlib import Path
 from notleader.proxy import Proxy
 
 async def main():
@@ -90,9 +102,11 @@ async def main():
             print((await rows.get())["detail"])
     await proxy.capture.rotate()
     print(proxy.capture.segments)
+    lines = Path(f"/proc/{{proxy.capture.recorder_pid}}/status").read_text().splitlines()
+    print(next(int(line.split()[1]) for line in lines if line.startswith("RssFile")) < 75 << 10)
     await proxy.stop_capture()
 
 asyncio.run(main())
 print("pyarrow" in sys.modules)
 """
-    assert run(program).split() == ["here", "1", "False"]
+    assert run(program).split() == ["here", "1", "True", "False"]
