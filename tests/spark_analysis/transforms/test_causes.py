@@ -193,7 +193,7 @@ def copied(s: Story) -> None:
 @story
 def overtaken_by_the_next_one(s: Story) -> None:
     s.produce(
-        0.5, message_ids=["m0"], error_code=6, outcome="injected", took_ms=1, **did(("lose", "error", "answered", 6))
+        0.5, message_ids=["m0"], outcome="dropped", took_ms=None, **did(("eat", "drop_request", "swallowed_request"))
     )
     ok(s, 1, "m1", 0, **did(("trifle", "delay", "held_answer"), since_ms=2))
     ok(s, 0, "m0", 1, sent=20)
@@ -750,7 +750,7 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "kept_behind_a_swallowed_one": {"retried": {"eat"}, "duplicate": {"eat"}},
     "kept_behind_one_that_a_trifle_held": {"late": {"eat"}, "retried": {"eat"}, "duplicate": {"eat"}},
     "cut_off_with_its_connection": {"retried": {"break"}},
-    "overtaken_by_the_next_one": {"reordered": {"lose"}, "retried": {"lose"}},
+    "overtaken_by_the_next_one": {"reordered": {"eat"}, "retried": {"eat"}},
     "told_an_offset_that_is_too_large": {"reordered": {"lie"}},
     "copied": {"duplicate": {"eat"}, "retried": {"eat"}},
     "held_by_two_for_long_and_for_a_trifle": {"late": {"long"}},
