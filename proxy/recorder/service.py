@@ -1,7 +1,7 @@
 """The recorder at work: follows the journals of one run, puts their segments in place, deletes what is too old.
 
-Its proxy says what the job is, when to look, and when to finish; it hears what was counted, what goes wrong, and once
-a second that all is well: one JSON value a line. When the proxy is gone, what it left is finished, with a gap row.
+Its proxy says what the job is, when to look, and when to finish; it hears what was counted, what goes wrong, and now
+and then that all is well: one JSON value a line. When the proxy is gone, what it left is finished, with a gap row.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOOK_S: Final = 1.0
 """How often it looks without being told to: a journal that grows can wait, and to look costs more than to find."""
 _SOON_S: Final = 0.1
 _RETRY_S: Final = 1.0
-_ALIVE_S: Final = 1.0
+_ALIVE_S: Final = 10.0
 _ORPHANED_S: Final = 60.0
 """How long what a dead proxy left is tried to be finished; then it stays for the next start."""
 _FRAMES_AT_ONCE: Final = 64
