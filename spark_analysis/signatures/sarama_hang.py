@@ -52,7 +52,7 @@ class SaramaHang(Check):
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         # 1.38.0 mended it.
         minor = F.regexp_extract(F.lower(F.coalesce("client_version", F.lit(""))), r"sarama v?1\.(\d+)", 1)
-        before = (minor == "") | (minor.cast("int") < 38)
+        before = (minor == "") | (minor.try_cast("int") < 38)
         ended = F.least(tables.end_of_run(), F.coalesce("gone_us", tables.end_of_run()))
         refused = tables.history.filter(is_send() & F.expr(_ALL_REFUSED) & may_be("sarama") & before).withColumns(
             {"batch": F.get("attempts", F.lit(0))["attempt_id"], "end_us": ended}
