@@ -16,15 +16,16 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import is_short, settled
-from notleader.spark_analysis.transforms.choices import CAUSES, choices, own_causes
+from notleader.spark_analysis.transforms.choices import CAUSES, OF_THE_WAIT, choices, misplaced, own_causes
 from notleader.spark_analysis.transforms.following import following, names_error
-from notleader.spark_analysis.transforms.intervals import join_spans
+from notleader.spark_analysis.transforms.intervals import covered, join_spans
 from notleader.spark_analysis.transforms.keys import same
-from notleader.spark_analysis.transforms.obstacles import HOLDS, THROTTLED, clients_of, obstacles_of
+from notleader.spark_analysis.transforms.obstacles import HOLDS, THROTTLED, clients_of, connection, obstacles_of
 from notleader.spark_analysis.transforms.refused_reads import refused_reads
 
 _LOSE_THE_UNREAD = ("cut", "silenced", "garbled")
 _MOST_STRUCK = 10_000
+_IN_ITS_WAY, _AT_ITS_BROKER, _BEFORE_ITS_BROKER = range(3)
 
 
 class Struck(NamedTuple):
@@ -72,9 +73,9 @@ def with_causes(
     obstacles = settled(obstacles) if is_short(obstacles) else obstacles.persist()
     with ThreadPoolExecutor(1) as pool:
         striking = pool.submit(_struck, obstacles, rows)
-        compared = _weights(_at_their_brokers(_suspects(rows, options), rows), obstacles).join(
-            following(_broken(rows)), "operation_id", "full"
-        )
+        compared = _weights(
+            _at_their_brokers(_to_their_ends(_suspects(rows, options), exchanges), rows), obstacles
+        ).join(following(_broken(rows)), "operation_id", "full")
         if failed_reads:
             compared = _with_reads(compared, refused_reads(rows, exchanges, operations))
         if out is not None:
@@ -121,7 +122,7 @@ def _struck(obstacles: DataFrame, history: DataFrame) -> tuple[Struck, ...]:
     every = (
         obstacles.withColumns(
             {
-                "until_us": F.greatest(waits, "last_hit_us", "stands_us"),
+                "until_us": F.greatest(waits, "last_hit_us", F.when(F.col("how") != "partition", F.col("stands_us"))),
                 "hits": F.when(own, F.col("hits")).otherwise(F.lit(0)),
                 "last_hit_us": F.when(own, F.col("last_hit_us")),
                 "from_us": F.when(own, F.col("from_us")),
@@ -173,17 +174,39 @@ def _suspects(history: DataFrame, options: Options) -> DataFrame:
         F.greatest("end_us", F.coalesce("called_at_us", first) + 1).alias("ended_us"),
         # Once it was on the wire and answered there, what the client was told elsewhere kept it no longer.
         F.coalesce(F.when(answered, last["request_at_us"]), F.col("end_us")).alias("sent_us"),
-        F.array_distinct(
-            F.transform(
-                "attempts",
-                lambda a: F.struct(
-                    F.xxhash64("scope", a["proxy_id"], a["connection_id"]).alias("connection"),
-                    a["request_at_us"].alias("asked_us"),
-                    a["node_id"].alias("node_id"),
-                ),
-            )
+        # It went to one broker alone, which never said that it is the wrong one.
+        ((F.col("outcome") == "ok") & ~F.exists("attempts", misplaced)).alias("went_well"),
+        F.transform(
+            "attempts",
+            lambda a, place: F.struct(
+                F.xxhash64("scope", a["proxy_id"], a["connection_id"]).alias("connection"),
+                a["request_at_us"].alias("asked_us"),
+                a["node_id"].alias("node_id"),
+                F.coalesce(a["response_at_us"], F.get("attempts", place + 1)["request_at_us"]).alias("over_us"),
+                a["response_at_us"].isNull().alias("open"),
+            ),
         ).alias("o_lines"),
     )
+
+
+def _to_their_ends(suspects: DataFrame, exchanges: DataFrame) -> DataFrame:
+    """`suspects`, of whose `o_lines` those without an answer were over (`over_us`) when their connection ended."""
+    lines = suspects.select("operation_id", F.inline(F.filter("o_lines", lambda line: line["open"])))
+    ended = exchanges.filter(F.col("event") == "disconnect").groupBy(connection().alias("connection"))
+    found = (
+        lines.select("operation_id", "connection")
+        .distinct()
+        .join(ended.agg(F.max("request_at_us").alias("ended_us")), "connection")
+        .groupBy("operation_id")
+        .agg(F.map_from_entries(F.collect_list(F.struct("connection", "ended_us"))).alias("ends"))
+    )
+
+    def to_its_end(line: Column) -> Column:
+        ended_us = F.when(line["open"], F.col("ends")[line["connection"]])
+        return line.withField("over_us", F.least(line["over_us"], ended_us))
+
+    rows = suspects.join(found, "operation_id", "left")
+    return rows.withColumn("o_lines", F.transform("o_lines", to_its_end)).drop("ends")
 
 
 def _at_their_brokers(suspects: DataFrame, history: DataFrame) -> DataFrame:
@@ -219,17 +242,17 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     held = (F.col("how") == "behind") & (F.col("did") != THROTTLED)
     until_sent = F.col("how").isin("told", "cut", "anybody") | ((F.col("how") == "behind") & ~on_its_way)
     last = F.when(until_sent & ~silenced, F.col("sent_us")).otherwise(F.col("ended_us"))
-    since = F.coalesce("read_us", "from_us")
     here = F.col("topic").isNull() | (
         F.col("topic").eqNullSafe(F.col("o_topic"))
         & (F.col("o_partition").isNull() | F.col("partition").isNull() | (F.col("partition") == F.col("o_partition")))
     )
-    # What was on its way to another broker meanwhile had no need of that connection.
-    elsewhere = F.exists(
-        "o_lines",
-        lambda line: (
-            (line["node_id"] != F.col("node_id")) & line["asked_us"].between(F.col("from_us"), F.col("until_us"))
-        ),
+    # What is at another broker now, or was never anywhere else and went well there, has no need of that connection.
+    one_place = F.col("went_well") & ~F.array_contains("o_nodes", F.col("node_id"))
+    needless = F.coalesce(one_place & ~F.col("asked_else"), F.lit(False))
+    free_us = F.array_max(
+        F.transform(
+            F.filter("o_lines", lambda line: line["asked_us"] < last), lambda line: F.coalesce(line["over_us"], last)
+        )
     )
     told_of = F.coalesce(
         F.exists(
@@ -243,14 +266,14 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     )
     in_the_way = (
         F.when(F.col("how") == "behind", on_its_way | F.coalesce(same_broker, F.lit(False)) | any_broker)
-        .when(F.col("how") == "cut", on_its_way | unsent | (here & ~F.coalesce(elsewhere, F.lit(False))))
+        .when(F.col("how").isin("cut", "anybody"), on_its_way | unsent | ~needless)
         .when(F.col("how") == "partition", here & (F.col("order_us") <= F.col("begun_us")))
         .otherwise(here & told_of)
     )
-    lies_there = F.col("unread") & (F.col("how") == "cut") & F.col("did").isin(*_LOSE_THE_UNREAD)
+    lies_there = F.col("unread") & F.col("read_us").isNotNull() & F.col("did").isin(*_LOSE_THE_UNREAD)
     met = join_spans(
         suspects.withColumn("over_us", F.greatest("ended_us", "sent_us")),
-        obstacles.withColumn("since_us", since),
+        obstacles.withColumn("since_us", F.coalesce("read_us", "from_us")),
         ("begun_us", "over_us"),
         ("since_us", "until_us"),
         F.col("o_scope").eqNullSafe(F.col("scope"))
@@ -259,39 +282,71 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
         & (F.col("until_us") > F.col("begun_us"))
         & in_the_way,
     )
-    overlap = F.least(last, F.col("until_us")) - F.greatest("begun_us", "from_us")
+    of_connection = F.col("how").isin("cut", "anybody")
+    # Whose client was not back there before needed it no longer once it was free again.
+    lasts = of_connection & (F.col("until_us") > last)
+    until = F.when(lasts, F.least(F.coalesce("stands_us", "until_us"), "until_us")).otherwise(F.col("until_us"))
+    since = F.greatest("begun_us", "from_us", F.when(of_connection & ~on_its_way, free_us))
+    overlap = F.least(last, until) - since
     density = F.col("covered_us") / (F.col("until_us") - F.col("from_us"))
+    weight_us = F.when(lies_there, F.lit(1)).otherwise(overlap * density).cast("long")
+    length_us = F.col("ended_us") - F.col("begun_us")
+    # What a batch kept behind it when its own connection was silent, too, may have waited for that.
+    known_us = F.when(F.col("stands_us").isNotNull(), F.least(last, "stands_us") - since).otherwise(overlap)
+    kept_behind = (F.col("how") == "partition") & (known_us >= length_us * OF_THE_WAIT)
+    sure = (held & on_its_way) | silenced | kept_behind
+    until_us = (since + F.when(kept_behind, known_us).otherwise(weight_us)).cast("long")
+    # How near it was: surely in its way, behind others at its broker, or one of that broker's listeners was shut.
+    there = F.coalesce(F.array_contains("o_nodes", F.col("node_id")), F.lit(False))
+    near = (
+        F.when(sure, F.lit(_IN_ITS_WAY))
+        .when(F.col("how") == "behind", F.lit(_AT_ITS_BROKER))
+        .when((F.col("how") == "anybody") & there, F.lit(_BEFORE_ITS_BROKER))
+    )
+    known_broker = F.coalesce(F.size("o_nodes") > 0, F.lit(False))
+    far = of_connection & ~on_its_way & known_broker & ~there
     rows = met.withColumns(
         {
-            "weight_us": F.when(lies_there, F.lit(1)).otherwise(overlap * density).cast("long"),
-            "sure": (held & on_its_way) | (F.col("how") == "partition") | silenced,
-            "length_us": F.col("ended_us") - F.col("begun_us"),
+            "weight_us": weight_us,
+            "sure": sure,
+            "far": far,
+            "span": F.when(
+                near.isNotNull(), F.struct(since.alias("since"), until_us.alias("until"), near.alias("near"))
+            ),
+            "taken": F.struct(since.alias("since"), (since + weight_us).alias("until")),
+            "length_us": length_us,
             "how": F.when((F.col("how") == "behind") & ~on_its_way, "broker")
             .when(lies_there, "unread")
             .when(silenced, "own")
             .otherwise(F.col("how")),
         }
-    )
+    ).filter("weight_us > 0")
     by_way = rows.groupBy("operation_id", "error", "rule", "kind", "how").agg(
         F.max_by(F.struct("did", "error_code"), "weight_us").alias("w"),
         F.max("sure").alias("sure"),
         F.max(on_its_way).alias("mine"),
+        F.min("far").alias("far"),
+        F.collect_list("span").alias("spans"),
         F.max("length_us").alias("length_us"),
-        F.least(F.sum("weight_us"), F.max("length_us")).alias("weight_us"),
+        # One rule may have been in its way in several places at once.
+        covered(F.array_sort(F.collect_list("taken"))).alias("weight_us"),
     )
     cause = F.struct("rule", "kind", "how", "w.did", "w.error_code", "sure", "weight_us")
     told = F.when(names_error(F.col("error"), F.col("w.error_code")), cause)
     every = by_way.groupBy("operation_id").agg(
-        F.collect_list(F.struct(cause.alias("cause"), "mine")).alias("waits"),
+        F.collect_list(F.struct(cause.alias("cause"), "mine", "far")).alias("waits"),
         F.collect_list(told).cast(CAUSES).alias("told"),
         F.max("length_us").alias("length_us"),
-        F.max(F.when(F.col("sure"), F.col("weight_us"))).alias("sure_us"),
+        F.array_sort(F.flatten(F.collect_list("spans"))).alias("spans"),
     )
-    # While it surely waited for one thing, what befell its client elsewhere kept it no longer.
-    left_us = F.col("length_us") - F.coalesce("sure_us", F.lit(0))
+    # While it surely waited for one thing, what befell its client elsewhere kept it no longer; while it waited at its
+    # own broker, what befell its client at another did not, nor what befell anybody there while nobody got to that one.
 
     def in_the_rest(w: Column) -> Column:
         cause = w["cause"]
+        nearer = F.when(~w["far"], _IN_ITS_WAY).when(cause["how"] != "anybody", _AT_ITS_BROKER)
+        nearer = nearer.otherwise(_BEFORE_ITS_BROKER)
+        left_us = F.col("length_us") - covered(F.filter("spans", lambda span: span["near"] <= nearer))
         rest = cause.withField("weight_us", F.least(cause["weight_us"], left_us))
         return F.when(w["mine"] | cause["sure"], cause).otherwise(rest)
 

@@ -13,7 +13,7 @@ CAUSES = f"array<{CAUSE.simpleString()}>"
 """The type of the columns `slow_by`, `ended_by` and `retried_by`."""
 
 # A rule explains a wait when it was in the way for this part of it, and for this part of what the heaviest was.
-_OF_THE_WAIT = 0.25
+OF_THE_WAIT = 0.25
 _OF_THE_HEAVIEST = 0.5
 # Errors of a broker that is asked for what is another's.
 _NOT_THERE = (3, 5, 6)
@@ -79,6 +79,11 @@ def own_causes() -> dict[str, Column]:
     }
 
 
+def misplaced(attempt: Column) -> Column:
+    """The attempt was answered that the broker is the wrong one."""
+    return F.coalesce(attempt["error_code"].isin(*_NOT_THERE), F.lit(False))
+
+
 def _said(t: Column, attempt: Column) -> Column:
     """The attempt's error is this rule's: it said that very code, or changed the request that was then refused."""
     own = t["error_code"].isNotNull() & (t["error_code"] == attempt["error_code"])
@@ -95,7 +100,7 @@ def _kept_away(t: Column, attempt: Column) -> Column:
 
 def _for_long(t: Column, wait_us: Column) -> Column:
     """What held an exchange for a trifle is no reason not to wait for it any longer."""
-    return F.coalesce(t["held_us"] >= wait_us * _OF_THE_WAIT, F.lit(True))
+    return F.coalesce(t["held_us"] >= wait_us * OF_THE_WAIT, F.lit(True))
 
 
 def choices() -> dict[str, Column]:
@@ -109,7 +114,7 @@ def choices() -> dict[str, Column]:
         most = F.array_max(F.transform(among, lambda w: w["weight_us"]))
         return F.filter(
             among,
-            lambda w: (w["weight_us"] >= length * _OF_THE_WAIT) & (w["weight_us"] >= most * _OF_THE_HEAVIEST),
+            lambda w: (w["weight_us"] >= length * OF_THE_WAIT) & (w["weight_us"] >= most * _OF_THE_HEAVIEST),
         )
 
     def as_own(w: Column) -> Column:
@@ -138,8 +143,9 @@ def choices() -> dict[str, Column]:
     )
 
     def misled(attempt: Column) -> Column:
-        own = F.coalesce(attempt["error_code"].isin(*_NOT_THERE), F.lit(False))
-        return own & ~F.exists(attempt["touches"], lambda t: t["error_code"].eqNullSafe(attempt["error_code"]))
+        return misplaced(attempt) & ~F.exists(
+            attempt["touches"], lambda t: t["error_code"].eqNullSafe(attempt["error_code"])
+        )
 
     again = F.exists(F.slice("attempts", 1, F.greatest(F.size("attempts") - 1, F.lit(0))), misled)
     retried = F.when((F.size("retried_by") == 0) & again, sent_there).otherwise(F.col("retried_by"))

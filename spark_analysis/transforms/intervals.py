@@ -87,6 +87,20 @@ def join_moments(spans: DataFrame, moments: DataFrame, of_span: Span, at: str, o
     return near.drop("_cell", "_its_cell")
 
 
+def covered(spans: Column) -> Column:
+    """How much time an array of spans covers, which are structs with `since` and `until`, sorted; 0 of none."""
+    nothing = F.lit(0).cast("long")
+
+    def take(so_far: Column, span: Column) -> Column:
+        more = F.greatest(span["until"] - F.greatest(span["since"], so_far["reached"]), nothing)
+        return F.struct(
+            (so_far["covered"] + more).alias("covered"), F.greatest(so_far["reached"], span["until"]).alias("reached")
+        )
+
+    start = F.struct(nothing.alias("covered"), nothing.alias("reached"))
+    return F.aggregate(spans, start, take, lambda told: told["covered"])
+
+
 def of_call(skew_us: int) -> tuple[Column, Column]:
     """From when until when what an operation sent can have left, as far as its call and its end are known."""
     since = F.coalesce(F.col("called_at_us") - skew_us, F.lit(0))

@@ -25,6 +25,7 @@ CUTS = ("cut", "refused", "garbled", "silenced")
 STANDS = ("refused", "silenced")
 # How the proxy says what has become of a listener, and that a silenced connection goes on.
 _LISTENER_IS = r"^listener (\S+) is (\w+)"
+_OF_BROKER = r"^broker-(\d+)$"
 _GOES_ON = "goes on"
 # A client pauses after an error; what it does much later has other reasons.
 PAUSE_US = 10_000_000
@@ -49,10 +50,14 @@ def listener_named() -> Column:
     return F.regexp_extract(F.coalesce("detail", F.lit("")), _LISTENER_IS, 1)
 
 
+def _fate() -> Column:
+    """What has become of the listener that the row is about (open, silent, refusing); empty where it is of none."""
+    return F.regexp_extract(F.coalesce("detail", F.lit("")), _LISTENER_IS, 2)
+
+
 def is_lifted() -> Column:
     """The row says that its listener is open again, or that its connection goes on."""
-    open_again = F.regexp_extract(F.coalesce("detail", F.lit("")), _LISTENER_IS, 2) == "open"
-    return (F.col("event") == "fault") & (open_again | (F.coalesce("detail", F.lit("")) == _GOES_ON))
+    return (F.col("event") == "fault") & ((_fate() == "open") | (F.coalesce("detail", F.lit("")) == _GOES_ON))
 
 
 def clients_of(history: DataFrame, operations: DataFrame) -> DataFrame:
@@ -96,9 +101,7 @@ def obstacles_of(
     )
     touched = told.filter(F.size("touches") > 0)
     lines = told.join(F.broadcast(touched.select("connection").distinct()), "connection", "left_semi")
-    connects = told.filter((F.col("event") == "connect") & (F.size("touches") == 0)).join(
-        F.broadcast(lines.select("connection").distinct()), "connection", "left_anti"
-    )
+    connects = told.filter((F.col("event") == "connect") & (F.size("touches") == 0))
 
     def some_did(*words: str) -> bool:
         return did is None or not set(words).isdisjoint(did)
@@ -106,10 +109,10 @@ def obstacles_of(
     found = [_answers(told, touched)]
     found += [_lines(lines)] if some_did(*HOLDS, *SWALLOWS, MUTED, THROTTLED) else []
     found += [_cuts(told, touched)] if some_did(*CUTS) else []
-    found += [_standing(lines, connects)] if some_did(*STANDS) else []
+    found += [_standing(lines, connects), _told_late(lines)] if some_did(*STANDS) else []
     # Four times below.
     owned = _of_clients(settled(reduce(DataFrame.unionByName, found)), names)
-    every = owned.unionByName(_partitions(history))
+    every = owned.unionByName(_partitions(history, _unheard_ends(lines) if some_did("silenced") else None))
     return _bursts(every.filter(F.col("until_us") > F.col("from_us")))
 
 
@@ -166,15 +169,20 @@ _SHAPE = (
     "read_us",
     "order_us",
     "places",
+    "asked_else",
 )
-"""`order_us`: who came before that is not behind it. `places`: the partitions that it told of, if known."""
+"""`stands_us`: when it was over by itself; until then it surely stood, from there on until the client was back.
+
+`order_us`: who came before that is not behind it. `places`: the partitions that it told of, if known. `asked_else`:
+whether its client asked that broker for more than batches, so that what goes elsewhere may need it, too.
+"""
 
 
 def _shape(rows: DataFrame, how: str, *more: str) -> DataFrame:
     """Obstacle rows from exchange rows with `t`, `from_us`, `until_us`; topic and partition where they have them."""
     anywhere = {n: F.lit(None).cast(kind) for n, kind in (("topic", "string"), ("partition", "int"))}
     anywhere |= dict.fromkeys(("stands_us", "read_us", "order_us"), F.lit(None).cast("long"))
-    anywhere["places"] = F.lit(None).cast(_PLACES)
+    anywhere |= {"places": F.lit(None).cast(_PLACES), "asked_else": F.lit(False)}
     missing = {n: column for n, column in anywhere.items() if n not in rows.columns}
     if "hit_us" not in rows.columns:
         rows = rows.withColumn("hit_us", F.coalesce("response_at_us", "request_at_us"))
@@ -186,6 +194,8 @@ def _shape(rows: DataFrame, how: str, *more: str) -> DataFrame:
 _PLACES = "array<struct<topic:string,partition:int>>"
 _MOST_PLACES = 100
 _ONE = ("connection",)
+_IN_TIME = ("request_at_us", "exchange_seq")
+_OF_BATCHES = ("Produce", "Fetch", "ApiVersions", "SaslHandshake", "SaslAuthenticate")
 _IN_TURN = ("exchange_seq", "request_at_us")
 
 
@@ -308,15 +318,18 @@ def _answers(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
 def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
     """Connections that were cut, refused or silenced: until the client has a request passed on to that node again.
 
-    Of one that was silenced, until it is answered there.
+    Of one that was silenced, until it is answered there, or has asked for something there when the silence was over.
+    Where it went on, and nobody had waited there for an answer and nothing had been kept, it was in nobody's way.
 
-    `read_us` is when the proxy had last read a request there: what was written since then was lost with the connection.
+    `read_us` is when the proxy had last read a request there, of a connection that ended: what was written since then
+    was lost with it. What was silent and went on lost nothing.
     """
-    again = those_after(("scope", "client_id", "node_id"), ("request_at_us", "exchange_seq"))
+    again = those_after(("scope", "client_id", "node_id"), _IN_TIME)
     nodes = touched.withColumn("t", F.explode("touches")).filter(F.col("t.did").isin(*CUTS) & ~_of_listener())
     nodes = nodes.select(
         F.col("scope").alias("k_scope"), F.col("client_id").alias("k_client_id"), F.col("node_id").alias("k_node_id")
     ).distinct()
+    is_exchange = F.col("event") == "exchange"
     rows = exchanges.join(
         F.broadcast(nodes),
         same("k_", "scope", "client_id", "node_id"),
@@ -324,56 +337,116 @@ def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
     ).withColumns(
         {
             "heard_us": F.min("response_at_us").over(again),
+            "asked_us": F.min(F.when(is_exchange, F.col("request_at_us"))).over(again),
             # What was passed on came over a connection that was there.
-            "passed_us": F.min(F.when(F.col("event") == "exchange", F.col("forwarded_at_us"))).over(again),
+            "passed_us": F.min(F.when(is_exchange, F.col("forwarded_at_us"))).over(again),
+            "asked_else": F.max(is_exchange & ~F.col("api_name").isin(*_OF_BATCHES)).over(
+                Window.partitionBy("scope", "client_id", "node_id")
+            ),
         }
     )
-    read = F.when(F.col("event").isin("exchange", "connect"), F.col("request_at_us"))
-    order = Window.partitionBy("connection").orderBy("request_at_us", "exchange_seq")
-    rows = rows.withColumn("read_us", F.max(read).over(order.rowsBetween(Window.unboundedPreceding, -1)))
-    rows = rows.withColumn("read_us", F.greatest("read_us", F.col("request_at_us") - _UNREAD_US))
+    at_us = F.col("request_at_us")
+    ends = F.when(F.col("event") == "disconnect", at_us)
+    read = F.when(F.col("event").isin("exchange", "connect"), at_us)
+    awaited = F.when(is_exchange & ~_without_answer(), F.coalesce("response_at_us", "run_end_us"))
+    order = Window.partitionBy(*_ONE).orderBy(*_IN_TIME)
+    earlier = order.rowsBetween(Window.unboundedPreceding, -1)
+    later = those_after(_ONE, _IN_TIME)
+    rows = rows.withColumn("used_us", F.min(F.when(is_exchange, at_us).otherwise(ends)).over(later)).withColumns(
+        {
+            "read_us": F.max(read).over(earlier),
+            "awaited_us": F.max(awaited).over(earlier),
+            "lifted_us": F.min(F.when(is_lifted(), at_us)).over(later),
+            "closed_us": F.min(ends).over(later),
+            "answered_us": F.min("response_at_us").over(later),
+            "asked_after_us": F.min(F.when(is_lifted() | ends.isNotNull(), F.col("asked_us"))).over(later),
+            "used_us": F.min(F.when(is_lifted(), F.col("used_us"))).over(later),
+        }
+    )
     rows = rows.filter((F.size("touches") > 0) & ~_of_listener()).withColumn("t", F.explode("touches"))
-    # What was silent for a known time is in the way that long; `_standing` has it.
-    rows = rows.filter(F.col("t.did").isin(*CUTS) & ~((F.col("t.did") == "silenced") & F.col("t.held_us").isNotNull()))
+    silenced = F.col("t.did") == "silenced"
+    # What was silent for a known time is in the way that long; `_told_late` has it.
+    rows = rows.filter(F.col("t.did").isin(*CUTS) & ~(silenced & F.col("t.held_us").isNotNull()))
     rule = Window.partitionBy("scope", F.col("t.rule"))
-    back_us = F.least("heard_us", "passed_us")
-    again_us = F.when(F.col("t.did") == "silenced", F.col("heard_us")).otherwise(back_us)
+    went_on = F.coalesce(F.col("lifted_us") + _APART_US < F.coalesce("closed_us", "run_end_us"), F.lit(False))
+    # A client's TCP sends again what was lost at the latest when as much time has passed anew.
+    in_vain_us = F.col("lifted_us") * 2 - at_us + _APART_US
+    unused = F.coalesce(F.col("awaited_us") < at_us, F.lit(True)) & F.coalesce(
+        F.col("used_us") > in_vain_us, F.col("run_end_us") > in_vain_us
+    )
+    rows = rows.filter(~F.coalesce(silenced & went_on & unused, F.lit(False)))
+    read_us = F.greatest("read_us", at_us - _UNREAD_US)
+    again_us = F.when(silenced, F.least("heard_us", "asked_after_us")).otherwise(F.least("heard_us", "passed_us"))
+    stands_us = F.when(silenced, F.least("lifted_us", "closed_us", "answered_us", "run_end_us"))
     rows = rows.withColumn("rule_last_us", F.max("request_at_us").over(rule)).withColumns(
         {
-            "from_us": F.col("request_at_us"),
-            "until_us": F.least(F.coalesce(again_us, "run_end_us"), F.col("rule_last_us") + PAUSE_US),
+            "read_us": F.when(~(silenced & went_on), read_us),
+            "from_us": at_us,
+            "stands_us": stands_us,
+            "until_us": F.greatest(
+                F.least(F.coalesce(again_us, "run_end_us"), F.col("rule_last_us") + PAUSE_US), stands_us
+            ),
         }
     )
     return _shape(rows, "cut")
 
 
-def _standing(lines: DataFrame, connects: DataFrame) -> DataFrame:
-    """Listeners and connections that a rule refuses or silences: for as long as it stands there, until it is lifted.
+def _told_late(lines: DataFrame) -> DataFrame:
+    """Connections whose end a rule kept from their client: silent for as long as the capture says."""
+    rows = lines.filter((F.col("event") == "fault") & ~_of_listener()).withColumn("t", F.explode("touches"))
+    rows = rows.filter((F.col("t.did") == "silenced") & F.col("t.held_us").isNotNull())
+    until_us = F.col("request_at_us") + F.col("t.held_us")
+    return _shape(
+        rows.withColumns({"from_us": F.col("request_at_us"), "until_us": until_us, "stands_us": until_us}), "cut"
+    )
 
-    The capture says when a listener is open again, and when a connection goes on. A connection also does by its
-    answers or its end, and a listener by a connection that it takes; that is awaited after it was opened. One whose
-    end a rule kept from its client was silent for as long as the capture says.
+
+def _standing(lines: DataFrame, connects: DataFrame) -> DataFrame:
+    """Listeners that a rule refuses or silences: until one takes a connection that is open again, or is taken anew.
+
+    The capture says when it is open; before it did, a connection that was taken tells. Where one rule silences a
+    listener that another refuses, it is silent: the refusal begins when that is over.
     """
-    over = (F.col("event") == "disconnect") | is_lifted()
-    rows = lines.withColumns(
+    at_us = F.col("request_at_us")
+    no_time = F.lit(None).cast("long")
+    rows = lines.filter(_of_listener()).withColumns(
         {
-            "place": F.coalesce(F.col("connection_id").cast("string"), listener_named()),
-            "lifted_us": F.coalesce("response_at_us", F.when(over, F.col("request_at_us"))),
-            "taken_us": F.lit(None).cast("long"),
+            "place": listener_named(),
+            "fate": _fate(),
+            "over_us": F.when(is_lifted(), at_us),
+            "taken_us": no_time,
         }
     )
     taken = connects.withColumns(
-        {"place": F.col("listener"), "lifted_us": F.col("request_at_us"), "taken_us": F.col("request_at_us")}
+        {"place": F.col("listener"), "fate": F.lit(""), "over_us": at_us, "taken_us": at_us}
     ).withColumn("touches", F.slice("touches", 1, 0))
-    later = those_after(("scope", "proxy_id", "place"), ("request_at_us", "exchange_seq"))
-    rows = rows.unionByName(taken).withColumns(
-        {"lifted_us": F.min("lifted_us").over(later), "taken_us": F.min("taken_us").over(later)}
+    later = those_after(("scope", "proxy_id", "place"), _IN_TIME)
+    shut = F.when(F.col("fate").isin("silent", "refusing"), at_us)
+    back_us = F.coalesce("taken_us", F.min(F.coalesce("taken_us", shut)).over(later))
+    rows = rows.unionByName(taken).withColumn("back_us", back_us)
+    rows = rows.withColumns(
+        {
+            "lifted_us": F.min("over_us").over(later),
+            "loud_us": F.min(F.when(F.col("fate") == "refusing", at_us)).over(later),
+            "silent_us": F.min(F.when(F.col("fate") == "silent", at_us)).over(later),
+            "back_us": F.min(F.when(F.col("over_us").isNotNull(), F.col("back_us"))).over(later),
+        }
     )
-    rows = rows.filter((F.col("event") == "fault") & (F.size("touches") > 0)).withColumn("t", F.explode("touches"))
-    stands = F.coalesce(F.col("request_at_us") + F.col("t.held_us"), "lifted_us", "run_end_us")
-    until = F.when(_of_listener(), F.least(F.coalesce("taken_us", "run_end_us"), stands + PAUSE_US)).otherwise(stands)
-    rows = rows.filter(F.col("t.did").isin(*STANDS)).withColumns(
-        {"from_us": F.col("request_at_us"), "until_us": until, "stands_us": stands}
+    rows = rows.filter(F.size("touches") > 0).withColumn("t", F.explode("touches"))
+    rows = rows.filter(F.col("t.did").isin(*STANDS))
+    refused = F.col("t.did") == "refused"
+    waits = refused & (F.col("fate") == "silent")
+    begun = F.when(waits, F.col("loud_us")).otherwise(at_us)
+    other_us = F.when(refused, F.when(~waits, F.col("silent_us"))).otherwise(F.col("loud_us"))
+    stands = F.least("lifted_us", other_us, "run_end_us")
+    broker = F.regexp_extract("place", _OF_BROKER, 1)
+    rows = rows.withColumns(
+        {
+            "from_us": begun,
+            "until_us": F.least(F.coalesce("back_us", "run_end_us"), stands + PAUSE_US, other_us),
+            "stands_us": stands,
+            "node_id": F.when(broker != "", broker.cast("int")),
+        }
     )
     return _shape(rows, "cut")
 
@@ -418,8 +491,30 @@ def _of_clients(obstacles: DataFrame, names: DataFrame) -> DataFrame:
     return known.unionByName(anybody.select("client", *_SHAPE))
 
 
-def _partitions(history: DataFrame) -> DataFrame:
-    """A batch that a rule kept from being acknowledged keeps what comes after it on its partition, until its retry."""
+def _unheard_ends(lines: DataFrame) -> DataFrame:
+    """`connection` → `silent_us`: connections whose silence lasted to their end, and since when.
+
+    Such a one its client may have given up at any time since then: nobody heard of it before the silence was over.
+    """
+    silenced = F.exists("touches", lambda t: (t["did"] == "silenced") & t["held_us"].isNull())
+    order = Window.partitionBy(*_ONE).orderBy(*_IN_TIME)
+    at_us = F.col("request_at_us")
+    closed_us = F.max(F.when(F.col("event") == "disconnect", at_us)).over(Window.partitionBy(*_ONE))
+    went_on = is_lifted() & F.coalesce(at_us + _APART_US < F.coalesce(closed_us, "run_end_us"), F.lit(False))
+    rows = lines.filter(~_of_listener()).withColumn(
+        "times_on", F.sum(went_on.cast("int")).over(order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    )
+    rows = rows.withColumn("most_on", F.max("times_on").over(Window.partitionBy(*_ONE)))
+    ends = (F.col("event") == "fault") & silenced & (F.col("times_on") == F.col("most_on"))
+    return rows.filter(ends).groupBy(*_ONE).agg(F.min(at_us).alias("silent_us"))
+
+
+def _partitions(history: DataFrame, unheard: DataFrame | None) -> DataFrame:
+    """A batch that a rule kept from being acknowledged keeps what comes after it on its partition, until its retry.
+
+    Where its connection fell silent and ended so (`unheard`), it surely does until then only: what kept the retry from
+    there on may have been the silence.
+    """
     sends = history.filter(F.col("operation") == "send")
     attempts = sends.select(
         "scope", "client", "called_at_us", F.posexplode("attempts").alias("place", "a"), "attempts", "end_us"
@@ -447,6 +542,11 @@ def _partitions(history: DataFrame) -> DataFrame:
             "order_us": F.coalesce("called_at_us", F.get("attempts", F.lit(0))["request_at_us"]),
         }
     )
+    if unheard is None:
+        rows = rows.withColumn("silent_us", F.lit(None).cast("long"))
+    else:
+        rows = rows.join(F.broadcast(unheard), "connection", "left")
+    hidden = F.when(unanswered & (F.col("silent_us") < F.col("until_us")), F.greatest("silent_us", "from_us"))
     places = (
         "scope",
         "client",
@@ -457,18 +557,19 @@ def _partitions(history: DataFrame) -> DataFrame:
         "t",
         "from_us",
         "until_us",
+        "stands_us",
         "hit_us",
         "client_id",
     )
     # Whoever was called before a batch's first message is not behind it.
-    batches = rows.groupBy(*places).agg(F.min("order_us").alias("order_us"))
+    batches = rows.withColumn("stands_us", hidden).groupBy(*places).agg(F.min("order_us").alias("order_us"))
     return _shape(batches, "partition", "client")
 
 
 def _bursts(obstacles: DataFrame) -> DataFrame:
     """Obstacles of one rule at one place that follow each other closely, as one; `covered_us` is what they cover."""
     apart = ("wire_id", "from_us", "until_us", "stands_us", "hit_us", "read_us", "order_us")
-    place = ("client", *[name for name in _SHAPE if name not in apart])
+    place = ("client", *[name for name in _SHAPE if name not in (*apart, "asked_else")])
     order = Window.partitionBy(*place).orderBy("from_us", "until_us")
     reached = F.max("until_us").over(order.rowsBetween(Window.unboundedPreceding, -1))
     rows = obstacles.withColumn("reached", reached).withColumns(
@@ -486,5 +587,6 @@ def _bursts(obstacles: DataFrame) -> DataFrame:
         F.max("stands_us").alias("stands_us"),
         F.min("read_us").alias("read_us"),
         F.min("order_us").alias("order_us"),
+        F.max("asked_else").alias("asked_else"),
         F.count("*").alias("hits"),
     )

@@ -329,12 +329,12 @@ class _Played:
         if client.dials_at.get(broker, 0) > self.now:
             return None
         refusing, silent = self.standing("refused", broker), self.standing("silenced", broker)
-        for rule in refusing or silent:
+        for rule in silent or refusing:
             self.struck.setdefault(rule.name, self.now)
         if refusing or silent:
             # A dial that nobody answers ends when somebody does, or is given up.
-            gives_up = self.now + (_BACKOFF_MS if refusing else client.habits.request_ms)
-            client.dials_at[broker] = min([gives_up, *[rule.until for rule in silent if not refusing]])
+            gives_up = self.now + (client.habits.request_ms if silent else _BACKOFF_MS)
+            client.dials_at[broker] = min(gives_up, self.silent_until(broker)) if silent else gives_up
             self.at(client.dials_at[broker], lambda: self.drain(client))
             return None
         self.lines += 1
@@ -360,7 +360,10 @@ class _Played:
     def close(self, client: _Client, line: _Line) -> None:
         line.closed = True
         # Nobody hears of the end of a connection that is silent before that is over.
-        self.event(line, "disconnect", self.silent_until(line))
+        heard = self.silent_until(line.broker)
+        if heard > self.now:
+            self.event(line, "fault", heard, detail="goes on")
+        self.event(line, "disconnect", heard)
         again = [e for e in line.waiting if not e.over]
         for exchange in again:
             exchange.over = True
@@ -397,14 +400,19 @@ class _Played:
     def standing(self, does: str, broker: int) -> list[Rule]:
         return [r for r in self.rules if r.does == does and r.broker == broker and r.since <= self.now < r.until]
 
-    def silent_until(self, line: _Line) -> int:
-        return max([self.now, *[rule.until for rule in self.standing("silenced", line.broker)]])
+    def silent_until(self, broker: int) -> int:
+        """When what is silent there is so no more; now, where nothing is."""
+        until = self.now
+        silences = [rule for rule in self.rules if rule.does == "silenced" and rule.broker == broker]
+        while longer := [rule.until for rule in silences if rule.since <= until < rule.until]:
+            until = max(longer)
+        return until
 
     def falls_silent(self, rule: Rule) -> None:
         for line in list(self.open):
             if line.broker == rule.broker and not line.closed:
                 self.struck.setdefault(rule.name, self.now)
-                self.event(line, "fault", rules=self.standing("silenced", line.broker))
+                self.event(line, "fault", rules=[rule])
 
     def goes_on(self, rule: Rule) -> None:
         """A line goes on where it stopped, or is reset, once no rule silences it any more."""
@@ -420,7 +428,7 @@ class _Played:
 
     def waits_for_its_line(self, line: _Line, do: Callable[[], None]) -> bool:
         """Whether the line is silent now: then it is done when it goes on."""
-        until = self.silent_until(line)
+        until = self.silent_until(line.broker)
         if until > self.now:
             self.at(until, do)
         return until > self.now
@@ -543,7 +551,7 @@ class _Played:
     def deliver(self, client: _Client, line: _Line) -> None:
         """Answers go out in turn, each when it may."""
         while line.waiting and not line.closed:
-            if self.silent_until(line) > self.now:
+            if self.silent_until(line.broker) > self.now:
                 return  # it goes on when the line does
             exchange = line.waiting[0]
             if "ready" not in exchange.row:
@@ -633,16 +641,20 @@ class _Played:
         made |= dict.fromkeys(("api_name", "api_key", "exchange_seq", "forwarded_at_us", "outcome", "error_code"))
 
     def _tell_listeners(self) -> None:
-        """What has become of each listener, whenever that changes."""
+        """What has become of each listener, whenever that changes or a rule begins; a silence wins."""
         for broker in range(3):
             of_it = [r for r in self.rules if r.does in STANDING and r.broker == broker and r.since < r.until]
+            was = "open"
             for at in sorted({moment for r in of_it for moment in (r.since, r.until) if moment < END_MS}):
-                now = [r for r in of_it if r.since <= at < r.until]
-                fate = "refusing" if any(r.does == "refused" for r in now) else "silent" if now else "open"
-                names = ", ".join(r.name for r in now)
-                detail = f"listener {_listener(broker)} is {fate}{names and f': {names}'}"
-                nowhere = {"client_id": None, "connection_id": None, "node_id": None, "listener": None}
-                self._tell_event(at, "fault", detail, now, **nowhere)
+                now = {r.does for r in of_it if r.since <= at < r.until}
+                fate = "silent" if "silenced" in now else "refusing" if now else "open"
+                begun = [r for r in of_it if r.since == at]
+                if fate != was or begun:
+                    names = ", ".join(r.name for r in begun)
+                    detail = f"listener {_listener(broker)} is {fate}{names and f': {names}'}"
+                    nowhere = {"client_id": None, "connection_id": None, "node_id": None, "listener": None}
+                    self._tell_event(at, "fault", detail, begun, **nowhere)
+                was = fate
 
     def _tell_exchange(self, row: dict[str, Any], where: dict[str, Any]) -> None:
         assert self.story is not None

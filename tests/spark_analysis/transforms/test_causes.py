@@ -637,12 +637,12 @@ def a_host_silent_for_whoever_comes(s: Story) -> None:
     ok(s, 0, "m0", 0, sent=2002)
 
 
-def listener(s: Story, at: float, became: str, *rules: tuple[str, str, str]) -> None:
+def listener(s: Story, at: float, became: str, *rules: tuple[str, str, str], name: str = "bootstrap") -> None:
     """What the proxy says of a listener that a standing rule takes, and when that is over."""
     of_nobody = dict.fromkeys(("connection_id", "exchange_seq", "listener", "node_id", "client_id", "client_addr"))
     row = s.exchange(at, "", event="fault", took_ms=None, **of_nobody, **did(*rules))
     row["api_name"] = row["api_key"] = row["outcome"] = None
-    row["detail"] = f"listener bootstrap is {became}"
+    row["detail"] = f"listener {name} is {became}"
 
 
 def link_event(s: Story, at: float, event: str, connection_id: int, **given: Any) -> None:
@@ -705,6 +705,130 @@ def cut_and_told_late(s: Story) -> None:
         ok(s, at, f"m{number}", number, sent=at + 2500)
 
 
+def silent_for(s: Story, since: float, until: float, connection_id: int, *, ends: bool = False, **where: Any) -> None:
+    link_event(s, since, "fault", connection_id, **did(OFF), **where)
+    link_event(s, until, "fault", connection_id, detail="goes on", **where)
+    if ends:
+        link_event(s, until, "disconnect", connection_id, **where)
+
+
+@story
+def silent_long_before_it_was_cut(s: Story) -> None:
+    # The connection went on; the batch came there later, and was cut again and again.
+    ok(s, 0, "m0", 0)
+    silent_for(s, 10, 300, 1)
+    for number in range(12):
+        cut = did(("break", "reset", "cut"))
+        s.produce(
+            1000 + 100 * number, message_ids=["m1"], connection_id=1 + number, outcome="closed", took_ms=None, **cut
+        )
+        link_event(s, 1000 + 100 * number, "disconnect", 1 + number)
+    ok(s, 1000, "m1", 1, sent=2200, connection_id=20)
+    ok(s, 1100, "m2", 2, sent=2203, connection_id=20)
+
+
+@story
+def behind_a_swallowed_one_whose_connection_fell_silent(s: Story) -> None:
+    # Nobody knows when its client gave that up: no end of a connection is heard while it is silent.
+    eaten = did(("eat", "drop_response", "swallowed_answer"))
+    s.produce(0, message_ids=["m0"], outcome="dropped", took_ms=None, **eaten)
+    silent_for(s, 2000, 6000, 1, ends=True)
+    ok(s, 4000, "m1", 1, sent=6100, connection_id=2)
+    s.produce(6050, message_ids=["m0"], base_offset=0, connection_id=2)
+    s.send(0, "m0", offset=0, took_ms=6053)
+
+
+@story
+def a_silence_elsewhere_that_was_over(s: Story) -> None:
+    # Its own broker took its time; that the client never came back to the other place says nothing.
+    nowhere = {"node_id": None, "listener": "bootstrap"}
+    s.exchange(0, "Metadata", connection_id=2, **nowhere)
+    silent_for(s, 10, 500, 2, ends=True, **nowhere)
+    s.produce(600, message_ids=["m0"], outcome="no_response", took_ms=None)
+    link_event(s, 2100, "disconnect", 1)
+    ok(s, 600, "m0", 0, sent=2200, connection_id=3)
+
+
+@story
+def taken_by_another_rule_since(s: Story) -> None:
+    # Open again before the batch was there; then it was the silence that nobody got past.
+    listener(s, 10, "refusing: shut", ("shut", "refuse", "refused"))
+    listener(s, 40, "open")
+    listener(s, 1000, "silent: off", OFF)
+    listener(s, 5000, "open")
+    link_event(s, 5000, "connect", 1, listener="bootstrap", client_id=None)
+    ok(s, 2000, "m0", 0, sent=5000)
+
+
+@story
+def refused_by_what_was_silent_as_well(s: Story) -> None:
+    # A silence wins: the refusal, which began in it, is none before it is over.
+    listener(s, 10, "silent: off", OFF)
+    listener(s, 20, "silent: shut", ("shut", "refuse", "refused"))
+    listener(s, 4000, "refusing")
+    listener(s, 4300, "open")
+    link_event(s, 4310, "connect", 1, listener="bootstrap", client_id=None)
+    ok(s, 50, "m0", 0, sent=4311)
+
+
+@story
+def another_broker_that_nobody_got_to(s: Story) -> None:
+    # It went to one broker, which was slow; the other one took nobody meanwhile.
+    listener(s, 10, "silent: off", OFF, name="broker-2")
+    ok(s, 50, "m0", 0, took_ms=2500)
+    ok(s, 60, "m1", 1, sent=2553)
+
+
+@story
+def a_silence_that_kept_nothing(s: Story) -> None:
+    # It went on, and nobody had asked for anything there; the batch's own broker refused whoever came.
+    nowhere: dict[str, Any] = {"node_id": None, "listener": "bootstrap"}
+    s.exchange(0, "Metadata", connection_id=2, **nowhere)
+    ok(s, 5, "m0", 0)
+    link_event(s, 8, "disconnect", 1)
+    silent_for(s, 10, 1500, 2, **nowhere)
+    listener(s, 20, "refusing: shut", ("shut", "refuse", "refused"), name="broker-1")
+    s.send(30, "m1", outcome="info", error="timed out", took_ms=2000)
+    listener(s, 5000, "open", name="broker-1")
+    s.exchange(20_000, "Metadata", client_id="somebody", connection_id=9, node_id=2)
+
+
+@story
+def behind_at_its_own_broker_and_cut_off_elsewhere(s: Story) -> None:
+    # Never sent: its broker had its fill for all the time. What befell the client at another one did nothing to it.
+    held = did(("long", "stall", "held_answer"), since_ms=2)
+    s.produce(0, message_ids=["m0"], took_ms=3000, **held)
+    s.send(0, "m0", offset=0, took_ms=3001)
+    s.exchange(1, "Metadata", connection_id=2, node_id=2)
+    link_event(s, 100, "fault", 2, node_id=2, **did(OFF))
+    link_event(s, 4000, "disconnect", 2, node_id=2)
+    s.send(200, "m1", outcome="info", error="timed out", took_ms=2000)
+
+
+@story
+def cut_off_from_another_broker_before(s: Story) -> None:
+    # The batch went to the one that was silent for whoever came; the other one got batches of its own only.
+    there = {"connection_id": 2, "node_id": 2}
+    cut = did(("break", "reset", "cut"))
+    s.produce(0, 1, message_ids=["m0"], outcome="closed", took_ms=None, **there, **cut)
+    s.send(0, "m0", partition=1, outcome="fail", error="reset", took_ms=1)
+    listener(s, 500, "silent: off", OFF, name="broker-1")
+    ok(s, 2000, "m2", 1, partition=1, connection_id=3, node_id=2)
+    link_event(s, 3000, "connect", 1, listener="broker-1", client_id=None)
+    ok(s, 1000, "m1", 0, sent=3000)
+
+
+@story
+def connecting_again_in_vain(s: Story) -> None:
+    # It was on the wire, and then it was not: its connection had ended.
+    s.produce(0, message_ids=["m0"], outcome="no_response", took_ms=None)
+    listener(s, 100, "refusing: shut", ("shut", "refuse", "refused"))
+    link_event(s, 200, "disconnect", 1)
+    listener(s, 3000, "open")
+    link_event(s, 3050, "connect", 2, listener="bootstrap", client_id=None)
+    ok(s, 0, "m0", 0, sent=3051, connection_id=2)
+
+
 def failing_after_a_silence(s: Story) -> None:
     ok(s, 0, "m0", 0)
     listener(s, 10, "silent: off", OFF)
@@ -723,6 +847,7 @@ def failing_while_it_is_silent(s: Story) -> None:
 def failing_after_it_was_silent(s: Story) -> None:
     failing_after_a_silence(s)
     link_event(s, 5000, "fault", 1, detail="goes on")
+    link_event(s, 5000, "disconnect", 1)
     listener(s, 5000, "open")
 
 
@@ -731,6 +856,7 @@ def failing_while_whoever_comes_meets_silence(s: Story) -> None:
     # Its own connection goes on, and is closed; the host stays silent.
     failing_after_a_silence(s)
     link_event(s, 5000, "fault", 1, detail="goes on")
+    link_event(s, 5000, "disconnect", 1)
 
 
 # story → check → who is to blame, as `blame` has it.
@@ -800,6 +926,19 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "silenced_with_a_batch_on_it": {"late": {"off"}},
     "silenced_while_another_is_silent": {"late": {"off"}},
     "cut_and_told_late": {"late": {"break, later", "break"}, "retried": {"break"}},
+    "silent_long_before_it_was_cut": {"late": {"break", "break (likely)"}, "retried": {"break"}},
+    "behind_a_swallowed_one_whose_connection_fell_silent": {
+        "late": {"eat, off", "eat, off (likely)"},
+        "retried": {"eat"},
+    },
+    "a_silence_elsewhere_that_was_over": {"late": {None}, "retried": {None}},
+    "taken_by_another_rule_since": {"late": {"off (likely)"}},
+    "refused_by_what_was_silent_as_well": {"late": {"off (likely)"}},
+    "another_broker_that_nobody_got_to": {"late": {None}},
+    "a_silence_that_kept_nothing": {"failed": {"shut (likely)"}},
+    "behind_at_its_own_broker_and_cut_off_elsewhere": {"late": {"long"}, "failed": {"long (likely)"}},
+    "cut_off_from_another_broker_before": {"late": {"off (likely)"}, "failed": {"break"}},
+    "connecting_again_in_vain": {"late": {"shut (likely)"}, "retried": {None}},
     "failing_while_it_is_silent": {"stuck": set()},
     "failing_after_it_was_silent": {"stuck": {"off"}},
     "failing_while_whoever_comes_meets_silence": {"stuck": set()},

@@ -9,7 +9,7 @@ import pytest
 from notleader.spark_analysis.findings import Finding
 from notleader.spark_analysis.options import Options
 from tests.spark_analysis.synthetic import Story
-from tests.spark_analysis.transforms.test_causes import did
+from tests.spark_analysis.transforms.test_causes import did, link_event
 
 pytestmark = pytest.mark.spark
 
@@ -58,6 +58,18 @@ def written_into_silence(s: Story) -> None:
     s.holds("m0", "m2")
 
 
+def written_where_one_of_two_went_on(s: Story) -> None:
+    # What a silence kept is read when that is over, and lost where the connection ends with it.
+    for connection, rule in ((1, "off"), (2, "elsewhere")):
+        there = {"connection_id": connection, "node_id": connection}
+        _fire(s, 0, f"m{connection}", seen=1, **there)
+        link_event(s, 50, "fault", connection, **did((rule, "blackhole", "silenced")))
+        link_event(s, 2000, "fault", connection, detail="goes on")
+    _cut(s, 2000, 1)
+    _fire(s, 100, "m3", seen=None)
+    s.holds("m1", "m2")
+
+
 def copied_under_two_trifles(s: Story) -> None:
     """Refused after the broker had it, and both attempts held for moments that make up a quarter of its time."""
     held = (("trifle", "delay", "held_request"), ("trifle-after", "delay", "held_answer"))
@@ -72,11 +84,12 @@ def copied_under_two_trifles(s: Story) -> None:
 TRUE = {
     lay_in_a_socket_that_was_cut: {"lost": {("first", 1), ("break", 3), (None, 1)}},
     written_into_silence: {"lost": {("off", 1)}},
+    written_where_one_of_two_went_on: {"lost": {("off", 1)}},
     copied_under_two_trifles: {"duplicate": {("refusal", 1)}},
 }
 
 
-_WITHOUT_ACKS = ("lay_in_a_socket_that_was_cut", "written_into_silence")
+_WITHOUT_ACKS = ("lay_in_a_socket_that_was_cut", "written_into_silence", "written_where_one_of_two_went_on")
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import table_of
-from notleader.spark_analysis.transforms.intervals import NEVER_US, first_to_hold, join_moments, join_spans, reckoned
+from notleader.spark_analysis.transforms.intervals import (
+    NEVER_US,
+    covered,
+    first_to_hold,
+    join_moments,
+    join_spans,
+    reckoned,
+)
 from tests.spark_analysis.synthetic import START_US
 
 pytestmark = pytest.mark.spark
@@ -93,3 +100,18 @@ def test_a_span_is_held_by_the_one_that_ends_first_of_those_around_it(spark: Spa
         for n, (since, until) in enumerate(each)
         if (ends := [end for begun, end in around.get(key, []) if begun <= since and until <= end])
     }
+
+
+def test_what_spans_cover_counts_once(spark: SparkSession) -> None:
+    told = [
+        {
+            "spans": [
+                {"since": 1, "until": 5},
+                {"since": 2, "until": 3},
+                {"since": 4, "until": 8},
+                {"since": 9, "until": 9},
+            ]
+        }
+    ]
+    rows = table_of(spark, [*told, {"spans": []}], "struct<spans:array<struct<since:bigint,until:bigint>>>")
+    assert [row.us for row in rows.select(covered(F.col("spans")).alias("us")).collect()] == [7, 0]
