@@ -45,7 +45,11 @@ def doubled_among_others(s: Story) -> None:
         s.poll(1000, message, offset)
 
 
-# Where a rule had a hand in something.
+def _by_whom(told: set[str | None]) -> set[str | None]:
+    return {by and by.removesuffix(" (likely)") for by in told}
+
+
+# Where a rule had a hand in something; how sure that is, is another question at these levels.
 _GUILTY = [name for name, told in BLAMED.items() if name not in ELSEWHERE and any(by - {None} for by in told.values())]
 STORIES_HERE = {
     **{name: STORIES[name] for name in _GUILTY},
@@ -53,7 +57,7 @@ STORIES_HERE = {
     "doubled_among_others": doubled_among_others,
 }
 TRUE = {
-    **{name: BLAMED[name] for name in _GUILTY},
+    **{name: {check: _by_whom(by) for check, by in BLAMED[name].items()} for name in _GUILTY},
     "refused_and_doubled": {"duplicate": {"refusal"}, "retried": {"refusal"}},
     "doubled_among_others": {"duplicate": {"refusal"}},
 }
