@@ -233,14 +233,16 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     )
     unsent = F.size("o_lines") == 0
     # A client that has its fill of unanswered requests at a broker sends that broker no more, on no connection.
-    same_broker = F.col("node_id").isNotNull() & F.array_contains("o_nodes", F.col("node_id"))
+    same_broker = F.coalesce(F.array_contains("o_nodes", F.col("node_id")), F.lit(False))
+    known_broker = F.coalesce(F.size("o_nodes") > 0, F.lit(False))
     # Where nothing of its partition was ever sent, nobody knows to which broker it would have gone.
-    any_broker = unsent & (F.col("node_id").isNull() | (F.coalesce(F.size("o_nodes"), F.lit(0)) <= 0))
+    any_broker = unsent & (F.col("node_id").isNull() | ~known_broker)
     # A connection that is silenced keeps the answers of what is on it, too.
     silenced = (F.col("did") == "silenced") & on_its_way
     # Whoever is told to wait may have waited for something else.
     held = (F.col("how") == "behind") & (F.col("did") != THROTTLED)
-    until_sent = F.col("how").isin("told", "cut", "anybody") | ((F.col("how") == "behind") & ~on_its_way)
+    of_connection = F.col("how").isin("cut", "anybody")
+    until_sent = of_connection | (F.col("how") == "told") | ((F.col("how") == "behind") & ~on_its_way)
     last = F.when(until_sent & ~silenced, F.col("sent_us")).otherwise(F.col("ended_us"))
     here = F.col("topic").isNull() | (
         F.col("topic").eqNullSafe(F.col("o_topic"))
@@ -265,8 +267,8 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
         F.lit(True),
     )
     in_the_way = (
-        F.when(F.col("how") == "behind", on_its_way | F.coalesce(same_broker, F.lit(False)) | any_broker)
-        .when(F.col("how").isin("cut", "anybody"), on_its_way | unsent | ~needless)
+        F.when(F.col("how") == "behind", on_its_way | same_broker | any_broker)
+        .when(of_connection, on_its_way | unsent | ~needless)
         .when(F.col("how") == "partition", here & (F.col("order_us") <= F.col("begun_us")))
         .otherwise(here & told_of)
     )
@@ -282,7 +284,6 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
         & (F.col("until_us") > F.col("begun_us"))
         & in_the_way,
     )
-    of_connection = F.col("how").isin("cut", "anybody")
     # Whose client was not back there before needed it no longer once it was free again.
     lasts = of_connection & (F.col("until_us") > last)
     until = F.when(lasts, F.least(F.coalesce("stands_us", "until_us"), "until_us")).otherwise(F.col("until_us"))
@@ -297,14 +298,12 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     sure = (held & on_its_way) | silenced | kept_behind
     until_us = (since + F.when(kept_behind, known_us).otherwise(weight_us)).cast("long")
     # How near it was: surely in its way, behind others at its broker, or one of that broker's listeners was shut.
-    there = F.coalesce(F.array_contains("o_nodes", F.col("node_id")), F.lit(False))
     near = (
         F.when(sure, F.lit(_IN_ITS_WAY))
         .when(F.col("how") == "behind", F.lit(_AT_ITS_BROKER))
-        .when((F.col("how") == "anybody") & there, F.lit(_BEFORE_ITS_BROKER))
+        .when((F.col("how") == "anybody") & same_broker, F.lit(_BEFORE_ITS_BROKER))
     )
-    known_broker = F.coalesce(F.size("o_nodes") > 0, F.lit(False))
-    far = of_connection & ~on_its_way & known_broker & ~there
+    far = of_connection & ~on_its_way & known_broker & ~same_broker
     rows = met.withColumns(
         {
             "weight_us": weight_us,

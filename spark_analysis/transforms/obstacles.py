@@ -290,7 +290,7 @@ def _answers(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
     """What a client was told, or not told, about everything but its batches: until it was told something else."""
     others = touched.filter((F.col("event") == "exchange") & ~F.col("api_name").isin("Produce", "Fetch"))
     apis = others.select("scope", "client_id", "api_name").distinct()
-    order = Window.partitionBy("scope", "client_id", "api_name").orderBy("request_at_us", "exchange_seq")
+    order = Window.partitionBy("scope", "client_id", "api_name").orderBy(*_IN_TIME)
     asked = exchanges.filter(F.col("event") == "exchange").join(
         F.broadcast(apis.withColumnsRenamed({n: f"k_{n}" for n in apis.columns})),
         same("k_", "scope", "client_id") & (F.col("api_name") == F.col("k_api_name")),
@@ -368,7 +368,7 @@ def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
     # What was silent for a known time is in the way that long; `_told_late` has it.
     rows = rows.filter(F.col("t.did").isin(*CUTS) & ~(silenced & F.col("t.held_us").isNotNull()))
     rule = Window.partitionBy("scope", F.col("t.rule"))
-    went_on = F.coalesce(F.col("lifted_us") + _APART_US < F.coalesce("closed_us", "run_end_us"), F.lit(False))
+    went_on = _outlived(F.col("lifted_us"), F.col("closed_us"))
     # A client's TCP sends again what was lost at the latest when as much time has passed anew.
     in_vain_us = F.col("lifted_us") * 2 - at_us + _APART_US
     unused = F.coalesce(F.col("awaited_us") < at_us, F.lit(True)) & F.coalesce(
@@ -389,6 +389,11 @@ def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
         }
     )
     return _shape(rows, "cut")
+
+
+def _outlived(lifted_us: Column, closed_us: Column) -> Column:
+    """Its connection was there for some time yet when the silence was over: it was not over because of its end."""
+    return F.coalesce(lifted_us + _APART_US < F.coalesce(closed_us, "run_end_us"), F.lit(False))
 
 
 def _told_late(lines: DataFrame) -> DataFrame:
@@ -500,7 +505,7 @@ def _unheard_ends(lines: DataFrame) -> DataFrame:
     order = Window.partitionBy(*_ONE).orderBy(*_IN_TIME)
     at_us = F.col("request_at_us")
     closed_us = F.max(F.when(F.col("event") == "disconnect", at_us)).over(Window.partitionBy(*_ONE))
-    went_on = is_lifted() & F.coalesce(at_us + _APART_US < F.coalesce(closed_us, "run_end_us"), F.lit(False))
+    went_on = is_lifted() & _outlived(at_us, closed_us)
     rows = lines.filter(~_of_listener()).withColumn(
         "times_on", F.sum(went_on.cast("int")).over(order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
     )

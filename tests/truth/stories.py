@@ -81,7 +81,7 @@ class Stories:
                 tables = replace(tables, log=log)
         if module is test_causes:
             return Told(tables, options, _misblamed)
-        return Told(tables, options, lambda check, found: _mistaken(module.EXPECTED, check, list(found)))
+        return Told(tables, options, lambda check, found: _mistaken(module, check, list(found)))
 
     def _wrong(self, check: Check) -> set[str]:
         from pyspark.sql import functions as F
@@ -107,13 +107,14 @@ def _story(client: str | None) -> str:
     return client or ""
 
 
-def _mistaken(expected: Mapping[str, Mapping[str, set[str]]], check: str, found: Sequence[Finding]) -> set[str]:
+def _mistaken(module: ModuleType, check: str, found: Sequence[Finding]) -> set[str]:
+    expected: Mapping[str, Mapping[str, set[str]]] = module.EXPECTED
     wanted = {(verdict, name) for verdict, names in expected.get(check, {}).items() for name in names}
     told = {(one["verdict"], _story(one["client"])) for one in found if one["count"] and one["client"]}
     wrong = {name for _, name in wanted ^ told} if check in expected else set()
-    if expected is test_checks.EXPECTED:
-        measures = test_checks.measured(check, found)
-        wrong |= {name for name, wanted in test_checks.MEASURED.get(check, {}).items() if measures.get(name) != wanted}
+    if measured := getattr(module, "MEASURED", {}).get(check):
+        measures = module.measured(check, found)
+        wrong |= {name for name, wanted in measured.items() if measures.get(name) != wanted}
     return wrong
 
 

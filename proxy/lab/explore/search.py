@@ -125,7 +125,7 @@ class Search:
         for tried in runs:
             ended = tried.ended
             if ended.code != 0 or ended.check:
-                raise UnwellError(f"{_without_faults(ended)} (its output: {tried.folder})")
+                raise UnwellError(f"{_unwell(ended)} (its output: {tried.folder})")
             if not tried.rows:
                 raise UnwellError(
                     "the command made no request to {bootstrap}: it has to take it as its bootstrap server "
@@ -417,7 +417,7 @@ def _said(row: Row) -> str:
     return f"{row['api_name'] or row['api_key']} {row['outcome']}{told}{struck}"
 
 
-def _without_faults(ended: Ended) -> str:
+def _unwell(ended: Ended) -> str:
     if ended.code is None:
         return f"the command did not end by itself within {ended.seconds:.0f} s, without any fault"
     if ended.code:
