@@ -195,7 +195,7 @@ def _end(explored: Explored, document: dict[str, Any], out: Path, as_json: bool)
             broke = f"broke {failure.broke} of {failure.repeated} times{failure.sent}"
             typer.echo(f"   {broke}: {out / f'failure-{number}.yaml'}")
         for failure in explored.unstable:
-            typer.echo(f"unstable, broke 1 of {failure.repeated + 1} times: {failure.title}")
+            typer.echo(f"unstable, broke {failure.times} times: {failure.title}")
         if not explored.failures:
             typer.echo("nothing found" + (" that breaks again" if explored.unstable else ""))
         typer.echo(f"report: {out / 'report.html'}")

@@ -58,6 +58,16 @@ class Failure:
         """Whether it was seen once, and never again when it was repeated."""
         return not self.broke
 
+    def broke_once_more(self, repeated: int) -> None:
+        """An unstable one was seen again, and in none of so many tries that repeated it."""
+        self.seen_again += 1
+        self.repeated += 1 + repeated
+
+    @property
+    def times(self) -> str:
+        """How often an unstable one broke, of how many tries."""
+        return f"{1 + self.seen_again} of {1 + self.repeated}"
+
     @property
     def sent(self) -> str:
         """How many messages belong to it; empty where the command is not told."""
@@ -91,6 +101,11 @@ def group(verdict: Verdict, rules: list[Rule]) -> tuple[str, ...]:
     return (verdict.kind, *sorted(cause(rule, verdict.kind) for rule in rules))
 
 
+def exactly(verdict: Verdict, rules: list[Rule]) -> tuple[str, ...]:
+    """As `group`, of rules that nobody has shrunk: of several each error is another, for it may do it alone."""
+    return (verdict.kind, verdict.told, *sorted(cause(rule, verdict.kind) for rule in rules))
+
+
 def described(rule: Rule) -> str:
     """A rule in a few words."""
     trigger = rule.get("trigger", {})
@@ -102,12 +117,15 @@ def described(rule: Rule) -> str:
         where += f" of partition {match['partition_index']}"
     if skip := trigger.get("skip"):
         where += f", the first {skip} left alone"
-    if (times := trigger.get("times", 1)) != 1:
+    if (times := trigger.get("times", 1)) == "forever":
+        where += "" if "for_ms" in trigger else ", each time"
+    elif times != 1:
         where += f", {times} times"
+    lasts = f"{trigger['for_ms']:g} ms long" if "for_ms" in trigger else "for good"
     if "after_fault" in trigger:
-        where += f" from then on, {trigger.get('for_ms', 0):g} ms long"
+        where += f" from then on, {lasts}"
     elif "for_ms" in trigger:
-        where += f" {trigger['for_ms']:g} ms long, after {trigger.get('after_ms', 0):g} ms"
+        where += f" {lasts}, after {trigger.get('after_ms', 0):g} ms"
     return words + where
 
 

@@ -13,13 +13,13 @@ from typing import TypeVar
 
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.explore.candidates import Candidate, Rule, candidates, frozen, of_rules
-from notleader.proxy.lab.explore.findings import Corpus, Failure, group
+from notleader.proxy.lab.explore.findings import Corpus, Failure, exactly, group
 from notleader.proxy.lab.explore.judging import Ended, Learned, Verdict, gave_up, judge
 from notleader.proxy.lab.explore.map import Came, Map
 from notleader.proxy.lab.explore.noticed import log_lines, outcome
 from notleader.proxy.lab.explore.ordering import ByChance, Frontier, key
 from notleader.proxy.lab.explore.points import Point, Row, points, signature
-from notleader.proxy.lab.explore.shrinking import Recipe, shrink, text
+from notleader.proxy.lab.explore.shrinking import Recipe, shrink, text, without_one
 from notleader.proxy.lab.explore.tries import Bench, Tried
 
 T = TypeVar("T")
@@ -110,6 +110,10 @@ class Search:
         self._began = time.monotonic()
         self._deadline = time.monotonic() + limits.minutes * 60
         self._groups: dict[tuple[str, ...], Failure] = {}
+        """What was shrunk."""
+        self._firsts: dict[tuple[str, ...], Failure] = {}
+        """What showed it before it was shrunk."""
+        self._unstable: dict[tuple[str, ...], Failure] = {}
 
     # ---- learn ----------------------------------------------------------------------------------
 
@@ -256,9 +260,10 @@ class Search:
 
     def _known(self, verdict: Verdict, candidate: Candidate) -> Failure | None:
         """The failure that this is again: the same, or one that comes of some of these rules alone."""
-        same = self._groups.get(group(verdict, candidate.documents))
-        parts = (failure for failure in self.explored.failures if failure.is_in(verdict, candidate.documents))
-        return same or next(parts, None)
+        rules = candidate.documents
+        parts = (failure for failure in self.explored.failures if failure.is_in(verdict, rules))
+        alike = self._groups.get(group(verdict, rules))
+        return self._firsts.get(exactly(verdict, rules)) or next(parts, alike)
 
     def _judged(self, tried: Tried, candidate: Candidate) -> list[Verdict]:
         if (learned := self._learned(candidate.messages)) is None:
@@ -334,6 +339,14 @@ class Search:
             return sum(broke([recipe] * _REPEATS))
 
         given = Recipe(candidate.documents, candidate.messages or self.bench.messages)
+        for fewer in without_one(given.rules):
+            known = self._groups.get(group(verdicts[0], fewer))
+            if known is not None and all(broke([replace(given, rules=fewer)])):
+                self._tell(f"known: it is `{known.by}` that does it")
+                self._seen_again(known, verdicts[0], candidate)
+                for tried in (*kept.values(), first):
+                    self.bench.tidy(tried)
+                return
         rate, smallest = rate_of(given), given
         if rate:  # what doesn't break again can't be shrunk
             _, *way = shrink(given, fail, at_once=self.limits.lanes)
@@ -366,19 +379,26 @@ class Search:
             timeline=timeline(told.rows),
             messages=smallest.messages,
         )
-        self._groups.setdefault(group(verdicts[0], candidate.documents), failure)
-        if failure.group in self._groups and self._groups[failure.group] is not failure:
-            self._groups[failure.group].seen_again += 1
+        if failure.is_unstable:
+            self._tell(f"unstable: {failure.title}; broke 0 of {_REPEATS} times when it was repeated")
+            if (before := self._unstable.setdefault(failure.group, failure)) is failure:
+                self.explored.unstable.append(failure)
+            else:
+                before.broke_once_more(_REPEATS)
+            return
+        if (known := self._groups.get(failure.group)) is not None:
+            self._seen_again(known, verdicts[0], candidate)
             return
         self._groups[failure.group] = failure
-        if failure.is_unstable:
-            self.explored.unstable.append(failure)
-            self._tell(f"unstable: {failure.title}; broke 0 of {_REPEATS} times when it was repeated")
-            return
+        self._firsts[exactly(verdicts[0], candidate.documents)] = failure
         self.explored.failures.append(failure)
         if smallest.rules:  # what needs none shows when the next search learns
             self.corpus.failing.append(smallest)
         self._tell(f"shrunk in {asked} tries: {failure.title}; broke {rate} of {_REPEATS} times{failure.sent}")
+
+    def _seen_again(self, known: Failure, verdict: Verdict, candidate: Candidate) -> None:
+        known.seen_again += 1
+        self._firsts.setdefault(exactly(verdict, candidate.documents), known)
 
     # ---- replay ---------------------------------------------------------------------------------
 

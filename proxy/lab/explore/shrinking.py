@@ -106,8 +106,7 @@ def _smaller_rules(recipe: Recipe) -> Iterator[Recipe]:
 def steps(rules: Rules) -> Iterator[Rules]:
     """Every rule set that is one step smaller, the largest steps first."""
     if len(rules) > 1:
-        for index in range(len(rules)):
-            yield _alone([*rules[:index], *rules[index + 1 :]])
+        yield from without_one(rules)
         skips = {rule.get("trigger", {}).get("skip", 0) for rule in rules}
         if len(skips) == 1 and (skip := skips.pop()):
             # An exchange and the one after it, earlier in the client's life.
@@ -116,6 +115,12 @@ def steps(rules: Rules) -> Iterator[Rules]:
     for index, rule in enumerate(rules):
         for smaller in _smaller(rule):
             yield [*rules[:index], smaller, *rules[index + 1 :]]
+
+
+def without_one(rules: Rules) -> Iterator[Rules]:
+    """Of several rules all but one, in every way."""
+    for index in range(len(rules) if len(rules) > 1 else 0):
+        yield _alone([*rules[:index], *rules[index + 1 :]])
 
 
 def _smaller(rule: Rule) -> Iterator[Rule]:

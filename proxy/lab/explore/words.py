@@ -86,8 +86,7 @@ def unjudged(explored: Explored) -> list[str]:
 def unstable(explored: Explored) -> list[str]:
     """What broke once and in no repetition, each with its rate: the time, more than the rule, may have done it."""
     return [
-        f"{failure.kind}, 1 of {failure.repeated + 1} times: {failure.title} (at {failure.point})"
-        for failure in explored.unstable
+        f"{failure.kind}, {failure.times} times: {failure.title} (at {failure.point})" for failure in explored.unstable
     ]
 
 

@@ -7,8 +7,9 @@ import pytest
 
 from notleader.faults.schema import parse_faults
 from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.explore.candidates import Rule
 from notleader.proxy.lab.explore.cli import messages_for
-from notleader.proxy.lab.explore.findings import Corpus, Failure, group
+from notleader.proxy.lab.explore.findings import Corpus, Failure, described, group
 from notleader.proxy.lab.explore.judging import KINDS, Learned, Verdict
 from notleader.proxy.lab.explore.search import Explored, Limits
 from notleader.proxy.lab.explore.shrinking import Recipe
@@ -172,3 +173,22 @@ def test_what_was_asked_for_goes_before_what_the_rule_file_says(asked: int | Non
 def test_a_number_that_the_command_does_not_take_is_an_error_that_says_what_to_do() -> None:
     with pytest.raises(LabError, match=r"--messages 5: write \{messages\} in the command where"):
         messages_for(["shop", "{bootstrap}"], 5, None)
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ({"kind": "broker_down", "trigger": {"after_fault": "gone"}}, "broker_down from then on, for good"),
+        (
+            {"kind": "blackhole", "trigger": {"after_fault": "gone", "for_ms": 500}},
+            "blackhole from then on, 500 ms long",
+        ),
+        (
+            {"kind": "reset", "trigger": {"times": "forever", "after_ms": 20, "for_ms": 6000}},
+            "reset 6000 ms long, after 20 ms",
+        ),
+        ({"kind": "close", "match": {"api_key": "Produce"}, "trigger": {"times": 4}}, "close on Produce, 4 times"),
+    ],
+)
+def test_a_rule_is_told_with_how_long_it_lasts(rule: Rule, words: str) -> None:
+    assert described(rule) == words

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from notleader.proxy.lab.explore.candidates import Rule, candidates
+from notleader.proxy.lab.explore.candidates import Rule, candidates, strikes
 from notleader.proxy.lab.explore.cli import rules_of
 from notleader.proxy.lab.explore.findings import Corpus
 from notleader.proxy.lab.explore.ordering import Frontier, key
-from notleader.proxy.lab.explore.points import Point
+from notleader.proxy.lab.explore.points import Point, points
 from notleader.proxy.lab.explore.search import Limits, Search, timeline
 from notleader.proxy.lab.explore.telling import write
 from notleader.proxy.lab.explore.tries import Bench, Tried
@@ -171,6 +171,57 @@ def test_what_broke_once_by_luck_is_not_what_is_told(tmp_path: Path) -> None:
     search._take(first, bench.run(first.documents, 9), Frontier([first], random=Random(0)))
     (failure,) = search.explored.failures
     assert (failure.messages, failure.broke) == (6, 3)
+
+
+class FatalBench(Bench):
+    """No send goes well after OUT_OF_ORDER_SEQUENCE_NUMBER, nor after a cut and then NOT_ENOUGH_REPLICAS."""
+
+    def run(self, rules: Sequence[Rule], limit_s: float, messages: int | None = None) -> Tried:
+        self._count += bool(rules)
+        done = [rule.get("error_code", rule["kind"]) for rule in rules]
+        ill = "OUT_OF_ORDER_SEQUENCE_NUMBER" in done or done in (["reset", REFUSED], ["close", REFUSED])
+        sends = tuple((at * 1_000_000, not ill, "fatal" if ill else "") for at in range(1, 9))
+        well = ended("a", ok="a")
+        over = replace(well, said=replace(well.said, sends=sends), struck_until_us=0 if rules else None)
+        return Tried(over, [1] * len(rules), [row("Produce", 0)], self.folder / "try")
+
+
+REFUSED = "NOT_ENOUGH_REPLICAS"
+
+
+def test_what_another_failure_alone_does_hides_no_other_that_looks_alike(tmp_path: Path) -> None:
+    bench = FatalBench("localhost:9092", ["shop"], tmp_path, "try")
+    search = Search(bench, Limits(lanes=1), Corpus(["shop"]), lambda text: None, lambda text: None)
+    search.learn()
+    (first,) = points([row("Produce", 0, 0, producer_id=1)])
+    cut_then = {each.documents[1]["error_code"]: each for each in strikes(first) if each.family[0] in CUT_THEN}
+    for code in ("OUT_OF_ORDER_SEQUENCE_NUMBER", REFUSED, "OUT_OF_ORDER_SEQUENCE_NUMBER", REFUSED):
+        search._take(cut_then[code], bench.run(cut_then[code].documents, 9), Frontier([], random=Random(0)))
+    found = [[rule.get("error_code", rule["kind"]) for rule in each.rules] for each in search.explored.failures]
+    assert found == [["OUT_OF_ORDER_SEQUENCE_NUMBER"], ["close", REFUSED]]
+    assert [each.seen_again for each in search.explored.failures] == [1, 1]
+
+
+CUT_THEN = {f"Produce reset then error {code}" for code in ("OUT_OF_ORDER_SEQUENCE_NUMBER", REFUSED)}
+
+
+class ByLuckBench(Bench):
+    """It breaks once in four tries."""
+
+    def run(self, rules: Sequence[Rule], limit_s: float, messages: int | None = None) -> Tried:
+        self._count += bool(rules)
+        bad = bool(rules) and self._count % 4 == 1
+        return Tried(ended(code=1 if bad else 0), [1], [row("Produce", 0)], self.folder / "try")
+
+
+def test_what_never_broke_again_is_repeated_when_it_is_seen_again_and_counted(tmp_path: Path) -> None:
+    bench = ByLuckBench("localhost:9092", ["shop"], tmp_path, "try")
+    search = Search(bench, Limits(lanes=1), Corpus(["shop"]), lambda text: None, lambda text: None)
+    (first, *_) = candidates([Point("Produce", None, 0, 1, 0.0)])
+    for _ in range(2):
+        search._take(first, bench.run(first.documents, 9), Frontier([first], random=Random(0)))
+    assert [failure.times for failure in search.explored.unstable] == ["2 of 8"]
+    assert search.explored.failures == []
 
 
 class LateBench(Bench):
