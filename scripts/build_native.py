@@ -18,6 +18,8 @@ _COMPILED = (
     "notleader.proxy.record.block_writer",
     "notleader.proxy.recorder.pages",
 )
+# A probe's steps take a sixth less as branches than by a jump table.
+_FLAGS = ["-O2", "-g0", "-fno-jump-tables"]
 _OLDEST_GLIBC = (2, 17)  # of the systems that Python 3.11 and newer is published for (manylinux2014)
 _ALLOWED = {"libc", "libm", "libpthread", "libdl", "librt"}
 
@@ -74,7 +76,7 @@ def _compiled(root: Path) -> list[Path]:
     os.chdir(package.parent)
     try:
         extensions = [
-            Extension(name, [name.replace(".", "/") + ".pyx"], extra_compile_args=["-O2", "-g0"]) for name in _COMPILED
+            Extension(name, [name.replace(".", "/") + ".pyx"], extra_compile_args=_FLAGS) for name in _COMPILED
         ]
         modules = cythonize(extensions, build_dir="../cython", quiet=True)
         command = build_ext(Distribution({"name": "notleader", "ext_modules": modules}))

@@ -21,5 +21,5 @@ SMALL: Final = 4096
 HEADER_BYTES: Final = 64 << 10
 """As much of a request is kept for its header: a client id is at most 32 KiB, the rest are tags that nobody sends."""
 
-INTERFACE: Final = 9
+INTERFACE: Final = 10
 """What the compiled part and the Python around it expect of each other; another number whenever that changes."""

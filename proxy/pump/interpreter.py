@@ -9,6 +9,7 @@ from typing import Final
 from notleader.proxy.wire.probe import (
     FRAME_FROM,
     FRAME_PLACES,
+    KIND,
     MOST_ROWS,
     MOST_TEXT_BYTES,
     NO_NULL,
@@ -21,7 +22,7 @@ from notleader.proxy.wire.probe import (
 Buffer = bytes | memoryview
 _I16: Final = Struct(">h")
 _I32: Final = Struct(">i")
-_NUMBERS: Final = {Op.I8: Struct(">b"), Op.I16: _I16, Op.I32: _I32, Op.I64: Struct(">q")}
+_NUMBERS: Final = (Struct(">b"), _I16, _I32, Struct(">q"))
 # base offset, length, leader epoch, magic, CRC, attributes, last offset delta, times, producer id, epoch, sequence,
 # count
 _BATCH: Final = Struct(">qiibIhiqqqhii")
@@ -184,12 +185,8 @@ class Probe:
         if op == Op.SKIP:
             self._pc += 2
             return self._past(at, end, program[pc + 1])
-        if op in _NUMBERS:
-            number = _NUMBERS[Op(op)]
-            _need(at, end, number.size)
-            self._put(program[pc + 1], number.unpack_from(data, at)[0])
-            self._pc += 2
-            return at + number.size
+        if op == Op.FIXED:
+            return self._fixed(data, at, end)
         if op == Op.UUID:
             _need(at, end, 16)
             self._put(program[pc + 1], self._keep(data[at : at + 16]))
@@ -250,6 +247,15 @@ class Probe:
         self._put(Row.RECORD_COUNT, 0)
         self._records_left, self._seen = length, False
         return behind
+
+    def _fixed(self, data: Buffer, at: int, end: int) -> int:
+        program, pc = self._program, self._pc
+        size, count = program[pc + 1], program[pc + 2]
+        _need(at, end, size)
+        self._pc += 3 + 2 * count
+        for where, what in zip(program[pc + 3 : self._pc : 2], program[pc + 4 : self._pc : 2], strict=True):
+            self._put(what % KIND, _NUMBERS[what // KIND].unpack_from(data, at + where)[0])
+        return at + size
 
     def _length(self, data: Buffer, at: int, end: int, op: int) -> tuple[int, int]:
         """The length of a string, an array or records (-1 for null), and where it ends."""

@@ -1,3 +1,5 @@
+cimport cython
+
 ctypedef const unsigned char* Bytes
 
 cdef enum:
@@ -27,6 +29,7 @@ cdef enum:
     FRAME_PLACES = 12
     MOST_DEPTH = 8
 
+@cython.final
 cdef class Probe:
     """`interpreter.Probe`."""
 
@@ -38,7 +41,7 @@ cdef class Probe:
     cdef Bytes _program
     cdef const char* _reason
     cdef int _pc, _depth
-    cdef long long _loops[MOST_DEPTH]
+    cdef long long _loops[MOST_DEPTH + 1]  # the first one is of no loop
     cdef long long _records_left
     cdef bint _seen
     cdef long long _tags_left, _tag
@@ -57,7 +60,7 @@ cdef class Probe:
     cdef int read_piece(self, piece) except -1
     cdef int _run(self, Bytes p, Py_ssize_t* at, Py_ssize_t end, long long before) except -1
     cdef bint good(self) noexcept
-    cdef int _begin_row(self, bint of_topic) except -1
+    cdef int _make_room(self) except -1
     cdef long long _keep(self, Bytes text, Py_ssize_t size) except -1
     cdef void _break(self, const char* reason) noexcept
     cdef void _lacks(self, int used, Py_ssize_t here, int plain) noexcept

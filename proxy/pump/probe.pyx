@@ -11,29 +11,27 @@ cdef enum:
     # `wire.probe.Op`; a test holds the two together.
     END = 0
     SKIP = 1
-    I8 = 2
-    I16 = 3
-    I32 = 4
-    I64 = 5
-    UUID = 6
-    TEXT = 7
-    CTEXT = 8
-    PAST2 = 9
-    PAST4 = 10
-    CPAST = 11
-    EACH = 12
-    CEACH = 13
-    NEXT = 14
-    MAYBE = 15
-    TAGS = 16
-    FIND = 17
-    RECORDS = 18
-    CRECORDS = 19
-    ROW = 20
-    ARRAY = 21
-    CARRAY = 22
+    FIXED = 2
+    UUID = 3
+    TEXT = 4
+    CTEXT = 5
+    PAST2 = 6
+    PAST4 = 7
+    CPAST = 8
+    EACH = 9
+    CEACH = 10
+    NEXT = 11
+    MAYBE = 12
+    TAGS = 13
+    FIND = 14
+    RECORDS = 15
+    CRECORDS = 16
+    ROW = 17
+    ARRAY = 18
+    CARRAY = 19
     NO_NULL = 0x40
     FRAME_FROM = 16
+    KIND = 5  # bits of a place, below its kind
     MOST_TEXT = 0x7FFF
     BATCH = 61  # bytes of a record batch before its records
     BEFORE_MAGIC = 16
@@ -49,6 +47,12 @@ for _place in range(ROW_PLACES):
     EMPTY[_place] = NOTHING
 
 
+# Of each op how many bytes a length takes; 0 where it is compact.
+cdef int[CARRAY + 1] LENGTHS
+LENGTHS[TEXT] = LENGTHS[PAST2] = 2
+LENGTHS[PAST4] = LENGTHS[EACH] = LENGTHS[ARRAY] = 4
+
+
 cdef inline int int16_at(Bytes p) noexcept nogil:
     return <short>((p[0] << 8) | p[1])
 
@@ -59,6 +63,15 @@ cdef inline int int32_at(Bytes p) noexcept nogil:
 
 cdef inline long long int64_at(Bytes p) noexcept nogil:
     return <long long>((<unsigned long long><unsigned int>int32_at(p) << 32) | <unsigned int>int32_at(p + 4))
+
+
+cdef inline long long number_at(Bytes p, int kind) noexcept nogil:
+    """A number of ``2**kind`` bytes."""
+    if kind == 2:
+        return int32_at(p)
+    if kind == 3:
+        return int64_at(p)
+    return int16_at(p) if kind == 1 else <signed char>p[0]
 
 
 cdef inline int uvarint(Bytes p, Py_ssize_t here, long long* value) noexcept nogil:
@@ -223,18 +236,14 @@ cdef class Probe:
             self._break(b"ends too early")
         return 0
 
-    cdef int _begin_row(self, bint of_topic) except -1:
-        cdef long long* row
-        if self.count >= MOST_ROWS:
+    cdef int _make_room(self) except -1:
+        """For more rows, up to those that anybody sends."""
+        cdef Py_ssize_t size, room = min(max(2 * self._rows_room, 32), MOST_ROWS)
+        if room == self._rows_room:
             self.odd = True
-            return 0
-        if (self.count + 1) * ROW_PLACES * 8 > self._rows_room:
-            self.numbers = <long long*>resized(self.numbers, &self._rows_room, max(2 * self._rows_room, ROW_PLACES * 32))
-        row = self.numbers + self.count * ROW_PLACES
-        memcpy(row, EMPTY, sizeof(EMPTY))
-        if of_topic:
-            memcpy(row, self.places, 4 * sizeof(long long))
-        self.count += 1
+        else:
+            self.numbers = <long long*>resized(self.numbers, &size, room * ROW_PLACES * sizeof(long long))
+            self._rows_room = room
         return 0
 
     cdef long long _keep(self, Bytes text, Py_ssize_t size) except -1:
@@ -250,94 +259,92 @@ cdef class Probe:
 
     cdef int _run(self, Bytes p, Py_ssize_t* at_, Py_ssize_t end, long long before) except -1:
         """Take all steps for which the bytes are here. ``before`` is where in the frame the first of these is."""
-        cdef Bytes program = self._program
-        cdef Bytes batch
+        cdef Bytes pc = self._program + self._pc
+        cdef Bytes here, behind_numbers
         cdef long long* row = self.numbers + (self.count - 1) * ROW_PLACES if self.count else NULL
+        cdef long long* loop = &self._loops[self._depth]
         cdef long long* to
-        cdef long long length, size, value
+        cdef long long length, size, value, total = self.total - before, tags_left = self._tags_left
         cdef Py_ssize_t at = at_[0], behind
-        cdef int pc = self._pc, code, op, used, place
-        cdef bint strict, is_compact
+        cdef int op, used, place, plain
         while True:
-            code = program[pc]
-            op = code & ~NO_NULL
-            # Comparisons with constants alone: they become a jump table.
-            if op == I8 or op == I16 or op == I32 or op == I64:
-                used = 1 << (op - I8)
-                if end - at < used:
-                    self._need = used
+            op = pc[0] & ~NO_NULL
+            # What there is most of comes first. (Built without jump tables: what comes next is foreseen from branches.)
+            if op == FIXED:
+                size = pc[1]
+                if end - at < size:
+                    self._need = size
                     break
-                place = program[pc + 1]
-                to = &self.places[place - FRAME_FROM] if place >= FRAME_FROM else &row[place]
-                if op == I32:
-                    to[0] = int32_at(p + at)
-                elif op == I64:
-                    to[0] = int64_at(p + at)
-                else:
-                    to[0] = int16_at(p + at) if op == I16 else <signed char>p[at]
-                at += used
+                here = p + at
+                behind_numbers = pc + 3 + 2 * pc[2]
+                pc += 3
+                while pc != behind_numbers:
+                    place = pc[1] & (1 << KIND) - 1
+                    to = row + place if place < FRAME_FROM else &self.places[place - FRAME_FROM]
+                    to[0] = number_at(here + pc[0], pc[1] >> KIND)
+                    pc += 2
+                at += size
+                continue
+            elif op == ROW:
+                if self.count == self._rows_room:
+                    self._make_room()
+                if self.count < self._rows_room:
+                    row = self.numbers + self.count * ROW_PLACES
+                    self.count += 1
+                    memcpy(row, &self.places[0] if pc[1] else &EMPTY[0], 4 * sizeof(long long))
+                    memcpy(row + 4, EMPTY, (ROW_PLACES - 4) * sizeof(long long))
                 pc += 2
                 continue
-            elif op == SKIP:
-                size = program[pc + 1]
-                pc += 2
+            elif op == NEXT:
+                loop[0] -= 1
+                if loop[0] > 0:
+                    pc -= pc[1]
+                else:
+                    loop -= 1
+                    pc += 2
+                continue
             elif op == TAGS or op == FIND:
-                if self._tags_left < 0 and at < end and p[at] == 0:  # nearly always
+                if tags_left < 0 and at < end and p[at] == 0:  # nearly always
                     at += 1
                     pc += 3 if op == FIND else 1
                     continue
                 used = uvarint(p + at, end - at, &value)
                 if used <= 0:
-                    if used == 0:
-                        self._need = end - at + 1
-                    else:
-                        self._break(odd_varint(used))
+                    self._lacks(used, end - at, 0)
                     break
                 size = 0
-                if self._tags_left < 0:
-                    self._tags_left = value
+                if tags_left < 0:
+                    tags_left = value
                     if value > 1 << 16:
                         self._break(b"too many tagged fields in one place")
                         break
                 elif self._tag < 0:
-                    if op == FIND and value == program[pc + 1]:
+                    if op == FIND and value == pc[1]:
                         if used > 1:
                             self._break(b"a varint is longer than it has to be")
                             break
-                        place = program[pc + 2]
-                        to = &self.places[place - FRAME_FROM] if place >= FRAME_FROM else &row[place]
-                        to[0] = before + at
+                        self.places[pc[2] - FRAME_FROM] = before + at
                     self._tag = value
                 else:
                     size = value
                     self._tag = -1
-                    self._tags_left -= 1
-                    if size > self.total - before - at - used:
+                    tags_left -= 1
+                    if size > total - at - used:
                         self._break(b"ends too early")
                         break
                 at += used
-                if self._tags_left == 0 and self._tag < 0:
-                    self._tags_left = -1
+                if tags_left == 0 and self._tag < 0:
+                    tags_left = -1
                     pc += 3 if op == FIND else 1
-            elif op == ROW:
-                self._begin_row(program[pc + 1])
-                row = self.numbers + (self.count - 1) * ROW_PLACES
+            elif op == SKIP:
+                size = pc[1]
                 pc += 2
-                continue
-            elif op == NEXT:
-                self._loops[self._depth - 1] -= 1
-                if self._loops[self._depth - 1] > 0:
-                    pc -= program[pc + 1]
-                else:
-                    self._depth -= 1
-                    pc += 2
-                continue
             elif op == UUID:
                 if end - at < 16:
                     self._need = 16
                     break
-                place = program[pc + 1]
-                to = &self.places[place - FRAME_FROM] if place >= FRAME_FROM else &row[place]
+                place = pc[1]
+                to = row + place if place < FRAME_FROM else &self.places[place - FRAME_FROM]
                 to[0] = self._keep(p + at, 16)
                 at += 16
                 pc += 2
@@ -346,7 +353,7 @@ cdef class Probe:
                 if end - at < 1:
                     self._need = 1
                     break
-                pc += 2 + (program[pc + 1] if p[at] >= 0x80 else 0)
+                pc += 2 + (pc[1] if p[at] >= 0x80 else 0)
                 at += 1
                 continue
             elif op == END:
@@ -355,22 +362,22 @@ cdef class Probe:
                 break
             elif op == RECORDS or op == CRECORDS:
                 if self._records_left < 0:
-                    place = 0 if op == CRECORDS else 4
-                    used = length_at(p + at, end - at, place, &length)
+                    plain = 0 if op == CRECORDS else 4
+                    used = length_at(p + at, end - at, plain, &length)
                     if used <= 0:
-                        self._lacks(used, end - at, place)
+                        self._lacks(used, end - at, plain)
                         break
                     if length < 0:
-                        if code & NO_NULL:
+                        if pc[0] & NO_NULL:
                             self._break(b"a field is null that may not be")
                             break
                         at += used
                         pc += 1
                         continue
-                    if length > self.total - before - at - used:
+                    at += used
+                    if length > total - at:
                         self._break(b"ends too early")
                         break
-                    at += used
                     row[RECORDS_BYTES], row[RECORD_COUNT] = length, 0
                     self._records_left, self._seen = length, False
                 # On to the next batch, or behind the last one.
@@ -379,22 +386,22 @@ cdef class Probe:
                     if end - at <= BEFORE_MAGIC:
                         self._need = BEFORE_MAGIC + 1
                         break
-                    batch = p + at
-                    length = <long long>int32_at(batch + 8) + 12
-                    if batch[BEFORE_MAGIC] != 2 or length < BATCH:
+                    here = p + at
+                    length = <long long>int32_at(here + 8) + 12
+                    if here[BEFORE_MAGIC] != 2 or length < BATCH:
                         self.odd = True  # an older format, or none
                     elif length <= size:
                         if end - at < BATCH:
                             self._need = BATCH
                             break
-                        row[RECORD_COUNT] += int32_at(batch + 57)
+                        row[RECORD_COUNT] += int32_at(here + 57)
                         if not self._seen:
                             self._seen = True
-                            row[FIRST_OFFSET] = int64_at(batch)
-                            row[ATTRIBUTES] = int16_at(batch + 21)
-                            row[PRODUCER_ID] = int64_at(batch + 43)
-                            row[PRODUCER_EPOCH] = int16_at(batch + 51)
-                            row[BASE_SEQUENCE] = int32_at(batch + 53)
+                            row[FIRST_OFFSET] = int64_at(here)
+                            row[ATTRIBUTES] = int16_at(here + 21)
+                            row[PRODUCER_ID] = int64_at(here + 43)
+                            row[PRODUCER_EPOCH] = int16_at(here + 51)
+                            row[BASE_SEQUENCE] = int32_at(here + 53)
                         size = length
                         self._records_left -= length
                         if self._records_left == 0:
@@ -410,34 +417,32 @@ cdef class Probe:
                 self._records_left = -1
                 pc += 1
             else:
-                strict = code & NO_NULL
                 # The length of a string, an array or records; -1 for null.
-                is_compact = op == CTEXT or op == CPAST or op == CEACH or op == CARRAY
-                place = 0 if is_compact else 2 if op == TEXT or op == PAST2 else 4
-                used = length_at(p + at, end - at, place, &length)
+                plain = LENGTHS[op]
+                used = length_at(p + at, end - at, plain, &length)
                 if used <= 0:
-                    self._lacks(used, end - at, place)
+                    self._lacks(used, end - at, plain)
                     break
-                if length < 0 and strict:
+                if length < 0 and pc[0] & NO_NULL:
                     self._break(b"a field is null that may not be")
                     break
                 behind = at + used
                 if op == EACH or op == CEACH:
                     # An element takes a byte at least: a count beyond that is nonsense, not a reason to loop.
-                    if length > self.total - before - behind:
+                    if length > total - behind:
                         self._break(b"an array counts more elements than its frame has room for")
                         break
                     if length > 0:
-                        self._loops[self._depth] = length
-                        self._depth += 1
+                        loop += 1
+                        loop[0] = length
                         pc += 2
                     else:
-                        pc += 2 + program[pc + 1]
+                        pc += 2 + pc[1]
                     at = behind
                     continue
                 if op == ARRAY or op == CARRAY:
-                    length *= program[pc + 1]
-                if length > self.total - before - behind:
+                    length *= pc[1]
+                if length > total - behind:
                     self._break(b"ends too early")
                     break
                 size = max(length, 0)
@@ -446,8 +451,8 @@ cdef class Probe:
                         if end - behind < size:
                             self._need = used + size
                             break
-                        place = program[pc + 1]
-                        to = &self.places[place - FRAME_FROM] if place >= FRAME_FROM else &row[place]
+                        place = pc[1]
+                        to = row + place if place < FRAME_FROM else &self.places[place - FRAME_FROM]
                         to[0] = self._keep(p + behind, size)
                         to[1] = max(length, -1)
                         at = behind + size
@@ -462,7 +467,9 @@ cdef class Probe:
                 at = end
                 break
             at += size
-        self._pc = pc
+        self._pc = pc - self._program
+        self._depth = <int>(loop - self._loops)
+        self._tags_left = tags_left
         at_[0] = at
         return 0
 

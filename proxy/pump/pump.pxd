@@ -1,5 +1,8 @@
+cimport cython
+
 from notleader.proxy.pump.probe cimport Probe
 
+@cython.final
 cdef class Exchange:
     """`pure.Exchange`."""
 
@@ -15,6 +18,7 @@ cdef class Exchange:
     cdef public bint awaits_broker, is_copy, close_after, expects_answer
 
 
+@cython.final
 cdef class Passing:
     """`pure.Passing`."""
 

@@ -49,7 +49,7 @@ cdef enum:
     MISSING = 2
     BREAKS = 3
 
-INTERFACE = 9
+INTERFACE = 10
 
 cdef object ANSWERED = "answered"
 cdef object NO_RESPONSE = "no_response"
@@ -65,6 +65,7 @@ cdef inline int int32_at(Bytes p) noexcept nogil:
     return <int>((<unsigned int>p[0] << 24) | (p[1] << 16) | (p[2] << 8) | p[3])
 
 
+@cython.final
 cdef class Clock:
     cdef readonly long long offset_ns
 
@@ -188,6 +189,7 @@ cdef class Broken:
         self.side, self.reason = side, reason
 
 
+@cython.final
 cdef class Unread:
     """What came from one side and was not taken yet: the end of ``data``, and what has come since."""
 
@@ -228,6 +230,7 @@ cdef Unread kept_back(bytes data, Py_ssize_t at, long long needed):
     return unread
 
 
+@cython.final
 cdef class Pump:
     cdef public long long requests
     cdef public bint stops_requests, stops_answers, bare_requests, bare_answers
@@ -689,6 +692,7 @@ cdef class Pump:
         return passing(exchange.api_key, exchange.api_version, asks, start, size)
 
 
+@cython.final
 cdef class Carrier:
     cdef readonly Pump pump
     # Objects rather than their methods: those of each connection would be a cold cache line each.

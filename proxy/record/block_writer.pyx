@@ -6,6 +6,7 @@ and offsets. What they have in common is looked up in caches; what is new is put
 `notleader.proxy.record.blocks`, which makes one of these and asks it for what it took.
 """
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
@@ -68,6 +69,7 @@ cdef struct Last:
 # ---- where every finished exchange comes by --------------------------------------------------------
 
 
+@cython.final
 cdef class Traffic:
     """`sink.Traffic`."""
 
@@ -94,6 +96,7 @@ cdef class Traffic:
         self.latency_sum_us[api_key] += latency_us
 
 
+@cython.final
 cdef class ExchangeSink:
     """`sink.ExchangeSink`."""
 
@@ -157,6 +160,7 @@ cdef inline bint fits(long long at_us, long long request_at_us) noexcept:
     return at_us == 0 or at_us >= request_at_us
 
 
+@cython.final
 cdef class CachedClient:
     """Whom a connection was last told of as: the place of a Who in the tables of a generation."""
 
@@ -164,6 +168,7 @@ cdef class CachedClient:
     cdef long long generation, place
 
 
+@cython.final
 cdef class Places:
     """Which places of a table were pointed to in the block at hand."""
 
@@ -183,6 +188,7 @@ cdef class Places:
         return 0
 
 
+@cython.final
 cdef class BlockWriter:
     """Takes exchanges into the block that `begin` gave it; ``lookups`` is its `blocks.Blocks`.
 
@@ -565,6 +571,7 @@ cdef struct Joined:
     Py_ssize_t asked, answered
 
 
+@cython.final
 cdef class Caches:
     """What was looked up before, by its numbers; of the tables of one generation."""
 

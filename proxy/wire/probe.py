@@ -27,27 +27,24 @@ class Op(IntEnum):
 
     END = 0
     SKIP = 1  # bytes
-    I8 = 2  # place
-    I16 = 3  # place
-    I32 = 4  # place
-    I64 = 5  # place
-    UUID = 6  # place: its 16 bytes are among the texts from there on
-    TEXT = 7  # place: where it is among the texts; the next place has its length
-    CTEXT = 8
-    PAST2 = 9  # bytes whose length are two bytes
-    PAST4 = 10
-    CPAST = 11
-    EACH = 12  # bytes of the program up to behind the matching NEXT: for each element of an array
-    CEACH = 13
-    NEXT = 14  # bytes of the program back to the first step of the loop
-    MAYBE = 15  # bytes of the program to jump over where a struct is null
-    TAGS = 16  # past tagged fields
-    FIND = 17  # tag, place: past tagged fields; where that tag's number stands in the frame
-    RECORDS = 18  # record batches: what they say goes into the row
-    CRECORDS = 19
-    ROW = 20  # whether it is its topic's: a partition begins
-    ARRAY = 21  # bytes of an element: past an array of these
-    CARRAY = 22
+    FIXED = 2  # bytes; how many numbers are taken of them; of each: where it is, its kind and place
+    UUID = 3  # place: its 16 bytes are among the texts from there on
+    TEXT = 4  # place: where it is among the texts; the next place has its length
+    CTEXT = 5
+    PAST2 = 6  # bytes whose length are two bytes
+    PAST4 = 7
+    CPAST = 8
+    EACH = 9  # bytes of the program up to behind the matching NEXT: for each element of an array
+    CEACH = 10
+    NEXT = 11  # bytes of the program back to the first step of the loop
+    MAYBE = 12  # bytes of the program to jump over where a struct is null
+    TAGS = 13  # past tagged fields
+    FIND = 14  # tag, place: past tagged fields; where that tag's number stands in the frame
+    RECORDS = 15  # record batches: what they say goes into the row
+    CRECORDS = 16
+    ROW = 17  # whether it is its topic's: a partition begins
+    ARRAY = 18  # bytes of an element: past an array of these
+    CARRAY = 19
 
 
 NO_NULL: Final = 0x40
@@ -92,6 +89,8 @@ ROW_PLACES: Final = 14
 FRAME_PLACES: Final = 12
 FRAME_FROM: Final = 16
 """The number that the frame's first place has in programs."""
+KIND: Final = 32
+"""A number of ``2**kind`` bytes has so many times its kind beside its place."""
 NOTHING: Final = -(1 << 63)
 """In a place that nothing was put into."""
 MOST_ROWS: Final = 100_000
@@ -123,7 +122,7 @@ FACTS: Final = frozenset((ROWS, "acks", "error_code", "throttle_time_ms", "trans
 """What a row of a capture says of a Produce or a Fetch."""
 FACTS_APIS: Final = frozenset((int(ApiKey.Produce), int(ApiKey.Fetch)))
 """Of these anybody ever asks for the facts while they pass: they are nearly all of the traffic."""
-_TAKES: Final = {"bool": Op.I8, "int8": Op.I8, "int16": Op.I16, "int32": Op.I32, "int64": Op.I64, "uuid": Op.UUID}
+_KINDS: Final = {"bool": 0, "int8": 0, "int16": 1, "int32": 2, "int64": 3}
 
 
 @cache
@@ -167,7 +166,9 @@ class _Program:
         self.code = bytearray()
         self._flexible = definition.flexible
         self._wanted = wanted
-        self._skipped = 0
+        # Of fixed size, since the last step: how many bytes, and what is taken of them.
+        self._fixed_bytes = 0
+        self._taken = bytearray()
         self._header(definition)
         taken = {name: FRAME_FROM + to for name, to in _OF_FRAME.items() if name in wanted}
         if until is None:
@@ -181,29 +182,36 @@ class _Program:
     def _header(self, definition: Message) -> None:
         if definition.direction == "request":
             version = request_header_version(definition.api_key, definition.api_version)
-            self._skip(8)
+            self._fixed(8)
             if version:
                 self._op(Op.PAST2)
             if version == 2:
                 self._op(Op.TAGS)
         else:
-            self._skip(4)
+            self._fixed(4)
             if response_header_version(definition.api_key, definition.api_version):
                 self._op(Op.TAGS)
 
-    def _skip(self, size: int) -> None:
-        self._skipped += size
+    def _fixed(self, size: int, *what: int) -> None:
+        """So many bytes, which are a number that is taken where it is said as what."""
+        if self._fixed_bytes + size > 0xFF:
+            self._flush()
+        for one in what:
+            self._taken += bytes((self._fixed_bytes, one))
+        self._fixed_bytes += size
 
     def _op(self, op: int, *operands: int) -> None:
         self._flush()
         self.code += bytes((op, *operands))
 
     def _flush(self) -> None:
-        """What is to be skipped so far, as steps."""
-        while self._skipped:
-            step = min(self._skipped, 255)
-            self.code += bytes((Op.SKIP, step))
-            self._skipped -= step
+        """What is of fixed size so far, as a step."""
+        size, taken = self._fixed_bytes, self._taken
+        self._fixed_bytes, self._taken = 0, bytearray()
+        if taken:
+            self.code += bytes((Op.FIXED, size, len(taken) // 2)) + taken
+        elif size:
+            self.code += bytes((Op.SKIP, size))
 
     def _fields(self, fields: tuple[Field, ...], taken: dict[str, int], topics: TopicsPlace | None = None) -> None:
         """A struct's fields; ``taken`` says where those go that are wanted, ``topics`` what its elements name."""
@@ -223,10 +231,11 @@ class _Program:
         elif field.kind == "struct":
             self._struct(field)
         elif field.kind in FORMATS:
-            if to is None:
-                self._skip(struct.calcsize(">" + FORMATS[field.kind]))
+            if to is not None and field.kind == "uuid":
+                self._op(Op.UUID, to)
             else:
-                self._op(_TAKES[field.kind], to)
+                what = () if to is None else (KIND * _KINDS[field.kind] + to,)
+                self._fixed(struct.calcsize(">" + FORMATS[field.kind]), *what)
         elif field.kind == field.name == "records" and topics is not None and ROWS in self._wanted:
             self._sized(Op.RECORDS, Op.CRECORDS, field)
         elif field.kind != "string":
@@ -260,7 +269,7 @@ class _Program:
             self._element(field, topics)
         elif self._is_bare(field, topics):
             self._op(Op.ROW, 1)
-            self._op(Op.I32, Row.INDEX)
+            self._fixed(4, KIND * _KINDS["int32"] + Row.INDEX)
         else:
             element = field._replace(is_array=False, nullable=False)
             self._sized(Op.PAST2 if field.kind == "string" else Op.PAST4, Op.CPAST, element)

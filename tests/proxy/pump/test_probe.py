@@ -360,7 +360,7 @@ def test_programs_are_short_and_of_steps_that_are_known() -> None:
             op = Op(code[at] & ~NO_NULL)
             depth += (op in (Op.EACH, Op.CEACH)) - (op == Op.NEXT)
             deepest = max(deepest, depth)
-            at += 1 + operands.get(op, 1)
+            at += 3 + 2 * code[at + 2] if op == Op.FIXED else 1 + operands.get(op, 1)
         assert op == Op.END
         assert deepest <= 8
         if codec.api_key in (ApiKey.Produce, ApiKey.Fetch):
