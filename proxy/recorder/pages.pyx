@@ -180,6 +180,7 @@ cdef class Numbers:
             if own.size < SPARE[which].size:
                 own[0], SPARE[which] = SPARE[which], own[0]
             if own.size < needed:
+                needed = max(needed, 2 * own.size)  # what is not written on takes no memory
                 free(own.memory)
                 own.size, own.memory = 0, malloc(needed)
                 if own.memory == NULL:
