@@ -224,14 +224,15 @@ CASES: Final[Sequence[Service | OfIncident]] = (
         # Neither is idempotent, so that a lost answer doubles a message.
         options=("--allow=duplicate",),
     ),
-    # Longer than the longest outage, so that who waits for an invoice doesn't give up before it may come.
+    # Longer than the longest outage, and than four refused tries with five seconds between them, so that who waits for
+    # an invoice doesn't give up before it may come.
     OfIncident(
         "committed-and-never-was",
         "franz-go 1.21.3",
         "1.22.2",
         ("lost", "missing", "skipped"),
-        arguments={"wait_ms": 20_000},
-        options=("--limit=40",),
+        arguments={"wait_ms": 45_000},
+        options=("--limit=70", "--lanes=6"),
     ),
     OfIncident(
         "first-records-passed-over",

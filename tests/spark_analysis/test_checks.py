@@ -367,6 +367,14 @@ def other_id_at_its_place(s: Story) -> None:
 
 
 @story
+def failed_and_said_where(s: Story) -> None:
+    # Where a failed send would have been is no promise, and another message may be there.
+    s.produce(0.2, message_ids=["m0"], error_code=7)
+    s.send(0, "m0", outcome="fail", error="timed out", offset=0)
+    s.poll(10, "m7", 0)
+
+
+@story
 def read_in_ranges(s: Story) -> None:
     # Kafka's verifiable consumer tells a line for each poll, and no run: that is of the day when it polled.
     a_day_ms = 86_400_000
@@ -793,6 +801,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "ghost_by_the_broker_s_word",
             "doubled_by_two_calls",
             "honest_failure",
+            "failed_and_said_where",
             "perhaps",
             "blocking_then_failed",
             "stuck",

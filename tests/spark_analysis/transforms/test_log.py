@@ -4,7 +4,7 @@ in one analysis.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from notleader.spark_analysis.paths import InputError
 from notleader.spark_analysis.transforms.log import as_log
 from tests.spark_analysis.conftest import rows
 from tests.spark_analysis.synthetic import START_US, Story
+from tests.spark_analysis.transforms.test_causes import did
 
 pytestmark = pytest.mark.spark
 
@@ -106,6 +107,16 @@ def deleted_by_retention(s: Story) -> None:
     acked(s, 0, "m0", 0)
     acked(s, 1, "m1", 1)
     s.holds("m1", start=1)
+
+
+@story
+def deleted_and_passed_over(s: Story) -> None:
+    # A reader was there, and got what lies before it and behind it; nobody knows any more whether it was there.
+    for number in range(3):
+        acked(s, 10 * number, f"m{number}", number)
+    s.poll(100, "m0", 0)
+    s.poll(101, "m2", 2)
+    s.holds("m2", start=2)
 
 
 @story
@@ -226,6 +237,14 @@ def told_a_wrong_offset(s: Story) -> None:
 
 
 @story
+def told_a_wrong_offset_by_one_of_two(s: Story) -> None:
+    by = did(("trifle", "delay", "held_answer"), ("lie", "offset_lie", "altered_answer"), since_ms=1)
+    s.produce(0.2, message_ids=["m0"], base_offset=5, **by)
+    s.send(0, "m0", offset=5)
+    s.holds("m0")
+
+
+@story
 def a_reader_was_given_another(s: Story) -> None:
     acked(s, 0, "m0", 0)
     s.poll(50, "m7", 0)
@@ -312,6 +331,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "made_anew_unread",
             "in_an_open_transaction",
             "deleted_by_retention",
+            "deleted_and_passed_over",
             "superseded_by_a_tombstone_that_is_gone",
             "compacted_and_no_key_known",
             "written_after_the_reading",
@@ -330,8 +350,26 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
     "late": {"invalid": {"later_than_any_may_be"}},
     "reordered": {"invalid": {"out_of_order"}},
     "skipped": {"invalid": {"passed_over_in_transactions"}},
-    "inconsistent_offsets": {"invalid": {"told_a_wrong_offset", "a_reader_was_given_another", "lost_for_another"}},
+    "inconsistent_offsets": {
+        "invalid": {
+            "told_a_wrong_offset",
+            "told_a_wrong_offset_by_one_of_two",
+            "a_reader_was_given_another",
+            "lost_for_another",
+        }
+    },
 }
+# By check and story the rules that are named.
+MEASURED = {"inconsistent_offsets": {"told_a_wrong_offset_by_one_of_two": {"lie"}}}
+
+
+def measured(check: str, findings: Iterable[Mapping[str, Any]]) -> dict[str, set[str | None]]:
+    """Of the stories of MEASURED which rules are named."""
+    told: dict[str, set[str | None]] = {}
+    for finding in findings:
+        if finding["client"] in MEASURED.get(check, {}):
+            told.setdefault(finding["client"], set()).add(finding["rule"])
+    return told
 
 
 @pytest.fixture(scope="module")
@@ -352,6 +390,11 @@ def test_the_log_settles_it(judged: Built, check: str) -> None:
             name = finding.group.client.removesuffix("-reader").removesuffix("-second")
             found.setdefault(finding.verdict, set()).add(name)
     assert found == EXPECTED[check]
+
+
+@pytest.mark.parametrize("check", sorted(MEASURED))
+def test_the_rule_that_did_it_is_named_and_no_other(judged: Built, check: str) -> None:
+    assert measured(check, [f.as_dict() for f in judged[1] if f.check == check]) == MEASURED[check]
 
 
 def test_each_send_is_told_where_it_is(judged: Built) -> None:

@@ -106,13 +106,15 @@ func pipe(settings Settings, options []kgo.Opt) {
 		if err := session.Begin(); err != nil {
 			return found, err
 		}
+		produced := kgo.AbortingFirstErrPromise(session.Client())
 		fetches.EachRecord(func(record *kgo.Record) {
-			session.Produce(ctx, &kgo.Record{Topic: settings["output"], Value: record.Value, Headers: record.Headers}, nil)
+			session.Produce(ctx, &kgo.Record{Topic: settings["output"], Value: record.Value, Headers: record.Headers}, produced.Promise())
 		})
 		err = settings.Call("commit_transaction", func() error {
-			committed, err := session.End(context.Background(), kgo.TryCommit)
+			failed := produced.Err()
+			committed, err := session.End(context.Background(), failed == nil)
 			if err == nil && !committed {
-				err = errors.New("the transaction was aborted")
+				err = errors.Join(errors.New("the transaction was aborted"), failed)
 			}
 			return err
 		})
