@@ -43,45 +43,15 @@ class Reordered(Check):
     def possible(self, tables: Tables, options: Options) -> bool:
         return tables.outcomes.ok > 1
 
+    def signs(self, tables: Tables, options: Options) -> DataFrame:
+        return _overtaken(tables.history)
+
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        first_copy = F.get("landed", F.lit(0))
-        # Of a message that the application sent several times nobody knows which copy is which call's.
-        calls = F.count("*").over(
-            Window.partitionBy("scope", "topic", F.coalesce("message_id", F.col("operation_id").cast("string")))
-        )
-        # What was acknowledged last may be the second copy; a reader who got the first shows where the record went.
-        before = (
-            (first_copy["seen_by"] == "consumer")
-            & first_copy["partition"].eqNullSafe(F.col("partition"))
-            & (first_copy["offset"] < F.col("offset"))
-        )
-        is_there = F.coalesce(((first_copy["seen_by"] == "log") | before) & (calls == 1), F.lit(False))
-        placed = (
-            tables.history.filter(is_send())
-            .withColumns(
-                {name: F.when(is_there, first_copy[name]).otherwise(F.col(name)) for name in ("partition", "offset")}
-            )
-            .filter((F.col("outcome") == "ok") & F.col("called_at_us").isNotNull())
-        )
-        # Each call twice in time: it asks when it is made, and counts for those that are made after it has returned. In
-        # the same microsecond there is no order: the frame ends one before. Who doesn't say when it returned did so at
-        # once.
-        returned = F.coalesce("returned_at_us", "called_at_us")
-        moments = F.array(
-            F.struct(F.col("called_at_us").alias("at_us"), F.lit(True).alias("asks")),
-            F.struct(returned.alias("at_us"), F.lit(False).alias("asks")),
-        )
-        earlier = (
-            Window.partitionBy("scope", "client", "thread", "topic", "partition", "life")
-            .orderBy("moment.at_us")
-            .rangeBetween(Window.unboundedPreceding, -1)
-        )
-        overtaken_by = F.struct("offset", "message_id", "retried_by", "touched_by", "trouble", "attempts")
-        first = F.max(F.when(~F.col("moment.asks"), overtaken_by)).over(earlier)
+        before = F.struct("operation_id", "retried_by", "touched_by", "trouble", "attempts").alias("before")
         rows = (
-            placed.withColumn("moment", F.explode(moments))
-            .withColumn("before", first)
-            .filter(F.col("moment.asks") & (F.col("offset") < F.col("before.offset")))
+            tables.history.drop("scope", "partition", "offset")
+            .join(_overtaken(tables.history), "operation_id")
+            .join(tables.history.select(before), F.col("before.operation_id") == F.col("earlier.operation_id"))
         )
         # The one that was overtaken was sent again; without a retry a rule can only have changed what was said.
         again = F.when(F.size("before.retried_by") > 0, F.col("before.retried_by")).otherwise(F.col("retried_by"))
@@ -98,9 +68,9 @@ class Reordered(Check):
             F.lit("offset "),
             F.col("offset"),
             F.lit(", though message "),
-            F.coalesce(F.col("before.message_id"), F.lit("before it")),
+            F.coalesce(F.col("earlier.message_id"), F.lit("before it")),
             F.lit(" of an earlier call has "),
-            F.col("before.offset"),
+            F.col("earlier.offset"),
         )
         return as_cases(overtaken, self.name, "invalid", "overtaken_by", note=note)
 
@@ -111,3 +81,49 @@ class Reordered(Check):
 
     def all_clear(self, tables: Tables) -> str:
         return "every partition holds its records in the order of the calls"
+
+
+def _overtaken(history: DataFrame) -> DataFrame:
+    """scope, operation_id, partition, offset, `earlier`: sends that lie before one whose call was over before theirs.
+
+    Of several such calls `earlier` (offset, message_id, operation_id) is the one that lies furthest behind. There is a
+    row for each send until the last filter leaves hardly any: what a case tells of them is looked up afterwards.
+    """
+    first_copy = F.get("landed", F.lit(0))
+    # Of a message that the application sent several times nobody knows which copy is which call's.
+    calls = F.count("*").over(
+        Window.partitionBy("scope", "topic", F.coalesce("message_id", F.col("operation_id").cast("string")))
+    )
+    # What was acknowledged last may be the second copy; a reader who got the first shows where the record went.
+    before = (
+        (first_copy["seen_by"] == "consumer")
+        & first_copy["partition"].eqNullSafe(F.col("partition"))
+        & (first_copy["offset"] < F.col("offset"))
+    )
+    there = F.when((first_copy["seen_by"] == "log") | before, F.struct(first_copy["partition"], first_copy["offset"]))
+    # In the same microsecond there is no order: the frame ends one before. Who doesn't say when it returned did so at
+    # once.
+    moments = F.array(
+        F.struct(F.col("called_at_us").alias("at_us"), F.lit(True).alias("asks")),
+        F.struct(F.coalesce("returned_at_us", "called_at_us").alias("at_us"), F.lit(False).alias("asks")),
+    )
+    placed = (
+        history.filter(is_send())
+        .withColumn("there", there)
+        .withColumn("there", F.when(calls == 1, F.col("there")))
+        .filter((F.col("outcome") == "ok") & F.col("called_at_us").isNotNull())
+        .withColumns({name: F.coalesce(f"there.{name}", name) for name in ("partition", "offset")})
+    )
+    # Each call twice in time: it asks when it is made, and counts for those that are made after it has returned.
+    in_time = (
+        Window.partitionBy("scope", "client", "thread", "topic", "partition", "life")
+        .orderBy("moment.at_us")
+        .rangeBetween(Window.unboundedPreceding, -1)
+    )
+    over = F.when(~F.col("moment.asks"), F.struct("offset", "message_id", "operation_id"))
+    return (
+        placed.withColumn("moment", F.explode(moments))
+        .withColumn("earlier", F.max(over).over(in_time))
+        .filter(F.col("moment.asks") & (F.col("offset") < F.col("earlier.offset")))
+        .select("scope", "operation_id", "partition", "offset", "earlier")
+    )
