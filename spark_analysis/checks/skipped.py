@@ -37,18 +37,15 @@ class Skipped(Check):
     )
 
     def signs(self, tables: Tables, options: Options) -> DataFrame:
-        return _gaps(_read(tables)).select(F.col("j_scope").alias("scope"))
+        return _passed_over(tables, _gaps(_read(tables)))
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         gaps = _gaps(_read(tables))
         gaps = gaps.join(F.broadcast(_sought(tables, gaps)), list(_GAP), "left_anti")
-        committed = F.coalesce(F.col("in_log") == "there", F.lit(False))
-        # Of a transaction's records those that were aborted are in the log, and a reader of committed ones passes
-        # over them: without the log nothing here says how it ended.
-        seen = tables.history.filter(~F.col("transactional") | committed).withColumn("at", F.explode("landed"))
-        missed = _passed_over(seen, gaps)
+        missed = _passed_over(tables, gaps)
+        told = _blamed(missed, tables) if tables.capture.faulted else missed
         return as_cases(
-            _blamed(missed, tables) if tables.capture.faulted else missed,
+            tables.history.drop("scope").join(told, "operation_id"),
             self.name,
             "invalid",
             client=F.col("j_group"),
@@ -105,15 +102,19 @@ def _gaps(read: DataFrame) -> DataFrame:
     )
 
 
-def _passed_over(seen: DataFrame, gaps: DataFrame) -> DataFrame:
-    """`seen`, whose `at` is a place in the log, with each of `gaps` that it lies in: at most one of each group.
+def _passed_over(tables: Tables, gaps: DataFrame) -> DataFrame:
+    """scope, operation_id, `at` (a place in the log) with each of `gaps` that it lies in: at most one of each group.
 
     A group's gaps in a partition lie one behind the other, so only the last that begins before a place may hold it.
     Where transactions leave a hole each there are as many gaps as records, and to compare all with all takes hours.
     """
     place = ("scope", "topic", "partition")
-    points = seen.select("scope", F.col("at.topic").alias("topic"), F.col("at.partition").alias("partition"),
-                         F.col("at.offset").alias("offset"), "operation_id", "at")  # fmt: skip
+    committed = F.coalesce(F.col("in_log") == "there", F.lit(False))
+    # Of a transaction's records those that were aborted are in the log, and a reader of committed ones passes over
+    # them: without the log nothing here says how it ended.
+    seen = tables.history.filter(~F.col("transactional") | committed)
+    points = seen.select("scope", "operation_id", F.explode("landed").alias("at"))
+    points = points.select("*", "at.topic", "at.partition", "at.offset")
     groups = gaps.groupBy(*[F.col(f"j_{name}").alias(f"g_{name}") for name in place]).agg(
         F.collect_set("j_group").alias("groups")
     )
@@ -128,19 +129,19 @@ def _passed_over(seen: DataFrame, gaps: DataFrame) -> DataFrame:
     )
     # A gap begins behind the offset that it is named by, and behind a record there.
     before = Window.partitionBy("j_group", *place).orderBy("offset", F.col("gap").isNotNull())
-    found = (
+    return (
         asked.unionByName(begun, allowMissingColumns=True)
         .withColumn("in", F.last("gap", ignorenulls=True).over(before))
         .filter(F.col("at").isNotNull() & (F.col("offset") < F.col("in.j_high")))
         .select(
-            F.col("operation_id").alias("j_operation_id"),
-            F.col("at").alias("j_at"),
+            "scope",
+            "operation_id",
+            "at",
             *[F.col(name).alias(f"j_{name}") for name in place],
             "j_group",
             "in.*",
         )
     )
-    return seen.join(found, (F.col("operation_id") == F.col("j_operation_id")) & (F.col("at") == F.col("j_at")))
 
 
 def _blamed(missed: DataFrame, tables: Tables) -> DataFrame:
