@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.outcomes import is_failed_read, verifiable_polls
+from notleader.spark_analysis.transforms.attempts import touches
 
 _MOST_CLIENTS = 8
 
@@ -45,8 +46,8 @@ class CaptureProfile:
     first_at_us: int | None
     last_at_us: int | None
     runs: tuple[tuple[str, int, int], ...]
-    did: tuple[str, ...] | None = None
-    """All that rules did, in the words of `schemas.EFFECT`; None for a capture of a version that doesn't say."""
+    did: tuple[str, ...] = ()
+    """All that rules did, in the words of `schemas.EFFECT`."""
     nameless_runs: tuple[str, ...] = ()
     """The runs in which a Produce was captured whose messages are not all named."""
     clients: tuple[str, ...] = ()
@@ -106,10 +107,12 @@ def profile_capture(exchanges: DataFrame) -> CaptureProfile:
     )
     begun = F.when(produce & (F.size(begun) > 0), begun)
     begun_places = F.size(F.array_distinct(F.flatten(F.collect_set(begun))))
+    touched = F.size("fault_names") > 0
+    did = F.transform(touches(), lambda t: t["did"])
     by_run = exchanges.groupBy("run_id").agg(
         F.count("*").alias("rows"),
         F.count_if(exchange).alias("exchanges"),
-        F.count_if(F.size("fault_names") > 0).alias("faulted"),
+        F.count_if(touched).alias("faulted"),
         _total(F.when(produce, F.size(batches))).alias("produce_batches"),
         _total(F.when(produce, with_ids)).alias("batches_with_ids"),
         _total(F.when(produce, all_ids)).alias("batches_all_ids"),
@@ -129,8 +132,7 @@ def profile_capture(exchanges: DataFrame) -> CaptureProfile:
         (_total(F.size(begun)) - begun_places).alias("anew"),
         F.min("request_at_us").alias("first_at_us"),
         F.max(F.greatest("request_at_us", "response_at_us")).alias("last_at_us"),
-        F.array_distinct(F.flatten(F.collect_set(F.transform("effects", lambda e: e["did"])))).alias("did"),
-        F.count_if((F.size("fault_names") > 0) & F.col("effects").isNull()).alias("unsaid"),
+        F.array_distinct(F.flatten(F.collect_set(F.when(touched, did)))).alias("did"),
         F.expr(f"approx_top_k(client_id, {_MOST_CLIENTS}) filter (where client_id is not null)").alias("clients"),
     )
     runs = by_run.collect()
@@ -145,7 +147,7 @@ def profile_capture(exchanges: DataFrame) -> CaptureProfile:
             run.run_id or "" for run in runs if run.bare_produces or run.batches_all_ids != run.produce_batches
         ),
         runs=tuple((run.run_id or "", run.first_at_us or 0, run.last_at_us or 0) for run in runs),
-        did=None if any(run.unsaid for run in runs) else tuple({word for run in runs for word in run.did if word}),
+        did=tuple({word for run in runs for word in run.did if word}),
         clients=tuple(client for client, _ in asked.most_common(_MOST_CLIENTS)),
     )
 

@@ -271,7 +271,7 @@ def explained(
         return replace(tables, history=without_causes(history))
     end_us = tables.end_of_run()
     did = tables.capture.did
-    if did is not None and tables.capture.throttled:
+    if tables.capture.throttled:
         did = (*did, THROTTLED)
     told, struck = with_causes(
         history, tables.exchanges, tables.operations, options, did, end_us, F.lit(tables.end_us), out, later,

@@ -51,7 +51,7 @@ def with_causes(
     exchanges: DataFrame,
     operations: DataFrame,
     options: Options,
-    did: Collection[str] | None,
+    did: Collection[str],
     end_us: Column,
     last_us: Column,
     out: str | None,

@@ -84,11 +84,11 @@ def names_of(operations: DataFrame) -> DataFrame:
 
 
 def obstacles_of(
-    exchanges: DataFrame, names: DataFrame, history: DataFrame, did: Collection[str] | None, last_us: Column
+    exchanges: DataFrame, names: DataFrame, history: DataFrame, did: Collection[str], last_us: Column
 ) -> DataFrame:
     """scope, client, how, connection, topic, partition, rule, kind, did, error_code, from_us, until_us, covered_us.
 
-    `did` is all that rules did, as far as that is known: what none of them did is not looked for.
+    `did` is all that rules did: what none of them did is not looked for.
     """
     told = settled(
         exchanges.select(
@@ -104,7 +104,7 @@ def obstacles_of(
     connects = told.filter((F.col("event") == "connect") & (F.size("touches") == 0))
 
     def some_did(*words: str) -> bool:
-        return did is None or not set(words).isdisjoint(did)
+        return not set(words).isdisjoint(did)
 
     found = [_answers(told, touched)]
     found += [_lines(lines)] if some_did(*HOLDS, *SWALLOWS, MUTED, THROTTLED) else []

@@ -31,5 +31,9 @@ def test_all_that_rules_did_is_known(spark: SparkSession, tmp_path: Path) -> Non
     assert profile(spark, tmp_path / "cut", {}, {**_STRUCK, **_CUT}).did == ("cut",)
 
 
-def test_a_capture_that_names_rules_only_says_not_what_they_did(spark: SparkSession, tmp_path: Path) -> None:
-    assert profile(spark, tmp_path, {**_STRUCK, **_CUT}, {**_STRUCK, "effects": None}).did is None
+def test_what_rules_did_is_read_from_how_exchanges_ended_where_a_capture_names_rules_only(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    answered = {**_STRUCK, "outcome": "injected", "effects": None}
+    found = profile(spark, tmp_path, {**_STRUCK, "effects": None}, answered, {"effects": None})
+    assert sorted(found.did) == ["answered", "cut"]
