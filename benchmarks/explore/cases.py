@@ -221,8 +221,10 @@ CASES: Final[Sequence[Service | OfIncident]] = (
         "4.4.0 without the get()",
         ("hang", "unanswered", "stuck"),
         mended="cure",
-        # Neither is idempotent, so that a lost answer doubles a message.
-        options=("--allow=duplicate",),
+        # Longer than the ten seconds after which the producer gives a record up. Neither is idempotent, so that a lost
+        # answer doubles a message.
+        first={"wait_ms": 15_000},
+        options=("--allow=duplicate", "--limit=60", "--lanes=4"),
     ),
     # Longer than the longest outage, and than four refused tries with five seconds between them, so that who waits for
     # an invoice doesn't give up before it may come.
@@ -251,7 +253,8 @@ CASES: Final[Sequence[Service | OfIncident]] = (
         "0.14",
         ("hang", "stuck", "unanswered"),
         # A refused batch leaves a gap in the sequence, and 0.14 gets no further either: another defect, in both.
-        options=("--allow=stuck",),
+        arguments={"wait_ms": 60_000},
+        options=("--allow=stuck", "--limit=100", "--lanes=4"),
         brokers=3,
         gone=frozenset(("AddPartitionsToTxn", "EndTxn")),
     ),
