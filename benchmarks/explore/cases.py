@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from notleader.proxy.lab.clients import command
-from notleader.proxy.lab.explore.candidates import RETRIABLE
+from notleader.proxy.lab.explore.candidates import RETRIABLE, frozen
 from notleader.proxy.lab.incident import Incident, Program, Run, load_incident
 from notleader.proxy.lab.stages import Stages
 
@@ -81,6 +81,8 @@ class OfIncident:
     """How many the Kafka has that it is searched with."""
     gone: frozenset[str] = frozenset()
     """The APIs with which a broker goes that shows the bug as well, where others take over."""
+    late: frozenset[str] = frozenset()
+    """The APIs whose loss makes a reader come late, where all that shows the bug is that it does."""
 
     def start(self, sound: bool, kafka: str, stages: Stages) -> Started:
         """The run `mended` of the incident, or the one `affected`."""
@@ -107,18 +109,22 @@ class OfIncident:
         )
 
     def is_known(self, failure: Mapping[str, Any]) -> str:
-        """How a shrunk failure stands to the incident's rules: `yes`, `part` where some of them do, or `no`."""
+        """How a shrunk failure stands to the incident's rules: `yes`, `same` where another fault shows the bug, `part`
+        where some of them do, or `no`."""
         if failure["kind"] not in self.verdicts:
             return "no"
         kinds = {rule["kind"] for rule in failure["rules"]}
-        if "broker_down" in kinds and {rule.get("match", {}).get("api_key") for rule in failure["rules"]} & self.gone:
+        apis = {rule.get("match", {}).get("api_key") for rule in failure["rules"]}
+        if "broker_down" in kinds and apis & self.gone:
             return "yes"
+        if apis & self.late and failure["verdicts"][0]["told"]:
+            return "same"
         if not failure["rules"]:
             return "yes"
         incident = load_incident(self.name)
         recipe = [said for rule in (_run(incident, self.affected).faults or incident.faults) for said in _each(rule)]
         found = [said for rule in failure["rules"] for said in _each(rule)]
-        if sorted(found, key=str) == sorted(recipe, key=str):
+        if sorted(map(frozen, found)) == sorted(map(frozen, recipe)):
             return "yes"
         return "part" if all(any(_alike(one, other) for other in recipe) for one in found) else "no"
 
@@ -242,6 +248,7 @@ CASES: Final[Sequence[Service | OfIncident]] = (
         "0.4.51 from the first record",
         ("skipped",),
         mended="cure",
+        late=frozenset(("FindCoordinator", "JoinGroup", "SyncGroup", "Heartbeat")),
         # After a join that is lost this client's next one comes in half a minute; who waits needs no processor.
         arguments={"wait_ms": 80_000},
         options=("--limit=120", "--allow=read-twice", "--lanes=6"),

@@ -69,8 +69,8 @@ def _budget(said: Mapping[str, Any]) -> str:
 
 
 def _known(case: Service | OfIncident, said: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The failure that is the known bug; one with the same rules before one that has only some of them."""
-    for wanted in ("yes", "part"):
+    """The failure that is the known bug; one with the same rules before one with others or only some of them."""
+    for wanted in ("yes", "same", "part"):
         for failure in said["failures"]:
             if case.is_known(failure) == wanted:
                 known: Mapping[str, Any] = failure
@@ -83,7 +83,8 @@ def _is(case: Service | OfIncident, failure: Mapping[str, Any]) -> str:
         return "as planted"
     if not failure["rules"]:
         return "it needs no fault"
-    return "its recipe" if case.is_known(failure) == "yes" else "part of its recipe"
+    said = {"yes": "its recipe", "same": "by another fault", "part": "part of its recipe"}
+    return said[case.is_known(failure)]
 
 
 def _found_at(failure: Mapping[str, Any]) -> str:

@@ -37,6 +37,27 @@ def test_one_of_two_rules_is_a_part_of_it() -> None:
     assert librdkafka.is_known(failure("stuck", alone)) == "part"
 
 
+def test_a_rule_is_the_same_in_whatever_order_its_fields_are_and_wherever_it_strikes() -> None:
+    found = [
+        {"trigger": {"times": 1, "skip": 1}, "match": {"api_key": "Produce"}, "kind": "close"},
+        {
+            "trigger": {"skip": 1},
+            "error_code": "NOT_LEADER_OR_FOLLOWER",
+            "match": {"api_key": "Produce"},
+            "kind": "error",
+        },
+    ]
+    assert BY_NAME["librdkafka-fatal-disconnect"].is_known(failure("stuck", *found)) == "yes"
+
+
+def test_a_reader_that_comes_late_by_another_fault_shows_the_bug() -> None:
+    kafka_go = BY_NAME["first-records-passed-over"]
+    late = rule("JoinGroup", "error", error_code="NOT_COORDINATOR")
+    told = {"verdicts": [{"told": "which was read from behind them on"}]}
+    assert kafka_go.is_known(failure("skipped", late) | told) == "same"
+    assert kafka_go.is_known(failure("skipped", rule("Metadata", "close")) | told) == "no"
+
+
 def test_every_case_names_runs_that_its_incident_has() -> None:
     from notleader.proxy.lab.incident import load_incident
 
