@@ -31,6 +31,8 @@ _GOES_ON = "goes on"
 PAUSE_US = 10_000_000
 # So long a socket keeps what was written to it and nobody reads.
 _UNREAD_US = 60_000_000
+# What lay in the proxy's socket when a silence began is read this soon after it.
+_LAY_US = 50_000
 # Obstacles of one rule that follow each other this closely are one.
 _APART_US = 100_000
 
@@ -319,7 +321,9 @@ def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
     """Connections that were cut, refused or silenced: until the client has a request passed on to that node again.
 
     Of one that was silenced, until it is answered there, or has asked for something there when the silence was over.
-    Where it went on, and nobody had waited there for an answer and nothing had been kept, it was in nobody's way.
+    What lay in the proxy's socket is read and answered at once: what was lost behind it comes when the client's TCP
+    sends it again, and until then it is not over. Where it went on, and nobody had waited there for an answer and
+    nothing had been kept, it was in nobody's way.
 
     `read_us` is when the proxy had last read a request there, of a connection that ended: what was written since then
     was lost with it. What was silent and went on lost nothing.
@@ -352,8 +356,15 @@ def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
     order = Window.partitionBy(*_ONE).orderBy(*_IN_TIME)
     earlier = order.rowsBetween(Window.unboundedPreceding, -1)
     later = those_after(_ONE, _IN_TIME)
-    rows = rows.withColumn("used_us", F.min(F.when(is_exchange, at_us).otherwise(ends)).over(later)).withColumns(
+    rows = rows.withColumns(
         {
+            "used_us": F.min(F.when(is_exchange, at_us).otherwise(ends)).over(later),
+            "lay": F.coalesce(at_us - F.max(F.when(is_lifted(), at_us)).over(earlier) < _LAY_US, F.lit(False)),
+        }
+    ).withColumns(
+        {
+            "lay_answered_us": F.min(F.when(F.col("lay"), F.col("response_at_us"))).over(later),
+            "asked_anew_us": F.min(F.when(is_exchange & ~F.col("lay"), at_us)).over(later),
             "read_us": F.max(read).over(earlier),
             "awaited_us": F.max(awaited).over(earlier),
             "lifted_us": F.min(F.when(is_lifted(), at_us)).over(later),
@@ -376,7 +387,16 @@ def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
     )
     rows = rows.filter(~F.coalesce(silenced & went_on & unused, F.lit(False)))
     read_us = F.greatest("read_us", at_us - _UNREAD_US)
-    again_us = F.when(silenced, F.least("heard_us", "asked_after_us")).otherwise(F.least("heard_us", "passed_us"))
+    sent_again = (
+        (F.col("lay_answered_us") - F.col("lifted_us") < _APART_US)
+        & (F.col("asked_anew_us") > F.col("lay_answered_us"))
+        & (F.col("asked_anew_us") <= in_vain_us)
+    )
+    again_us = (
+        F.when(silenced & sent_again, F.col("asked_anew_us"))
+        .when(silenced, F.least("heard_us", "asked_after_us"))
+        .otherwise(F.least("heard_us", "passed_us"))
+    )
     stands_us = F.when(silenced, F.least("lifted_us", "closed_us", "answered_us", "run_end_us"))
     rows = rows.withColumn("rule_last_us", F.max("request_at_us").over(rule)).withColumns(
         {

@@ -681,6 +681,35 @@ def silenced_with_a_batch_on_it(s: Story) -> None:
     link_event(s, 1, "fault", 1, **did(OFF))
 
 
+def silent_with_a_request_in_its_socket(s: Story, took_ms: float = 2) -> None:
+    """A connection that is silent for three seconds, and what had arrived before, which goes on at their end."""
+    link_event(s, 1, "fault", 1, **did(OFF))
+    link_event(s, 3000, "fault", 1, detail="goes on")
+    ok(s, 0, "m0", 0, sent=3000.2, took_ms=took_ms)
+
+
+@story
+def lost_behind_what_lay_in_the_socket(s: Story) -> None:
+    # The client's TCP sends them again when as much time has passed anew; one was called when nothing was silent.
+    silent_with_a_request_in_its_socket(s)
+    ok(s, 2900, "m1", 1, sent=5700)
+    ok(s, 3100, "m2", 2, sent=5700.2)
+
+
+@story
+def late_behind_what_lay_in_the_socket(s: Story) -> None:
+    # The broker took its time for what had lain there, and what came behind it waited for that.
+    silent_with_a_request_in_its_socket(s, took_ms=2700)
+    ok(s, 3100, "m1", 1, sent=5700.2)
+
+
+@story
+def late_long_after_what_lay_in_the_socket(s: Story) -> None:
+    # So late no TCP sends again.
+    silent_with_a_request_in_its_socket(s)
+    ok(s, 5000, "m1", 1, sent=7500)
+
+
 @story
 def silenced_while_another_is_silent(s: Story) -> None:
     # Two connections of one client, each silenced by a rule of its own; the batch was on the first, all the time.
@@ -924,6 +953,9 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "a_host_that_came_back_long_before": {"late": {None}},
     "a_host_that_took_somebody_since": {"late": {None}},
     "silenced_with_a_batch_on_it": {"late": {"off"}},
+    "lost_behind_what_lay_in_the_socket": {"late": {"off"}},
+    "late_behind_what_lay_in_the_socket": {"late": {"off", None}},
+    "late_long_after_what_lay_in_the_socket": {"late": {"off", None}},
     "silenced_while_another_is_silent": {"late": {"off"}},
     "cut_and_told_late": {"late": {"break, later", "break"}, "retried": {"break"}},
     "silent_long_before_it_was_cut": {"late": {"break", "break (likely)"}, "retried": {"break"}},
