@@ -98,7 +98,7 @@ def group(verdict: Verdict, rules: list[Rule]) -> tuple[str, ...]:
             for rule in rules
         }
         return (verdict.kind, verdict.told, *sorted(causes))
-    return (verdict.kind, *sorted(cause(rule, verdict.kind) for rule in rules))
+    return exactly(verdict, rules)
 
 
 def exactly(verdict: Verdict, rules: list[Rule]) -> tuple[str, ...]:

@@ -173,6 +173,10 @@ def test_what_broke_once_by_luck_is_not_what_is_told(tmp_path: Path) -> None:
     assert (failure.messages, failure.broke) == (6, 3)
 
 
+REFUSED = "NOT_ENOUGH_REPLICAS"
+CUT_THEN = {f"Produce reset then error {code}" for code in ("OUT_OF_ORDER_SEQUENCE_NUMBER", REFUSED)}
+
+
 class FatalBench(Bench):
     """No send goes well after OUT_OF_ORDER_SEQUENCE_NUMBER, nor after a cut and then NOT_ENOUGH_REPLICAS."""
 
@@ -186,9 +190,6 @@ class FatalBench(Bench):
         return Tried(over, [1] * len(rules), [row("Produce", 0)], self.folder / "try")
 
 
-REFUSED = "NOT_ENOUGH_REPLICAS"
-
-
 def test_what_another_failure_alone_does_hides_no_other_that_looks_alike(tmp_path: Path) -> None:
     bench = FatalBench("localhost:9092", ["shop"], tmp_path, "try")
     search = Search(bench, Limits(lanes=1), Corpus(["shop"]), lambda text: None, lambda text: None)
@@ -200,9 +201,6 @@ def test_what_another_failure_alone_does_hides_no_other_that_looks_alike(tmp_pat
     found = [[rule.get("error_code", rule["kind"]) for rule in each.rules] for each in search.explored.failures]
     assert found == [["OUT_OF_ORDER_SEQUENCE_NUMBER"], ["close", REFUSED]]
     assert [each.seen_again for each in search.explored.failures] == [1, 1]
-
-
-CUT_THEN = {f"Produce reset then error {code}" for code in ("OUT_OF_ORDER_SEQUENCE_NUMBER", REFUSED)}
 
 
 class ByLuckBench(Bench):
