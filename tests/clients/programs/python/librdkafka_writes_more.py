@@ -2,7 +2,7 @@
 
 import time
 
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (
     AdminClient,
     NewTopic,
@@ -20,7 +20,21 @@ listed = sorted(topic for topic in admin.list_topics(timeout=30).topics if not t
 credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
 altered = admin.alter_user_scram_credentials([UserScramCredentialUpsertion(GROUP, credential, b"secret", b"salt")])
 altered[GROUP].result(30)
-described = admin.describe_user_scram_credentials([GROUP])[GROUP].result(30)
+
+
+def described() -> int:
+    """The iterations of the credential; the controller has it before the broker that is asked reads it of the log."""
+    stop = time.monotonic() + 30
+    while True:
+        try:
+            return admin.describe_user_scram_credentials([GROUP])[GROUP].result(30).scram_credential_infos[0].iterations
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.RESOURCE_NOT_FOUND or time.monotonic() > stop:
+                raise
+            time.sleep(0.1)
+
+
+iterations = described()
 
 producer = Producer(BASE)
 producer.produce(ORDERS, b"found")
@@ -44,7 +58,7 @@ consumer.close()
 finish(
     {
         "listed": [topic.removeprefix(ORDERS) for topic in listed if topic.startswith(ORDERS)],
-        "iterations": [info.iterations for info in described.scram_credential_infos],
+        "iterations": [iterations],
         "found": found,
         "errors": errors,
     }
