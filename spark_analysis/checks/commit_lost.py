@@ -90,7 +90,8 @@ class CommitLost(Check):
             " again after committing beyond them"
         )
         if group.verdict == "unknown":
-            return f"{what}; whether it was told to or sought to was not captured"
+            unheard = f"{what}; whether it was told to or sought to was not captured"
+            return f"{unheard}; the commit was changed or made up{by_rule(group)}" if group.rule else unheard
         if not group.rule:
             return f"{what}, because it was told an older offset; no fault had a hand in it"
         return f"{what}; the commit, or the offset that it was told, was changed or made up{by_rule(group)}"

@@ -400,22 +400,28 @@ def behind_its_commit(s: Story) -> None:
     s.poll(10, "m1", 1)
 
 
-def went_back_to_one(s: Story, fetched: int, **commit: object) -> None:
+def went_back_to_one(s: Story, fetched: int | None, **commit: object) -> None:
     reader, group = f"{s.client}-reader", {"group_id": s.client}
     place = {"topic": "orders", "partition_index": 0}
     s.poll(0, "m0", 0, **group)
     s.poll(0, "m1", 1, **group)
     s.poll(5, None, 2, operation="commit", **group)
     asked = {"client_id": reader, "took_ms": 1, **group}
-    s.exchange(0, "OffsetFetch", partitions=[{**place, "base_offset": -1}], **asked)
     s.exchange(4, "OffsetCommit", partitions=[{**place, "base_offset": 2}], **asked, **commit)
-    s.exchange(8, "OffsetFetch", partitions=[{**place, "base_offset": fetched}], **asked)
+    if fetched is not None:
+        s.exchange(0, "OffsetFetch", partitions=[{**place, "base_offset": -1}], **asked)
+        s.exchange(8, "OffsetFetch", partitions=[{**place, "base_offset": fetched}], **asked)
     s.poll(10, "m1", 1, **group)
 
 
 @story
 def sent_back_by_a_faked_commit(s: Story) -> None:
     went_back_to_one(s, 1, outcome="injected", fault=("fake", "offset_commit_lie"))
+
+
+@story
+def behind_a_faked_commit_and_never_seen_to_ask(s: Story) -> None:
+    went_back_to_one(s, None, outcome="injected", fault=("fake", "offset_commit_lie"))
 
 
 @story
@@ -872,6 +878,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "went_back",
             "behind_its_commit",
             "sent_back_by_a_faked_commit",
+            "behind_a_faked_commit_and_never_seen_to_ask",
             "sought_back",
             "read_twice",
             "read_in_ranges",
@@ -880,7 +887,10 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "two_threads",
         },
     },
-    "commit_lost": {"invalid": {"sent_back_by_a_faked_commit"}, "unknown": {"behind_its_commit"}},
+    "commit_lost": {
+        "invalid": {"sent_back_by_a_faked_commit"},
+        "unknown": {"behind_its_commit", "behind_a_faked_commit_and_never_seen_to_ask"},
+    },
     "skipped": {"invalid": {"passed_over"}},
     "retry_storm": {"invalid": {"hammering"}, "valid": {"another_that_gave_up"}},
     "metadata_storm": {"invalid": {"hammering"}, "valid": {"backing_off"}},
@@ -1072,8 +1082,8 @@ def test_the_note_says_what_lies_at_a_lost_offset(findings: list[Finding]) -> No
 
 
 def test_a_faked_commit_is_named_with_its_rule(findings: list[Finding]) -> None:
-    said = sentence_of(findings, "commit_lost", "sent_back_by_a_faked_commit")
-    assert "by rule fake (offset_commit_lie)" in said
+    for client in ("sent_back_by_a_faked_commit", "behind_a_faked_commit_and_never_seen_to_ask"):
+        assert "by rule fake (offset_commit_lie)" in sentence_of(findings, "commit_lost", client)
 
 
 def test_what_a_rule_kept_from_the_broker_is_lost_if_nobody_reads(
