@@ -15,7 +15,7 @@ from pathlib import Path
 import duckdb
 from pyspark.sql.types import ArrayType, DataType, StructType
 
-from notleader.spark_analysis.schemas import EXCHANGE, PARTITION
+from notleader.spark_analysis.schemas import EFFECT, EXCHANGE, PARTITION
 
 _START_US = 1_750_000_000_000_000
 _EVERY_US = 50
@@ -127,6 +127,8 @@ def _columns() -> str:
         "message_ids": "['m' || id]",
     }
     fields = ", ".join(f"{f.name} := {batch.get(f.name, 'null')}::{_duck(f.dataType)}" for f in PARTITION.fields)
+    effect = {"rule": "'lost-leader'", "kind": "'error'", "did": "'answered'", "error_code": "6"}
+    told = ", ".join(f"{f.name} := {effect.get(f.name, 'null')}::{_duck(f.dataType)}" for f in EFFECT.fields)
     row = {
         "run_id": "'benchmark'",
         "proxy_id": "'proxy-1'",
@@ -152,6 +154,7 @@ def _columns() -> str:
         "fault_names": "if(hit, ['lost-leader'], [])",
         "fault_kinds": "if(hit, ['error'], [])",
         "fault_phase": "if(hit, 'before_broker', null)",
+        "effects": f"if(hit, [struct_pack({told})], null)",
         "acks": "if(api = 'Produce', -1, null)",
         "partitions": f"if(api = 'Produce', [struct_pack({fields})], [])",
     }
