@@ -261,6 +261,11 @@ class Elections:
         """The brokers of this cluster that are away."""
         return frozenset(node_id for node_id in self.absent.values() if node_id in self._cluster.brokers)
 
+    @property
+    def nobody_is_left(self) -> bool:
+        """Whether all brokers of this cluster, as far as they are known, are away."""
+        return len(self.away) == len(self._cluster.brokers) > 0
+
     # ---- what the session has to show
 
     def interest(self, api_key: int, api_version: int) -> int:

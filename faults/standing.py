@@ -96,7 +96,8 @@ class StandingRules:
         asked: list[Standing] = []
         hits: list[Hit] = []
         for rule, fault in self._in_force:
-            if fault.means(name, node_id, None, rule.state) and (wanted := list(fault.of_listener())):
+            reached = self._reached(node_id, rule)
+            if fault.means(name, reached, None, rule.state) and (wanted := list(fault.of_listener())):
                 asked += wanted
                 hits += self._first_touch(rule, name, wanted)
         if any(isinstance(action, Silence) for action in asked):
@@ -114,7 +115,8 @@ class StandingRules:
         shaped_by: list[Hit] = []
         hits: list[Hit] = []
         for rule, fault in self._in_force:
-            if not fault.means(connection.listener, connection.node_id, connection, rule.state):
+            reached = self._reached(connection.node_id, rule)
+            if not fault.means(connection.listener, reached, connection, rule.state):
                 continue
             wanted = list(fault.of_connection())
             if wanted:
@@ -130,6 +132,12 @@ class StandingRules:
         if cut is None and silence is None and not shapes:
             return UNTOUCHED
         return LinkState(cut, silence, tuple(shapes), tuple(hits), tuple(shaped_by))
+
+    def _reached(self, node_id: int | None, rule: Rule) -> int | None:
+        """The broker at a listener: for whoever bootstraps any that is up, else the one that this rule keeps away."""
+        if node_id is None and self._elections.nobody_is_left:
+            return self._elections.absent.get(rule.name)
+        return node_id
 
     def _first_touch(self, rule: Rule, touched: str | int, wanted: Iterable[Standing]) -> list[Hit]:
         key = (id(rule), touched)

@@ -24,8 +24,8 @@ class BrokerDown(StandingFault):
     FindCoordinator name it, and the partitions that it leads have no leader. With `election_ms` the next replica in
     sync leads each of them after that time, and the next broker coordinates its groups and transactions (the broker
     itself lives on: the proxy relays to it what the new leader or coordinator is asked, see `leader_move`). When the
-    rule goes the broker leads and coordinates again, one leader epoch higher. Only brokers go: what is told of the
-    quorum of controllers (DescribeQuorum) stays.
+    rule goes the broker leads and coordinates again, one leader epoch higher. When no broker is left, whoever
+    bootstraps finds none either. Only brokers go: what is told of the quorum of controllers (DescribeQuorum) stays.
     """
 
     kind: Literal["broker_down"] = "broker_down"

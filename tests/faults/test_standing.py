@@ -94,6 +94,20 @@ def test_broker_down_takes_its_listener_and_its_connections(how: str, fate: str)
     assert plan.get("down").hits == 2
 
 
+def test_where_no_broker_is_left_nobody_can_bootstrap() -> None:
+    plan = knowing_plan()
+    brokers = sorted(plan.cluster.brokers)
+    for node_id in brokers:
+        assert plan.listener("bootstrap", None, 0).fate == "open"
+        assert plan.link(BOOTSTRAP, 0).cut is None
+        plan.add(fault(name=f"down-{node_id}", kind="broker_down", node_id=node_id), 0)
+    assert plan.listener("bootstrap", None, 0).fate == "refusing"
+    assert plan.link(BOOTSTRAP, 0).cut == Reset()
+    plan.remove(f"down-{brokers[0]}")
+    assert plan.listener("bootstrap", None, 1).fate == "open"
+    assert plan.link(BOOTSTRAP, 1).cut is None
+
+
 def test_removing_broker_down_ends_its_elections() -> None:
     plan = Plan(faults=[fault(name="down", kind="broker_down", node_id=1)])
     plan.standing.advance(0)

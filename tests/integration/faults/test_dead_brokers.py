@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import Any
 
@@ -72,6 +73,26 @@ async def test_a_single_broker_that_is_dead_is_waited_for(kafka: KafkaCluster, p
                 for entry in (await told(proxy)).connections():
                     proxy.close_connection(entry["connection_id"])
             assert (await sending).offset == 0
+
+
+@pytest.mark.parametrize("how", ["killed", "powered_off"])
+async def test_where_the_only_broker_is_down_nobody_answers(kafka: KafkaCluster, proxy_for: ProxyFor, how: str) -> None:
+    topic = f"only-broker-{how}"
+    kafka.create_topic(topic, partitions=1)
+    async with proxy_for(kafka.bootstrap) as proxy:
+        reader, writer = await asyncio.open_connection(proxy.listen.host, proxy.listen.port)
+        await add(proxy, name="down", kind="broker_down", node_id=1, how=how)
+        if how == "killed":
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read(1) == b"", "who has bootstrapped is cut off as well"
+        writer.close()
+        late = producer(proxy)
+        with pytest.raises(KafkaConnectionError):
+            await late.start()
+        await late.stop()
+        await remove(proxy, "down")
+        async with producer(proxy) as late:
+            assert (await late.send_and_wait(topic, b"after", partition=0)).offset == 0
 
 
 @pytest.mark.parametrize("release", ["immediate", "delayed", "discard"])

@@ -17,7 +17,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 ORDERS = 4
-PATIENCE_S = 15.0
+SESSION_MS = 6_000
+# Five times in a row a member that is thrown out may have to wait for its old self to be.
+PATIENCE_S = 60.0
 POLL_MS = 500
 
 
@@ -45,6 +47,7 @@ async def pack(bootstrap: str, topic: str, group: str, bug: str, orders: int) ->
         group_id=group,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
+        session_timeout_ms=SESSION_MS,
         request_timeout_ms=2_000,
         retry_backoff_ms=50,
     )
