@@ -50,8 +50,9 @@ class Lost(Check):
         ),
         evidence="acknowledgements with their offsets, the log, and what consumers got",
         cause=(
-            "a rule that answered, changed or swallowed the request of that record, without an error in the answer; "
-            "or (likely) that cut or silenced the connection in whose socket it lay unread"
+            "a rule that answered, changed or swallowed the request of that record, with an error in the answer only "
+            "where no request with it reached the broker; or (likely) that cut or silenced the connection in whose "
+            "socket it lay unread"
         ),
     )
 
@@ -103,13 +104,13 @@ class Lost(Check):
         )
         read_past = ~by_log & (_never_arrived() | (F.col("passed") & ~F.col("transactional")))
         verdict = F.when((said == "absent") | read_past, "invalid").otherwise("unknown")
-        # What only held it, or told of an error, lost nothing: it was acknowledged after that.
+        # What only held it, or told of an error, lost nothing where another request took it to the broker after that.
         rows = rows.withColumn(
             "lost_by",
             F.filter(
                 "touched_by",
                 lambda c: (
-                    (F.coalesce(c["error_code"], F.lit(0)) == 0)
+                    ((F.coalesce(c["error_code"], F.lit(0)) == 0) | _never_arrived())
                     & (c["did"].isin(*_LOSES) | ((c["did"] == "cut") & _never_arrived()) | (c["how"] == "unread"))
                 ),
             ),
