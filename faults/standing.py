@@ -135,9 +135,10 @@ class StandingRules:
 
     def _reached(self, node_id: int | None, rule: Rule) -> int | None:
         """The broker at a listener: for whoever bootstraps any that is up, else the one that this rule keeps away."""
-        if node_id is None and self._elections.nobody_is_left:
-            return self._elections.absent.get(rule.name)
-        return node_id
+        if node_id is not None or not self._elections.nobody_is_left:
+            return node_id
+        kept_away = self._elections.absent.get(rule.name)
+        return kept_away if kept_away in self._cluster.brokers else None
 
     def _first_touch(self, rule: Rule, touched: str | int, wanted: Iterable[Standing]) -> list[Hit]:
         key = (id(rule), touched)

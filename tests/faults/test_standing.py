@@ -103,6 +103,8 @@ def test_where_no_broker_is_left_nobody_can_bootstrap() -> None:
         plan.add(fault(name=f"down-{node_id}", kind="broker_down", node_id=node_id), 0)
     assert plan.listener("bootstrap", None, 0).fate == "refusing"
     assert plan.link(BOOTSTRAP, 0).cut == Reset()
+    plan.add(fault(name="stranger", kind="broker_down", node_id=99, how="powered_off"), 0)
+    assert plan.listener("bootstrap", None, 0).fate == "refusing", "who isn't there has nothing to do with it"
     plan.remove(f"down-{brokers[0]}")
     assert plan.listener("bootstrap", None, 1).fate == "open"
     assert plan.link(BOOTSTRAP, 1).cut is None
