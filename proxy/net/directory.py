@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from notleader.proxy.net.announced import AnnouncedServer, Refused, Welcome
-from notleader.proxy.net.sockets import bound, listen_on, silence
+from notleader.proxy.net.sockets import bound, listen_on, refuse, silence
 from notleader.proxy.wire.endpoint import Endpoint
 
 log = logging.getLogger("notleader")
@@ -43,6 +43,7 @@ class Listener:
     def __init__(self, node_id: int | None, host: str, port: int, accept: Callable[["Listener"], None]) -> None:
         self.node_id = node_id
         self.server: asyncio.Server | AnnouncedServer | None = None
+        self._served: socket.socket | None = None
         self.absent = False
         self.fate: Fate = "open"
         self._accept = accept
@@ -69,9 +70,8 @@ class Listener:
         if wanted == self._state:
             return
         if wanted == "refusing":
-            self._close()
-            # Bound and not listening: the kernel answers a SYN with RST.
-            self.socket = bound(*self.address)
+            self._serve_no_more()
+            refuse(self.socket)
         elif self._state == "refusing":
             listen_on(self.socket, self.address)
             self._accept(self)
@@ -82,8 +82,9 @@ class Listener:
     def serve(
         self, protocol: Callable[[], asyncio.Protocol], tls: ssl.SSLContext | None = None
     ) -> Coroutine[None, None, None]:
-        """Accept connections on today's socket, until the listener refuses or closes."""
-        return self._serve(self.socket, protocol, tls)
+        """Accept connections until the listener refuses or closes."""
+        listening = self._served = self.socket.dup()  # asyncio closes what it serves on
+        return self._serve(listening, protocol, tls)
 
     def serve_announced(self, welcome: Welcome, tls: ssl.SSLContext | None, refused: Refused) -> None:
         """Accept connections that begin with a PROXY protocol header, likewise."""
@@ -95,10 +96,11 @@ class Listener:
         try:
             server = await asyncio.get_running_loop().create_server(protocol, sock=listening, ssl=tls)
         except (OSError, RuntimeError, ValueError):
-            if self.socket is listening and self._state != "closed":
+            listening.close()
+            if self._served is listening:
                 raise
-            return  # it was closed before it could accept
-        if self.socket is listening and self._state != "closed":
+            return  # it refused or was closed before it could accept
+        if self._served is listening:
             self.server = server
         else:
             server.close()
@@ -108,10 +110,14 @@ class Listener:
         self._close()
         self._state = "closed"
 
-    def _close(self) -> None:
-        server, self.server = self.server, None
+    def _serve_no_more(self) -> None:
+        server, self.server, self._served = self.server, None, None
         if server is not None:
             server.close()
+
+    def _close(self) -> None:
+        self._serve_no_more()
+        refuse(self.socket)
         self.socket.close()
 
 

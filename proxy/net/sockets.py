@@ -1,10 +1,11 @@
 """What sockets are told: where to listen, not to wait, to keep alive, to end with RST, to fall silent."""
 
 import asyncio
+import contextlib
 import errno
 import socket
 import struct
-from typing import Final
+from typing import Any, Final
 
 from notleader.proxy.wire.endpoint import Endpoint
 
@@ -56,19 +57,28 @@ def silence(sock: socket.socket, silent: bool) -> None:
 def bound(host: str, port: int) -> socket.socket:
     """A bound TCP socket. Raises OSError whose strerror names the address."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        made = socket.socket(family, kind, protocol)
-        try:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind(address)
-            made.setblocking(False)
-        except OSError:
-            made.close()
-            raise
+        family, *_, address = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
+            0
+        ]
+        made = _bound(family, address)
+        if port == 0:
+            # A port that the kernel chose is lost when the socket listens no more (`refuse`); one that is named stays.
+            with made as chosen:
+                made = _bound(family, chosen.getsockname())
     except OSError as error:
         raise _named(error, Endpoint(host, port)) from error
+    return made
+
+
+def _bound(family: int, address: Any) -> socket.socket:
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(address)
+        made.setblocking(False)
+    except OSError:
+        made.close()
+        raise
     return made
 
 
@@ -78,6 +88,15 @@ def listen_on(sock: socket.socket, address: Endpoint) -> None:
         sock.listen(1024)
     except OSError as error:
         raise _named(error, address) from error
+
+
+def refuse(sock: socket.socket) -> None:
+    """Have a listening socket listen no more and stay bound: the kernel answers a SYN with RST, and nobody else gets
+    the port, which a socket that is closed and made anew may lose in between. That is what shutdown does on Linux, in
+    every process that has the socket.
+    """
+    with contextlib.suppress(OSError):  # ENOTCONN: it doesn't listen
+        sock.shutdown(socket.SHUT_RDWR)
 
 
 _WHAT_TO_DO: Final = {

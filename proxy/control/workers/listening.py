@@ -7,7 +7,6 @@ has to wait for a worker. Workers only accept.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import socket
 import ssl
@@ -15,7 +14,7 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from notleader.proxy.net.directory import Fate, Listener
-from notleader.proxy.net.sockets import listen_on, silence
+from notleader.proxy.net.sockets import listen_on, refuse, silence
 
 _AT_ONCE: Final = 64
 _NO_FILE_LEFT_S: Final = 1.0
@@ -62,10 +61,8 @@ class SharedListener(Listener):
             sock.setblocking(False)
 
     def _refuse(self) -> None:
-        # Linux: shut down, a listening socket is bound and no more, in every process that has it.
         for sock in self.sockets:
-            with contextlib.suppress(OSError):  # ENOTCONN: it doesn't listen
-                sock.shutdown(socket.SHUT_RDWR)
+            refuse(sock)
 
     def _close(self) -> None:
         self._refuse()

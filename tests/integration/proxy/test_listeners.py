@@ -66,6 +66,18 @@ async def test_a_listener_through_all_its_fates_and_back(directory: Directory) -
     assert listener.port == entry.listen_port
 
 
+async def test_a_port_that_refuses_is_never_free(directory: Directory) -> None:
+    """A socket that is closed and made anew may lose its port to somebody's connection in between."""
+    listener = directory.listeners[None]
+    fates: list[Fate] = ["refusing", "open", "refusing", "open"]
+    for fate in fates:
+        kept = listener.socket
+        listener.fate = fate
+        listener.update()
+        assert listener.socket is kept
+        assert listener.socket.getsockname()[1] == listener.port
+
+
 async def test_a_broker_that_leaves_is_refused_and_keeps_its_port(directory: Directory) -> None:
     port = directory.endpoint(1, "real", 9092).listen_port
     directory.endpoint(2, "real", 9093)
