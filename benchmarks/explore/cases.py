@@ -204,6 +204,7 @@ CASES: Final[Sequence[Service | OfIncident]] = (
     ),
     Service("order service, sends again without idempotence", "order_service.py", "resends", "duplicate", "Produce"),
     Service("order service, calls a failed send a success", "order_service.py", "swallows", "lost", "Produce"),
+    Service("order service, forgets a sequence error", "order_service.py", "forgets", "lost", "Produce"),
     Service(
         "packing service, commits before it packs",
         "packing_service.py",

@@ -1,8 +1,9 @@
 """A small order service: sends orders one by one, says of each what became of it, and exits 1 when one failed.
 
-    python order_service.py BOOTSTRAP TOPIC correct|resends|swallows [ORDERS]
+    python order_service.py BOOTSTRAP TOPIC correct|resends|swallows|forgets [ORDERS]
 
-`resends` has no idempotence, so what it sends again is there twice; `swallows` calls a send that failed a success.
+`resends` has no idempotence, so what it sends again is there twice; `swallows` calls a send that failed a success,
+`forgets` only one that failed with OUT_OF_ORDER_SEQUENCE_NUMBER (45), as if its order were in the log already.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import sys
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, OutOfOrderSequenceNumber
 
 ORDERS = 4
 STARTS = 8
@@ -44,7 +45,7 @@ async def serve(bootstrap: str, topic: str, bug: str, orders: str = str(ORDERS))
             try:
                 await producer.send_and_wait(topic, f"order-{number}".encode())
             except KafkaError as error:
-                if bug != "swallows":
+                if bug != "swallows" and not (bug == "forgets" and isinstance(error, OutOfOrderSequenceNumber)):
                     said |= {"outcome": "fail", "error": str(error)}
                     code = 1
             print(json.dumps(said), flush=True)
@@ -54,6 +55,6 @@ async def serve(bootstrap: str, topic: str, bug: str, orders: str = str(ORDERS))
 
 
 if __name__ == "__main__":
-    if sys.argv[3] not in ("correct", "resends", "swallows"):
+    if sys.argv[3] not in ("correct", "resends", "swallows", "forgets"):
         sys.exit(f"there is no bug {sys.argv[3]!r}")
     raise SystemExit(asyncio.run(serve(*sys.argv[1:])))
