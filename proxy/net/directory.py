@@ -83,7 +83,7 @@ class Listener:
         self, protocol: Callable[[], asyncio.Protocol], tls: ssl.SSLContext | None = None
     ) -> Coroutine[None, None, None]:
         """Accept connections until the listener refuses or closes."""
-        listening = self._served = self.socket.dup()  # asyncio closes what it serves on
+        listening = self._served = self.socket.dup()  # a server may close what it serves on
         return self._serve(listening, protocol, tls)
 
     def serve_announced(self, welcome: Welcome, tls: ssl.SSLContext | None, refused: Refused) -> None:
@@ -111,9 +111,12 @@ class Listener:
         self._state = "closed"
 
     def _serve_no_more(self) -> None:
-        server, self.server, self._served = self.server, None, None
+        server, self.server = self.server, None
+        served, self._served = self._served, None
         if server is not None:
             server.close()
+        if served is not None:
+            served.close()
 
     def _close(self) -> None:
         self._serve_no_more()
