@@ -96,7 +96,6 @@ class Listener:
         try:
             server = await asyncio.get_running_loop().create_server(protocol, sock=listening, ssl=tls)
         except (OSError, RuntimeError, ValueError):
-            listening.close()
             if self._served is listening:
                 raise
             return  # it refused or was closed before it could accept

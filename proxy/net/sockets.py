@@ -57,23 +57,26 @@ def silence(sock: socket.socket, silent: bool) -> None:
 def bound(host: str, port: int) -> socket.socket:
     """A bound TCP socket. Raises OSError whose strerror names the address."""
     try:
-        family, *_, address = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
-            0
-        ]
-        made = _bound(family, address)
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, *_, address = found[0]
+        made = bound_at(family, address)
         if port == 0:
             # A port that the kernel chose is lost when the socket listens no more (`refuse`); one that is named stays.
             with made as chosen:
-                made = _bound(family, chosen.getsockname())
+                made = bound_at(family, chosen.getsockname())
     except OSError as error:
         raise _named(error, Endpoint(host, port)) from error
     return made
 
 
-def _bound(family: int, address: Any) -> socket.socket:
+def bound_at(family: int, address: Any, *, shares: bool = False) -> socket.socket:
+    """A TCP socket bound to an address as the kernel has it; one that `shares` its port is one of several that listen
+    there. Raises OSError.
+    """
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, int(shares))
         made.bind(address)
         made.setblocking(False)
     except OSError:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from notleader.proxy.net.directory import Fate, Listener
-from notleader.proxy.net.sockets import listen_on, refuse, silence
+from notleader.proxy.net.sockets import bound_at, listen_on, refuse, silence
 
 _AT_ONCE: Final = 64
 _NO_FILE_LEFT_S: Final = 1.0
@@ -53,12 +53,7 @@ class SharedListener(Listener):
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         self.sockets = [self.socket]
         for _ in range(1, self._workers):
-            sock = socket.socket(self.socket.family, self.socket.type, self.socket.proto)
-            self.sockets.append(sock)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            sock.bind(self.socket.getsockname())
-            sock.setblocking(False)
+            self.sockets.append(bound_at(self.socket.family, self.socket.getsockname(), shares=True))
 
     def _refuse(self) -> None:
         for sock in self.sockets:
