@@ -126,9 +126,7 @@ def _columns() -> str:
         "error_code": "if(hit, 6, 0)",
         "message_ids": "['m' || id]",
     }
-    fields = ", ".join(f"{f.name} := {batch.get(f.name, 'null')}::{_duck(f.dataType)}" for f in PARTITION.fields)
     effect = {"rule": "'lost-leader'", "kind": "'error'", "did": "'answered'", "error_code": "6"}
-    told = ", ".join(f"{f.name} := {effect.get(f.name, 'null')}::{_duck(f.dataType)}" for f in EFFECT.fields)
     row = {
         "run_id": "'benchmark'",
         "proxy_id": "'proxy-1'",
@@ -154,11 +152,17 @@ def _columns() -> str:
         "fault_names": "if(hit, ['lost-leader'], [])",
         "fault_kinds": "if(hit, ['error'], [])",
         "fault_phase": "if(hit, 'before_broker', null)",
-        "effects": f"if(hit, [struct_pack({told})], null)",
+        "effects": f"if(hit, [{_packed(EFFECT, effect)}], null)",
         "acks": "if(api = 'Produce', -1, null)",
-        "partitions": f"if(api = 'Produce', [struct_pack({fields})], [])",
+        "partitions": f"if(api = 'Produce', [{_packed(PARTITION, batch)}], [])",
     }
     return ", ".join(f"({row.get(f.name, 'null')})::{_duck(f.dataType)} as {f.name}" for f in EXCHANGE.fields)
+
+
+def _packed(kind: StructType, given: dict[str, str]) -> str:
+    """A struct whose fields are null where none is given."""
+    fields = ", ".join(f"{f.name} := {given.get(f.name, 'null')}::{_duck(f.dataType)}" for f in kind.fields)
+    return f"struct_pack({fields})"
 
 
 def _duck(kind: DataType) -> str:
