@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
@@ -126,19 +127,36 @@ def _noticed(tables: Tables, options: Options, checks: list[Check]) -> list[Row]
 
 def suspected(tables: Tables, options: Options, checks: list[Check]) -> list[Check]:
     """Those of `checks` that may have cases, by one look: a pass over the history, and what else is quickly said."""
-    wanted = {check.name: check.suspects(tables, options) for check in checks}
-    told = {check.name: check.signs(tables, options) for check in checks}
-    rows = {name: found for name, found in wanted.items() if found is not None}
-    frames = [found.select(F.lit(name).alias("check")).limit(1) for name, found in told.items() if found is not None]
-    if rows:
-        seen = tables.history.agg(*[F.bool_or(found).alias(name) for name, found in rows.items()])
-        names = F.array(*[F.when(F.col(name), F.lit(name)) for name in rows])
-        frames.append(seen.select(F.explode(names).alias("check")).filter(F.col("check").isNotNull()))
-    if not frames:
-        return checks
-    looked = {*rows, *[name for name, found in told.items() if found is not None]}
-    noticed = {row.check for row in reduce(DataFrame.unionByName, frames).collect()}
+    by_row = {check.name: check.suspects(tables, options) for check in checks}
+    by_row = {name: found for name, found in by_row.items() if found is not None}
+
+    def rows() -> dict[str, DataFrame]:
+        return {"": _suspicious(tables.history, by_row)} if by_row else {}
+
+    def signs() -> dict[str, DataFrame]:
+        found = {check.name: check.signs(tables, options) for check in checks}
+        return {
+            name: sign.select(F.lit(name).alias("check")).limit(1) for name, sign in found.items() if sign is not None
+        }
+
+    def look(part: list[Callable[[], dict[str, DataFrame]]]) -> tuple[set[str], set[str]]:
+        frames = {name: frame for of_part in part for name, frame in of_part().items()}
+        noticed = reduce(DataFrame.unionByName, frames.values()).collect() if frames else []
+        return set(frames), {row.check for row in noticed}
+
+    parts = [[rows], [signs]] if is_short(tables.history) else [[rows, signs]]
+    with ThreadPoolExecutor(2) as pool:
+        looks = list(pool.map(look, parts))
+    looked = set(by_row).union(*[names for names, _ in looks])
+    noticed: set[str] = set().union(*[names for _, names in looks])
     return [check for check in checks if check.name not in looked or check.name in noticed]
+
+
+def _suspicious(history: DataFrame, wanted: dict[str, Column]) -> DataFrame:
+    """The names of those of which at least one history row is what is wanted, as `check`."""
+    seen = history.agg(*[F.bool_or(found).alias(name) for name, found in wanted.items()])
+    names = F.array(*[F.when(F.col(name), F.lit(name)) for name in wanted])
+    return seen.select(F.explode(names).alias("check")).filter(F.col("check").isNotNull())
 
 
 def cases(tables: Tables, options: Options, checks: list[Check]) -> DataFrame:

@@ -1,7 +1,8 @@
 """What PySpark asks Java about Java's own classes, asked once: two of three calls that an expression takes are that.
 
 `F.coalesce(a, b)` asks what `functions` is, what its `coalesce` is, and hands a list over element by element, each a
-message to Java and back: nine where one would do. An analysis builds some ten thousand expressions.
+message to Java and back: nine where one would do. An analysis builds some ten thousand expressions, three thousand of
+which are one of a few hundred columns and constants.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import NoneType
 from typing import Any
 
 # As PySpark's own code names them.
-_CLASSES = ("functions", "org.apache.spark.sql.functions", "org.apache.spark.sql.expressions.Window", "PythonSQLUtils")
+_CLASSES = ("org.apache.spark.sql.expressions.Window", "PythonSQLUtils")
+_FUNCTIONS = ("functions", "org.apache.spark.sql.functions")
 _UTILS = "PythonUtils"
+_MOST_MADE = 10_000
 _AT_ONCE = 10  # `java.util.List.of` takes as many by themselves
 
 
@@ -27,6 +31,32 @@ class _Known:
         member = getattr(self._found, name)
         self.__dict__[name] = member
         return member
+
+
+class _Functions(_Known):
+    """Spark's functions, of which `col` and `lit` give back the column that they made of the same name or constant."""
+
+    def __init__(self, jvm: Any) -> None:
+        super().__init__(jvm.functions)
+        self.col = _once(self._found.col)
+        self.lit = _once(self._found.lit)
+
+
+def _once(make: Any) -> Any:
+    made: dict[tuple[type, Any], Any] = {}
+
+    def asked(value: Any) -> Any:
+        if not isinstance(value, (str, int, NoneType)):
+            return make(value)
+        key = (type(value), value)
+        found = made.get(key)
+        if found is None:
+            if len(made) >= _MOST_MADE:
+                made.clear()
+            found = made[key] = make(value)
+        return found
+
+    return asked
 
 
 class _Utils(_Known):
@@ -56,6 +86,7 @@ def remember(jvm: Any) -> None:
     if _UTILS in seen:
         return
     known = {name: _Known(getattr(jvm, name)) for name in _CLASSES}
+    known |= dict.fromkeys(_FUNCTIONS, _Functions(jvm))
     known[_UTILS] = _Utils(jvm)
     seen.update(known)
 

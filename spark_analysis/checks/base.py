@@ -207,24 +207,31 @@ def blamed(cases: DataFrame) -> DataFrame:
 
     Said once for all of them: it is the largest expression of a case, and most rows are none.
     """
-    return cases.withColumns(
-        {
-            "rule": F.coalesce("rule", joined(_sorted("rule"))),
-            "kind": F.coalesce("kind", joined(_sorted("kind"))),
-            "trouble": F.coalesce(F.when(~F.col("own_trouble"), _heaviest()), F.col("trouble")),
-        }
-    ).drop("by", "own_trouble")
+    pairs = F.array_distinct(F.transform("by", lambda c: F.struct(c["rule"], c["kind"])))
+    what = F.concat_ws(":", "_most.how", "_most.did", F.col("_most.error_code").cast("string"))
+    own = F.when(F.col("_most.sure"), what).otherwise(F.concat(F.lit("likely:"), what))
+    return (
+        cases.withColumns({"_pairs": F.array_sort(pairs), "_most": _heaviest()})
+        .withColumns(
+            {
+                "rule": F.coalesce("rule", joined(_distinct("rule"))),
+                # Kinds stand in the order of their rules.
+                "kind": F.coalesce("kind", joined(_distinct("kind"))),
+                # What the cause that weighed most did, as `how:did:error_code`, with `likely:` before it when not sure.
+                "trouble": F.coalesce(F.when(~F.col("own_trouble") & (F.size("by") > 0), own), F.col("trouble")),
+            }
+        )
+        .drop("by", "own_trouble", "_pairs", "_most")
+    )
 
 
-def _sorted(field: str) -> Column:
-    """The rules, or their kinds, of `by`; kinds stand in the order of their rules."""
-    pairs = F.array_sort(F.array_distinct(F.transform("by", lambda c: F.struct(c["rule"], c["kind"]))))
-    return F.array_distinct(F.transform(pairs, lambda pair: pair[field]))
+def _distinct(field: str) -> Column:
+    return F.array_distinct(F.transform("_pairs", lambda pair: pair[field]))
 
 
 def _heaviest() -> Column:
-    """What the cause that weighed most did, as `how:did:error_code`, with `likely:` before it when not sure."""
-    most = F.element_at(
+    """Of the causes `by` the one that weighed most; null where there is none."""
+    return F.get(
         F.array_sort(
             "by",
             lambda one, other: (
@@ -233,10 +240,8 @@ def _heaviest() -> Column:
                 .otherwise(F.when(one["how"] == "own", -1).otherwise(0))
             ),
         ),
-        1,
+        F.lit(0),
     )
-    what = F.concat_ws(":", most["how"], most["did"], most["error_code"].cast("string"))
-    return F.when(F.size("by") > 0, F.when(most["sure"], what).otherwise(F.concat(F.lit("likely:"), what)))
 
 
 def is_send() -> Column:

@@ -135,13 +135,18 @@ def analyze(
     started = time.monotonic()
     progress("reading the capture" + (", the outcomes and the log" if logs else " and the outcomes"))
     later: list[Callable[[], None]] = []
+
+    def read_told() -> tuple[DataFrame, OutcomeProfile]:
+        told = settled(read_outcomes(spark, outcome_files), f"{out}/operations", later)
+        return told, profile_outcomes(told)
+
     with ThreadPoolExecutor(2) as pool:
         # Small jobs; each alone leaves a core idle.
-        reading = pool.submit(settled, read_outcomes(spark, outcome_files), f"{out}/operations", later)
+        reading = pool.submit(read_told)
         reading_log = pool.submit(io.read_logs, spark, logs) if logs else None
         raw = io.read_captures(spark, captures, runs=runs, dates=dates)
         capture = profile_capture(raw)
-        told = reading.result()
+        told, said = reading.result()
         log_rows = reading_log.result() if reading_log is not None else None
     if not capture.rows:
         raise InputError("the capture holds no rows" + (" for that run or date" if runs or dates else ""))
@@ -149,7 +154,7 @@ def analyze(
     if log_rows is not None:
         log = as_log(log_rows, tuple(run for run, _, _ in capture.runs), by_run=options.by_run)
     return judge(
-        spark, raw, told, capture, lambda _: bad_lines(spark, outcome_files), out, options, log,
+        spark, raw, told, capture, said, lambda _: bad_lines(spark, outcome_files), out, options, log,
         started=started, progress=progress, judged=judged, later=later,
     )  # fmt: skip
 
@@ -159,6 +164,7 @@ def judge(
     raw: DataFrame,
     told: DataFrame,
     capture: CaptureProfile,
+    said: OutcomeProfile,
     bad: Callable[[OutcomeProfile], list[BadLine]],
     out: str,
     options: Options,
@@ -171,13 +177,14 @@ def judge(
 ) -> Analysis:
     """Everything behind the reading: match, check, and write `history` and `findings` below `out`.
 
-    `started` is when the reading began, on the monotonic clock; `bad` tells the lines that were set aside; `judged` is
+    `said` counts what was `told`. `started` is when the reading began, on the monotonic clock; `bad` tells the lines that were set aside; `judged` is
     told the verdict as soon as there is one, and `later` is done after that.
     """
     later = later if later is not None else []
     measured = clocks(told, raw, capture, options.skew_ms) if _has_ids(capture) else []
-    told = in_proxy_time(told, measured)
-    said = profile_outcomes(told)
+    if any(clock.ahead_us for clock in measured):
+        told = in_proxy_time(told, measured)
+        said = profile_outcomes(told)
     if said.told_as_ranges and said.told_by_record:
         told = told_once(told)
         said = profile_outcomes(told)

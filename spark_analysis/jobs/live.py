@@ -136,7 +136,8 @@ def _take(
     def bad(_: OutcomeProfile) -> list[BadLine]:
         return _bad_lines(spark, f"{state}/set_aside")
 
-    judged(judge(spark, raw, told, capture, bad, out, options, started=started, progress=progress))
+    said_so = profile_outcomes(told)
+    judged(judge(spark, raw, told, capture, said_so, bad, out, options, started=started, progress=progress))
     let_go(spark)
 
 

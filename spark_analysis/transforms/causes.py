@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import is_short, settled
-from notleader.spark_analysis.transforms.choices import CAUSES, OF_THE_WAIT, choices, misplaced, own_causes
+from notleader.spark_analysis.transforms.choices import CAUSES, OF_THE_WAIT, choices, misplaced, own_causes, reasons
 from notleader.spark_analysis.transforms.following import following, names_error
 from notleader.spark_analysis.transforms.intervals import covered, join_spans
 from notleader.spark_analysis.transforms.keys import same
@@ -68,14 +68,15 @@ def with_causes(
     whom each rule struck, and when.
     """
     rows = history.withColumn("end_us", F.coalesce("completed_at_us", end_us))
-    names = settled(clients_of(rows, operations))
-    obstacles = obstacles_of(exchanges, names, rows, did, last_us)
-    obstacles = settled(obstacles) if is_short(obstacles) else obstacles.persist()
     with ThreadPoolExecutor(1) as pool:
+        # Planning is most of a short run: the operations are made ready while what stood in their way is worked out.
+        readying = pool.submit(_wronged, rows, exchanges, options)
+        following_up = pool.submit(_followed, rows)
+        names = settled(clients_of(rows, operations))
+        obstacles = obstacles_of(exchanges, names, rows, did, last_us)
+        obstacles = settled(obstacles) if is_short(obstacles) else obstacles.persist()
         striking = pool.submit(_struck, obstacles, rows)
-        compared = _weights(
-            _at_their_brokers(_to_their_ends(_suspects(rows, options), exchanges), rows), obstacles
-        ).join(following(_broken(rows)), "operation_id", "full")
+        compared = _weights(readying.result(), obstacles).join(following_up.result(), "operation_id", "full")
         if failed_reads:
             compared = _with_reads(compared, refused_reads(rows, exchanges, operations))
         if out is not None:
@@ -86,8 +87,9 @@ def with_causes(
     told = (
         rows.join(compared, "operation_id", "left")
         .withColumns(own_causes())
+        .withColumns(reasons())
         .withColumns(choices())
-        .drop("end_us", "waits", "told", "follows", "_own", "_last", "_broker")
+        .drop("end_us", "waits", "told", "follows", "_own", "_last", "_broker", *reasons())
     )
     return (settled(told, None) if out is not None else told), struck
 
@@ -150,6 +152,15 @@ def without_causes(history: DataFrame) -> DataFrame:
     """`history` of a capture in which no rule struck."""
     nothing = F.array().cast(CAUSES)
     return history.withColumns(dict.fromkeys(("slow_by", "ended_by", "retried_by", "touched_by"), nothing))
+
+
+def _wronged(history: DataFrame, exchanges: DataFrame, options: Options) -> DataFrame:
+    """Operations that something may have happened to, when and on which connections, and their brokers."""
+    return _at_their_brokers(_to_their_ends(_suspects(history, options), exchanges), history)
+
+
+def _followed(history: DataFrame) -> DataFrame:
+    return following(_broken(history))
 
 
 def _suspects(history: DataFrame, options: Options) -> DataFrame:
@@ -223,27 +234,43 @@ def _at_their_brokers(suspects: DataFrame, history: DataFrame) -> DataFrame:
     return rows.withColumn("o_nodes", nodes).drop("p_nodes", *[f"p_{name}" for name in place])
 
 
-def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
-    """`operation_id` → `waits`, the CAUSES that were in its way, and `told`, those that told its client its error."""
-    queued = (F.col("how") == "behind") & (F.col("did") != "silenced")
+def _met(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
+    """Each of `suspects` with each of its client's obstacles that was in its way, and what both together say.
+
+    `on_its_way`: the obstacle stood on a connection that the operation was sent on. `lies_there`: it may have been lost
+    there after the client had called it done. `kept_us`: until when it can have been kept, by what stood there.
+    """
+    how, did = F.col("how"), F.col("did")
+    queued = (how == "behind") & (did != "silenced")
     # Whoever was sent there before stands in front.
     on_its_way = F.exists(
         "o_lines",
         lambda line: (line["connection"] == F.col("connection")) & (~queued | (line["asked_us"] >= F.col("order_us"))),
     )
     unsent = F.size("o_lines") == 0
-    # A client that has its fill of unanswered requests at a broker sends that broker no more, on no connection.
-    same_broker = F.coalesce(F.array_contains("o_nodes", F.col("node_id")), F.lit(False))
-    known_broker = F.coalesce(F.size("o_nodes") > 0, F.lit(False))
-    # Where nothing of its partition was ever sent, nobody knows to which broker it would have gone.
-    any_broker = unsent & (F.col("node_id").isNull() | ~known_broker)
+    pairs = join_spans(
+        suspects.withColumn("over_us", F.greatest("ended_us", "sent_us")),
+        obstacles.withColumn("since_us", F.coalesce("read_us", "from_us")),
+        ("begun_us", "over_us"),
+        ("since_us", "until_us"),
+        F.col("o_scope").eqNullSafe(F.col("scope")) & (F.col("o_client") == F.col("client")),
+    ).withColumns(
+        {
+            "on_its_way": on_its_way,
+            # A client that has its fill of unanswered requests at a broker sends that broker no more, on no connection.
+            "same_broker": F.coalesce(F.array_contains("o_nodes", F.col("node_id")), F.lit(False)),
+            "known_broker": F.coalesce(F.size("o_nodes") > 0, F.lit(False)),
+            "of_connection": how.isin("cut", "anybody"),
+            "lies_there": F.col("unread") & F.col("read_us").isNotNull() & did.isin(*_LOSE_THE_UNREAD),
+        }
+    )
     # A connection that is silenced keeps the answers of what is on it, too.
-    silenced = (F.col("did") == "silenced") & on_its_way
-    # Whoever is told to wait may have waited for something else.
-    held = (F.col("how") == "behind") & (F.col("did") != THROTTLED)
-    of_connection = F.col("how").isin("cut", "anybody")
-    until_sent = of_connection | (F.col("how") == "told") | ((F.col("how") == "behind") & ~on_its_way)
-    last = F.when(until_sent & ~silenced, F.col("sent_us")).otherwise(F.col("ended_us"))
+    silenced = (did == "silenced") & F.col("on_its_way")
+    until_sent = F.col("of_connection") | (how == "told") | ((how == "behind") & ~F.col("on_its_way"))
+    kept_us = F.when(until_sent & ~silenced, F.col("sent_us")).otherwise(F.col("ended_us"))
+    pairs = pairs.withColumns({"silenced": silenced, "kept_us": kept_us})
+    # Where nothing of its partition was ever sent, nobody knows to which broker it would have gone.
+    any_broker = unsent & (F.col("node_id").isNull() | ~F.col("known_broker"))
     here = F.col("topic").isNull() | (
         F.col("topic").eqNullSafe(F.col("o_topic"))
         & (F.col("o_partition").isNull() | F.col("partition").isNull() | (F.col("partition") == F.col("o_partition")))
@@ -251,11 +278,6 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     # What is at another broker now, or was never anywhere else and went well there, has no need of that connection.
     one_place = F.col("went_well") & ~F.array_contains("o_nodes", F.col("node_id"))
     needless = F.coalesce(one_place & ~F.col("asked_else"), F.lit(False))
-    free_us = F.array_max(
-        F.transform(
-            F.filter("o_lines", lambda line: line["asked_us"] < last), lambda line: F.coalesce(line["over_us"], last)
-        )
-    )
     told_of = F.coalesce(
         F.exists(
             "places",
@@ -266,64 +288,78 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
         ),
         F.lit(True),
     )
-    in_the_way = (
-        F.when(F.col("how") == "behind", on_its_way | same_broker | any_broker)
-        .when(of_connection, on_its_way | unsent | ~needless)
-        .when(F.col("how") == "partition", here & (F.col("order_us") <= F.col("begun_us")))
+    in_its_way = (
+        F.when(how == "behind", F.col("on_its_way") | F.col("same_broker") | any_broker)
+        .when(F.col("of_connection"), F.col("on_its_way") | unsent | ~needless)
+        .when(how == "partition", here & (F.col("order_us") <= F.col("begun_us")))
         .otherwise(here & told_of)
     )
-    lies_there = F.col("unread") & F.col("read_us").isNotNull() & F.col("did").isin(*_LOSE_THE_UNREAD)
-    met = join_spans(
-        suspects.withColumn("over_us", F.greatest("ended_us", "sent_us")),
-        obstacles.withColumn("since_us", F.coalesce("read_us", "from_us")),
-        ("begun_us", "over_us"),
-        ("since_us", "until_us"),
-        F.col("o_scope").eqNullSafe(F.col("scope"))
-        & (F.col("o_client") == F.col("client"))
-        & (F.when(lies_there, F.col("since_us")).otherwise(F.col("from_us")) < last)
-        & (F.col("until_us") > F.col("begun_us"))
-        & in_the_way,
+    begun_us = F.when(F.col("lies_there"), F.col("since_us")).otherwise(F.col("from_us"))
+    return pairs.filter((begun_us < F.col("kept_us")) & (F.col("until_us") > F.col("begun_us")) & in_its_way)
+
+
+def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
+    """`operation_id` → `waits`, the CAUSES that were in its way, and `told`, those that told its client its error."""
+    how = F.col("how")
+    of_connection, on_its_way, kept_us = F.col("of_connection"), F.col("on_its_way"), F.col("kept_us")
+    free_us = F.array_max(
+        F.transform(
+            F.filter("o_lines", lambda line: line["asked_us"] < kept_us),
+            lambda line: F.coalesce(line["over_us"], kept_us),
+        )
     )
     # Whose client was not back there before needed it no longer once it was free again.
-    lasts = of_connection & (F.col("until_us") > last)
-    until = F.when(lasts, F.least(F.coalesce("stands_us", "until_us"), "until_us")).otherwise(F.col("until_us"))
-    since = F.greatest("begun_us", "from_us", F.when(of_connection & ~on_its_way, free_us))
-    overlap = F.least(last, until) - since
-    density = F.col("covered_us") / (F.col("until_us") - F.col("from_us"))
-    weight_us = F.when(lies_there, F.lit(1)).otherwise(overlap * density).cast("long")
-    length_us = F.col("ended_us") - F.col("begun_us")
-    # What a batch kept behind it when its own connection was silent, too, may have waited for that.
-    known_us = F.when(F.col("stands_us").isNotNull(), F.least(last, "stands_us") - since).otherwise(overlap)
-    kept_behind = (F.col("how") == "partition") & (known_us >= length_us * OF_THE_WAIT)
-    sure = (held & on_its_way) | silenced | kept_behind
-    until_us = (since + F.when(kept_behind, known_us).otherwise(weight_us)).cast("long")
-    # How near it was: surely in its way, behind others at its broker, or one of that broker's listeners was shut.
-    near = (
-        F.when(sure, F.lit(_IN_ITS_WAY))
-        .when(F.col("how") == "behind", F.lit(_AT_ITS_BROKER))
-        .when((F.col("how") == "anybody") & same_broker, F.lit(_BEFORE_ITS_BROKER))
-    )
-    far = of_connection & ~on_its_way & known_broker & ~same_broker
-    rows = met.withColumns(
+    lasts = of_connection & (F.col("until_us") > kept_us)
+    over_us = F.when(lasts, F.least(F.coalesce("stands_us", "until_us"), "until_us")).otherwise(F.col("until_us"))
+    since_us = F.greatest("begun_us", "from_us", F.when(of_connection & ~on_its_way, free_us))
+    rows = _met(suspects, obstacles).withColumns(
         {
-            "weight_us": weight_us,
-            "sure": sure,
-            "far": far,
-            "span": F.when(
-                near.isNotNull(), F.struct(since.alias("since"), until_us.alias("until"), near.alias("near"))
-            ),
-            "taken": F.struct(since.alias("since"), (since + weight_us).alias("until")),
-            "length_us": length_us,
-            "how": F.when((F.col("how") == "behind") & ~on_its_way, "broker")
-            .when(lies_there, "unread")
-            .when(silenced, "own")
-            .otherwise(F.col("how")),
+            "since_us": since_us,
+            "length_us": F.col("ended_us") - F.col("begun_us"),
+            "overlap_us": F.least(kept_us, over_us) - since_us,
+        }
+    )
+    since_us, overlap_us = F.col("since_us"), F.col("overlap_us")
+    density = F.col("covered_us") / (F.col("until_us") - F.col("from_us"))
+    # What a batch kept behind it when its own connection was silent, too, may have waited for that.
+    known_us = F.when(F.col("stands_us").isNotNull(), F.least(kept_us, "stands_us") - since_us).otherwise(overlap_us)
+    rows = rows.withColumns(
+        {
+            "weight_us": F.when(F.col("lies_there"), F.lit(1)).otherwise(overlap_us * density).cast("long"),
+            "known_us": known_us,
+            "kept_behind": (how == "partition") & (known_us >= F.col("length_us") * OF_THE_WAIT),
         }
     ).filter("weight_us > 0")
+    # Whoever is told to wait may have waited for something else.
+    held = (how == "behind") & (F.col("did") != THROTTLED)
+    rows = rows.withColumns(
+        {
+            "sure": (held & on_its_way) | F.col("silenced") | F.col("kept_behind"),
+            "over_us": since_us + F.when(F.col("kept_behind"), F.col("known_us")).otherwise(F.col("weight_us")),
+        }
+    )
+    # How near it was: surely in its way, behind others at its broker, or one of that broker's listeners was shut.
+    near = (
+        F.when(F.col("sure"), F.lit(_IN_ITS_WAY))
+        .when(how == "behind", F.lit(_AT_ITS_BROKER))
+        .when((how == "anybody") & F.col("same_broker"), F.lit(_BEFORE_ITS_BROKER))
+    )
+    span = F.struct(since_us.alias("since"), F.col("over_us").alias("until"), near.alias("near"))
+    rows = rows.withColumns(
+        {
+            "far": of_connection & ~on_its_way & F.col("known_broker") & ~F.col("same_broker"),
+            "span": F.when(near.isNotNull(), span),
+            "taken": F.struct(since_us.alias("since"), (since_us + F.col("weight_us")).alias("until")),
+            "how": F.when((how == "behind") & ~on_its_way, "broker")
+            .when(F.col("lies_there"), "unread")
+            .when(F.col("silenced"), "own")
+            .otherwise(how),
+        }
+    )
     by_way = rows.groupBy("operation_id", "error", "rule", "kind", "how").agg(
         F.max_by(F.struct("did", "error_code"), "weight_us").alias("w"),
         F.max("sure").alias("sure"),
-        F.max(on_its_way).alias("mine"),
+        F.max("on_its_way").alias("mine"),
         F.min("far").alias("far"),
         F.collect_list("span").alias("spans"),
         F.max("length_us").alias("length_us"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -23,7 +25,7 @@ _AT_ONCE_US = 100_000
 
 def own_causes() -> dict[str, Column]:
     """What rules did to the operation's own attempts (`_own`), to the last of them (`_last`); what the broker said."""
-    last = F.get("attempts", F.size("attempts") - 1)
+    last = _last()
 
     def told(found: Column, attempt: Column) -> Column:
         """What was found on an attempt as CAUSES; those that held it weigh how long they did."""
@@ -103,78 +105,97 @@ def _for_long(t: Column, wait_us: Column) -> Column:
     return F.coalesce(t["held_us"] >= wait_us * OF_THE_WAIT, F.lit(True))
 
 
-def choices() -> dict[str, Column]:
-    """`slow_by`, `ended_by`, `retried_by` and `touched_by`, from what `own_causes` and the comparison found."""
-    length = F.greatest(
-        F.col("end_us") - F.coalesce("called_at_us", F.get("attempts", F.lit(0))["request_at_us"]), F.lit(1)
-    )
-    last = F.get("attempts", F.size("attempts") - 1)
+def reasons() -> dict[str, Column]:
+    """What `choices` chooses from, of what `own_causes` and the comparison found.
 
-    def heavy(among: Column) -> Column:
-        most = F.array_max(F.transform(among, lambda w: w["weight_us"]))
+    `_waits`: what it waited for. `_earlier`: what went wrong before. `_sent_there`: what named it the broker that it
+    went to. `_misled`, `_again`: that this broker was the wrong one, at its last attempt, and at an earlier one.
+    """
+
+    def heavy(counts: Callable[[Column], Column]) -> Column:
+        most = F.array_max(F.transform(F.filter("waits", counts), lambda w: w["weight_us"]))
         return F.filter(
-            among,
-            lambda w: (w["weight_us"] >= length * OF_THE_WAIT) & (w["weight_us"] >= most * _OF_THE_HEAVIEST),
+            "waits",
+            lambda w: (
+                counts(w)
+                & (w["weight_us"] >= _length_us() * OF_THE_WAIT)
+                & (w["weight_us"] >= most * _OF_THE_HEAVIEST)
+            ),
         )
 
     def as_own(w: Column) -> Column:
         """An obstacle that the operation's own attempt was the head of is told as what happened to itself."""
-        same = F.filter("_own", lambda o: (o["rule"] == w["rule"]) & (o["did"] == w["did"]))
-        mine = F.size(same) > 0
+        mine = F.exists("_own", lambda o: o["rule"].eqNullSafe(w["rule"]) & o["did"].eqNullSafe(w["did"]))
         return w.withField("how", F.when(mine, F.lit("own")).otherwise(w["how"])).withField("sure", w["sure"] | mine)
 
-    its_own = heavy(F.filter("waits", lambda w: ~w["how"].isin("anybody", "unread")))
-    anybody = heavy(F.filter("waits", lambda w: w["how"] == "anybody"))
-    # What befell a client that nobody can name is a reason where there is no other.
-    waits = F.array_distinct(F.transform(F.when(F.size(its_own) > 0, its_own).otherwise(anybody), as_own))
-    follows = F.coalesce(last["error_code"].isin(*FOLLOWING), F.lit(False)) & F.col("_broker")
-
-    def before(causes: str) -> Column:
-        lasting = F.filter(causes, lambda w: ~w["did"].isin(*HOLDS))
-        return F.transform(lasting, lambda w: w.withField("sure", F.lit(False)))
-
-    earlier = F.when(F.size(before("_own")) > 0, before("_own")).when(F.size("follows") > 0, F.col("follows"))
-    # Nothing of it was on the wire: what told its client this very error, else what its time went by with.
-    unsent = F.size("attempts") == 0
-    # A leader that a rule made up: the broker that it sent the client to says that it is none.
-    sent_there = F.transform(
-        F.filter("waits", lambda w: (w["how"] == "told") & w["did"].isin("altered_answer", "answered")),
-        lambda w: w.withField("sure", F.lit(False)),
-    )
+    its_own = heavy(lambda w: ~w["how"].isin("anybody", "unread"))
+    anybody = heavy(lambda w: w["how"] == "anybody")
 
     def misled(attempt: Column) -> Column:
         return misplaced(attempt) & ~F.exists(
             attempt["touches"], lambda t: t["error_code"].eqNullSafe(attempt["error_code"])
         )
 
-    again = F.exists(F.slice("attempts", 1, F.greatest(F.size("attempts") - 1, F.lit(0))), misled)
-    retried = F.when((F.size("retried_by") == 0) & again, sent_there).otherwise(F.col("retried_by"))
-    kept = F.when(length >= _AT_ONCE_US, waits).otherwise(F.filter(waits, lambda w: ~w["did"].isin(*HOLDS)))
+    # A leader that a rule made up: the broker that it sent the client to says that it is none.
+    made_up = F.filter("waits", lambda w: (w["how"] == "told") & w["did"].isin("altered_answer", "answered"))
+    but_last = F.slice("attempts", 1, F.greatest(F.size("attempts") - 1, F.lit(0)))
+    return {
+        # What befell a client that nobody can name is a reason where there is no other.
+        "_waits": F.array_distinct(F.transform(F.when(F.size(its_own) > 0, its_own).otherwise(anybody), as_own)),
+        "_earlier": F.when(F.size(_before("_own")) > 0, _before("_own")).when(F.size("follows") > 0, F.col("follows")),
+        "_sent_there": F.transform(made_up, lambda w: w.withField("sure", F.lit(False))),
+        "_misled": misled(_last()),
+        "_again": F.exists(but_last, misled),
+    }
+
+
+def _last() -> Column:
+    return F.get("attempts", F.size("attempts") - 1)
+
+
+def _length_us() -> Column:
+    began_us = F.coalesce("called_at_us", F.get("attempts", F.lit(0))["request_at_us"])
+    return F.greatest(F.col("end_us") - began_us, F.lit(1))
+
+
+def _before(causes: str) -> Column:
+    lasting = F.filter(causes, lambda w: ~w["did"].isin(*HOLDS))
+    return F.transform(lasting, lambda w: w.withField("sure", F.lit(False)))
+
+
+def choices() -> dict[str, Column]:
+    """`slow_by`, `ended_by`, `retried_by` and `touched_by`, from what `own_causes` and `reasons` found."""
+    nothing = F.array().cast(CAUSES)
+    waits = F.col("_waits")
+    follows = F.coalesce(_last()["error_code"].isin(*FOLLOWING), F.lit(False)) & F.col("_broker")
+    # Nothing of it was on the wire: what told its client this very error, else what its time went by with.
+    unsent = F.size("attempts") == 0
+    retried = F.when((F.size("retried_by") == 0) & F.col("_again"), F.col("_sent_there")).otherwise(F.col("retried_by"))
+    kept = F.when(_length_us() >= _AT_ONCE_US, waits).otherwise(F.filter(waits, lambda w: ~w["did"].isin(*HOLDS)))
     ended = (
         F.when(F.size("_last") > 0, F.col("_last"))
         .when(
             F.col("_broker"),
-            F.when(follows, earlier.otherwise(before("waits")))
-            .when(misled(last), sent_there)
-            .otherwise(F.array().cast(CAUSES)),
+            F.when(follows, F.coalesce("_earlier", _before("waits")))
+            .when(F.col("_misled"), F.col("_sent_there"))
+            .otherwise(nothing),
         )
         .when(unsent & (F.size("told") > 0), F.col("told"))
         .when(unsent & (F.size("follows") > 0), F.col("follows"))
         .otherwise(kept)
     )
     # A wait without an end began where the last attempt ended, however short that was beside it.
-    pends = F.when(F.col("outcome") == "pending", F.col("_last")).otherwise(F.array().cast(CAUSES))
-    unread = F.filter("waits", lambda w: w["how"] == "unread")
+    pends = F.col("outcome") == "pending"
     slow = (
         F.when(F.size(waits) > 0, waits)
-        .when(F.size(pends) > 0, pends)
+        .when(pends & (F.size("_last") > 0), F.col("_last"))
         .when(unsent, F.col("follows"))
-        .otherwise(F.array().cast(CAUSES))
+        .otherwise(nothing)
     )
     return {
         "slow_by": slow.cast(CAUSES),
         # What was acknowledged has come to no end that needs a reason.
         "ended_by": F.when(F.col("outcome") != "ok", ended).otherwise(F.array()).cast(CAUSES),
         "retried_by": retried.cast(CAUSES),
-        "touched_by": F.concat("_own", unread).cast(CAUSES),
+        "touched_by": F.concat("_own", F.filter("waits", lambda w: w["how"] == "unread")).cast(CAUSES),
     }

@@ -84,8 +84,6 @@ def in_proxy_time(told: DataFrame, found: list[Clock]) -> DataFrame:
 
     A client that could not be measured has the clock of the others in its file: these are of one machine, as a rule.
     """
-    if not any(clock.ahead_us for clock in found):
-        return told
     spark = told.sparkSession
     of_clients = [{"c_source": c.source, "c_client": c.client, "ahead_us": c.ahead_us} for c in found]
     ahead = table_of(spark, of_clients, _AHEAD)

@@ -65,11 +65,12 @@ def following(rows: DataFrame) -> DataFrame:
 def names_error(error: Column, code: Column) -> Column:
     """The client's word has the name of Kafka's error in it, however it is written: `TopicAuthorizationFailedError`."""
     said = F.regexp_replace(F.upper(error), "[^A-Z0-9]", "")
-    return F.coalesce(F.contains(said, _squeezed_names()[code.cast("int")]), F.lit(False))
+    name = F.when(code > 0, F.get(_squeezed_names(), code.cast("int")))
+    return F.coalesce(F.contains(said, name), F.lit(False))
 
 
 @cache
 def _squeezed_names() -> Column:
-    """Kafka's error codes → their names without underscores, as a map."""
-    names = ", ".join(f"{number}, '{name.replace('_', '')}'" for number, name in ERROR_NAMES.items() if number > 0)
-    return F.expr(f"map({names})")
+    """Kafka's errors without underscores, each at the place that its code says."""
+    names = ",".join(ERROR_NAMES[code] for code in range(max(ERROR_NAMES) + 1))
+    return F.split(F.lit(names.replace("_", "")), ",")
