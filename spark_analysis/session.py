@@ -23,6 +23,13 @@ _PARTITION_BYTES = 64 * 1024 * 1024
 # A history row is built and judged in methods of more than 8,000 bytes of Java, which HotSpot would interpret for ever
 # (measured over a million exchanges: 145 s of tasks' CPU against 92).
 _LONG_RUN = "-XX:-DontCompileHugeMethods -XX:+UseParallelGC"
+_NEEDLESS = ",".join(
+    f"org.apache.spark.sql.catalyst.optimizer.{rule}"
+    for rule in (
+        "BooleanSimplification", "FoldablePropagation", "OptimizeCsvJsonExprs", "OptimizeWindowFunctions",
+        "RemoveRedundantAliases", "SimplifyBinaryComparison", "SimplifyConditionals", "UnwrapCastInBinaryComparison",
+    )
+)  # fmt: skip
 
 
 class NoJavaError(Exception):
@@ -163,6 +170,10 @@ def _suited(input_bytes: int, *, local: bool) -> dict[str, str]:
         "spark.sql.adaptive.enabled": str(not short).lower(),
         "spark.sql.codegen.wholeStage": str(not short).lower(),
         "spark.sql.codegen.factoryMode": "NO_CODEGEN" if short else "FALLBACK",
+        # What they make shorter takes a short run less time than they do.
+        "spark.sql.optimizer.excludedRules": _NEEDLESS if short else "",
+        "spark.sql.optimizer.nestedSchemaPruning.enabled": str(not short).lower(),
+        "spark.sql.optimizer.expression.nestedPruning.enabled": str(not short).lower(),
         # Uncompiled, what an expression needs twice is looked up in a cache that is emptied for each row.
         "spark.sql.subexpressionElimination.enabled": str(not short).lower(),
         "spark.sql.shuffle.partitions": str(partitions),

@@ -177,8 +177,8 @@ def judge(
 ) -> Analysis:
     """Everything behind the reading: match, check, and write `history` and `findings` below `out`.
 
-    `said` counts what was `told`. `started` is when the reading began, on the monotonic clock; `bad` tells the lines that were set aside; `judged` is
-    told the verdict as soon as there is one, and `later` is done after that.
+    `said` counts what was `told`. `started` is when the reading began, on the monotonic clock; `bad` tells the lines
+    that were set aside; `judged` is told the verdict as soon as there is one, and `later` is done after that.
     """
     later = later if later is not None else []
     measured = clocks(told, raw, capture, options.skew_ms) if _has_ids(capture) else []

@@ -25,7 +25,7 @@ from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.outcomes import BadLine, last_word, said, set_aside
 from notleader.spark_analysis.paths import InputError, is_local, local_path, size_bytes
 from notleader.spark_analysis.plans import gathered, let_go
-from notleader.spark_analysis.profile import OutcomeProfile, profile_capture
+from notleader.spark_analysis.profile import OutcomeProfile, profile_capture, profile_outcomes
 from notleader.spark_analysis.schemas import EXCHANGE, OPERATION
 from notleader.spark_analysis.session import suit
 

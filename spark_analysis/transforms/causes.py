@@ -71,7 +71,8 @@ def with_causes(
     with ThreadPoolExecutor(1) as pool:
         # Planning is most of a short run: the operations are made ready while what stood in their way is worked out.
         readying = pool.submit(_wronged, rows, exchanges, options)
-        following_up = pool.submit(_followed, rows)
+        owning = pool.submit(lambda: rows.withColumns(own_causes()))
+        following_up = pool.submit(lambda: following(_broken(owning.result())))
         names = settled(clients_of(rows, operations))
         obstacles = obstacles_of(exchanges, names, rows, did, last_us)
         obstacles = settled(obstacles) if is_short(obstacles) else obstacles.persist()
@@ -84,12 +85,14 @@ def with_causes(
         struck = striking.result()
     if out is not None:
         obstacles.unpersist()
+    found = reasons()
     told = (
-        rows.join(compared, "operation_id", "left")
-        .withColumns(own_causes())
-        .withColumns(reasons())
+        owning.result()
+        .join(compared, "operation_id", "left")
+        .withColumns({name: F.coalesce(name, F.array().cast(CAUSES)) for name in ("waits", "told", "follows")})
+        .withColumns(found)
         .withColumns(choices())
-        .drop("end_us", "waits", "told", "follows", "_own", "_last", "_broker", *reasons())
+        .drop("end_us", "waits", "told", "follows", "_own", "_last", "_broker", *found)
     )
     return (settled(told, None) if out is not None else told), struck
 
@@ -157,10 +160,6 @@ def without_causes(history: DataFrame) -> DataFrame:
 def _wronged(history: DataFrame, exchanges: DataFrame, options: Options) -> DataFrame:
     """Operations that something may have happened to, when and on which connections, and their brokers."""
     return _at_their_brokers(_to_their_ends(_suspects(history, options), exchanges), history)
-
-
-def _followed(history: DataFrame) -> DataFrame:
-    return following(_broken(history))
 
 
 def _suspects(history: DataFrame, options: Options) -> DataFrame:
@@ -389,9 +388,8 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
 
 
 def _broken(history: DataFrame) -> DataFrame:
-    """What went wrong by rules and what may follow from it, as `following` takes it."""
+    """What went wrong by rules and what may follow from it, as `following` takes it; `history` has `own_causes`."""
     last = F.get("attempts", F.size("attempts") - 1)
-    own = own_causes()
     failed = F.col("outcome").isin("fail", "info")
     # What pends ends when all does.
     wrong = failed | (F.col("outcome") == "pending") | (F.col("attempt_count") > 1)
@@ -400,12 +398,7 @@ def _broken(history: DataFrame) -> DataFrame:
     )
     last_ok = well.agg(F.max("completed_at_us").alias("last_ok_us"))
     of_it = same("g_", "scope", "client")
-    rows = (
-        history.filter(wrong)
-        .join(F.broadcast(last_ok), of_it, "left")
-        .withColumns(dict.fromkeys(("waits", "told", "follows"), F.array().cast(CAUSES)))
-    )
-    rows = rows.withColumns({name: own[name] for name in ("_own", "_last", "_broker")})
+    rows = history.filter(wrong).join(F.broadcast(last_ok), of_it, "left")
     kept = F.filter("_own", lambda c: ~c["did"].isin(*HOLDS, "shaped"))
     called = F.coalesce("called_at_us", "end_us")
     return rows.select(

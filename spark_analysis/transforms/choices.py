@@ -75,9 +75,6 @@ def own_causes() -> dict[str, Column]:
         "_last": F.coalesce(ends, nothing).cast(CAUSES),
         "retried_by": F.coalesce(again, nothing).cast(CAUSES),
         "_broker": answered & F.coalesce(last["error_code"] != 0, F.lit(False)),
-        "waits": F.coalesce("waits", nothing),
-        "told": F.coalesce("told", nothing),
-        "follows": F.coalesce("follows", nothing),
     }
 
 
@@ -117,9 +114,7 @@ def reasons() -> dict[str, Column]:
         return F.filter(
             "waits",
             lambda w: (
-                counts(w)
-                & (w["weight_us"] >= _length_us() * OF_THE_WAIT)
-                & (w["weight_us"] >= most * _OF_THE_HEAVIEST)
+                counts(w) & (w["weight_us"] >= _length_us() * OF_THE_WAIT) & (w["weight_us"] >= most * _OF_THE_HEAVIEST)
             ),
         )
 

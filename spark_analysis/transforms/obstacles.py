@@ -180,17 +180,22 @@ whether its client asked that broker for more than batches, so that what goes el
 """
 
 
-def _shape(rows: DataFrame, how: str, *more: str) -> DataFrame:
-    """Obstacle rows from exchange rows with `t`, `from_us`, `until_us`; topic and partition where they have them."""
-    anywhere = {n: F.lit(None).cast(kind) for n, kind in (("topic", "string"), ("partition", "int"))}
-    anywhere |= dict.fromkeys(("stands_us", "read_us", "order_us"), F.lit(None).cast("long"))
-    anywhere |= {"places": F.lit(None).cast(_PLACES), "asked_else": F.lit(False)}
-    missing = {n: column for n, column in anywhere.items() if n not in rows.columns}
-    if "hit_us" not in rows.columns:
-        rows = rows.withColumn("hit_us", F.coalesce("response_at_us", "request_at_us"))
-    given = {"how": F.lit(how), "wire_id": F.col("client_id"), **missing}
-    parts = {n: F.col(f"t.{n}") for n in ("rule", "kind", "did", "error_code")}
-    return rows.withColumns({**given, **parts}).select(*more, *_SHAPE)
+def _shape(rows: DataFrame, how: str, *more: str, **given: Column) -> DataFrame:
+    """Obstacle rows from exchange rows with `t`; what is neither `given` nor an exchange's they don't have."""
+    no_time = F.lit(None).cast("long")
+    columns = {
+        "how": F.lit(how),
+        "wire_id": F.col("client_id"),
+        "topic": F.lit(None).cast("string"),
+        "partition": F.lit(None).cast("int"),
+        "hit_us": F.coalesce("response_at_us", "request_at_us"),
+        **{name: F.col(f"t.{name}") for name in ("rule", "kind", "did", "error_code")},
+        **dict.fromkeys(("stands_us", "read_us", "order_us"), no_time),
+        "places": F.lit(None).cast(_PLACES),
+        "asked_else": F.lit(False),
+        **given,
+    }
+    return rows.select(*more, *[columns.get(name, F.col(name)).alias(name) for name in _SHAPE])
 
 
 _PLACES = "array<struct<topic:string,partition:int>>"
@@ -259,16 +264,12 @@ def _lines(exchanges: DataFrame) -> DataFrame:
     muted = did.isin(MUTED, THROTTLED) & F.col("response_at_us").isNotNull() & F.col("throttle_time_ms").isNotNull()
     told_us = F.col("response_at_us") + F.col("throttle_time_ms") * F.lit(1000).cast("long")
     heard_again = F.least(told_us, F.when(did == THROTTLED, F.col("asked_after")), gone)
-    rows = rows.withColumns(
-        {
-            "from_us": F.when(muted, F.col("response_at_us")).otherwise(F.col("from_us")),
-            "until_us": F.when(muted, heard_again).otherwise(F.col("until_us")),
-        }
-    )
+    from_us = F.when(muted, F.col("response_at_us")).otherwise(F.col("from_us"))
+    until_us = F.when(muted, heard_again).otherwise(F.col("until_us"))
     # Of several rules that held it each answers for as long as it did.
-    alone = F.coalesce(F.col("from_us") + F.col("t.held_us"), F.col("until_us"))
+    alone_us = F.coalesce(from_us + F.col("t.held_us"), until_us)
     return _shape(
-        rows.withColumns({"until_us": F.least("until_us", alone), "order_us": F.col("request_at_us")}), "behind"
+        rows, "behind", from_us=from_us, until_us=F.least(until_us, alone_us), order_us=F.col("request_at_us")
     )
 
 
@@ -305,16 +306,12 @@ def _answers(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
         ~F.col("t.did").isin("repeated", "shaped", "refused")
     )
     held = F.col("t.did").isin(*HOLDS)
-    rows = rows.withColumns(
-        {
-            "from_us": F.col("request_at_us"),
-            "until_us": F.when(held, F.coalesce("response_at_us", "run_end_us")).otherwise(
-                F.least(F.greatest("next_us", answered), answered + PAUSE_US)
-            ),
-            "places": F.get("told_of", F.col("effect")),
-        }
+    until_us = F.when(held, F.coalesce("response_at_us", "run_end_us")).otherwise(
+        F.least(F.greatest("next_us", answered), answered + PAUSE_US)
     )
-    return _shape(rows, "told")
+    return _shape(
+        rows, "told", from_us=F.col("request_at_us"), until_us=until_us, places=F.get("told_of", F.col("effect"))
+    )
 
 
 def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
@@ -398,17 +395,16 @@ def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
         .otherwise(F.least("heard_us", "passed_us"))
     )
     stands_us = F.when(silenced, F.least("lifted_us", "closed_us", "answered_us", "run_end_us"))
-    rows = rows.withColumn("rule_last_us", F.max("request_at_us").over(rule)).withColumns(
-        {
-            "read_us": F.when(~(silenced & went_on), read_us),
-            "from_us": at_us,
-            "stands_us": stands_us,
-            "until_us": F.greatest(
-                F.least(F.coalesce(again_us, "run_end_us"), F.col("rule_last_us") + PAUSE_US), stands_us
-            ),
-        }
+    paused_us = F.least(F.coalesce(again_us, "run_end_us"), F.col("rule_last_us") + PAUSE_US)
+    return _shape(
+        rows.withColumn("rule_last_us", F.max("request_at_us").over(rule)),
+        "cut",
+        read_us=F.when(~(silenced & went_on), read_us),
+        from_us=at_us,
+        stands_us=stands_us,
+        until_us=F.greatest(paused_us, stands_us),
+        asked_else=F.col("asked_else"),
     )
-    return _shape(rows, "cut")
 
 
 def _outlived(lifted_us: Column, closed_us: Column) -> Column:
@@ -421,9 +417,7 @@ def _told_late(lines: DataFrame) -> DataFrame:
     rows = lines.filter((F.col("event") == "fault") & ~_of_listener()).withColumn("t", F.explode("touches"))
     rows = rows.filter((F.col("t.did") == "silenced") & F.col("t.held_us").isNotNull())
     until_us = F.col("request_at_us") + F.col("t.held_us")
-    return _shape(
-        rows.withColumns({"from_us": F.col("request_at_us"), "until_us": until_us, "stands_us": until_us}), "cut"
-    )
+    return _shape(rows, "cut", from_us=F.col("request_at_us"), until_us=until_us, stands_us=until_us)
 
 
 def _standing(lines: DataFrame, connects: DataFrame) -> DataFrame:
@@ -465,15 +459,14 @@ def _standing(lines: DataFrame, connects: DataFrame) -> DataFrame:
     other_us = F.when(refused, F.when(~waits, F.col("silent_us"))).otherwise(F.col("loud_us"))
     stands = F.least("lifted_us", other_us, "run_end_us")
     broker = F.regexp_extract("place", _OF_BROKER, 1)
-    rows = rows.withColumns(
-        {
-            "from_us": begun,
-            "until_us": F.least(F.coalesce("back_us", "run_end_us"), stands + PAUSE_US, other_us),
-            "stands_us": stands,
-            "node_id": F.when(broker != "", broker.cast("int")),
-        }
+    return _shape(
+        rows,
+        "cut",
+        from_us=begun,
+        until_us=F.least(F.coalesce("back_us", "run_end_us"), stands + PAUSE_US, other_us),
+        stands_us=stands,
+        node_id=F.when(broker != "", broker.cast("int")),
     )
-    return _shape(rows, "cut")
 
 
 def _of_clients(obstacles: DataFrame, names: DataFrame) -> DataFrame:
@@ -554,41 +547,30 @@ def _partitions(history: DataFrame, unheard: DataFrame | None) -> DataFrame:
     until = F.when(unanswered, F.coalesce("next_us", "end_us")).otherwise(
         F.least(F.coalesce("next_us", "end_us"), answered + PAUSE_US)
     )
-    rows = rows.filter(unanswered | code).withColumns(
-        {
-            "connection": connection("a."),
-            "client_id": F.lit(None).cast("string"),
-            "node_id": F.col("a.node_id"),
-            "topic": F.col("a.topic"),
-            "partition": F.col("a.partition_index"),
-            "from_us": F.col("a.request_at_us"),
-            "until_us": until,
-            "hit_us": answered,
-            "order_us": F.coalesce("called_at_us", F.get("attempts", F.lit(0))["request_at_us"]),
-        }
-    )
-    if unheard is None:
-        rows = rows.withColumn("silent_us", F.lit(None).cast("long"))
-    else:
-        rows = rows.join(F.broadcast(unheard), "connection", "left")
-    hidden = F.when(unanswered & (F.col("silent_us") < F.col("until_us")), F.greatest("silent_us", "from_us"))
-    places = (
+    rows = rows.filter(unanswered | code).select(
         "scope",
         "client",
-        "connection",
-        "node_id",
-        "topic",
-        "partition",
+        connection("a.").alias("connection"),
+        F.col("a.node_id").alias("node_id"),
+        F.col("a.topic").alias("topic"),
+        F.col("a.partition_index").alias("partition"),
         "t",
-        "from_us",
-        "until_us",
-        "stands_us",
-        "hit_us",
-        "client_id",
+        F.col("a.request_at_us").alias("from_us"),
+        until.alias("until_us"),
+        answered.alias("hit_us"),
+        F.coalesce("called_at_us", F.get("attempts", F.lit(0))["request_at_us"]).alias("order_us"),
     )
+    stands_us = F.lit(None).cast("long")
+    if unheard is not None:
+        rows = rows.join(F.broadcast(unheard), "connection", "left")
+        hidden = unanswered & (F.col("silent_us") < F.col("until_us"))
+        stands_us = F.when(hidden, F.greatest("silent_us", "from_us"))
+    places = [name for name in rows.columns if name not in ("order_us", "silent_us")]
     # Whoever was called before a batch's first message is not behind it.
-    batches = rows.withColumn("stands_us", hidden).groupBy(*places).agg(F.min("order_us").alias("order_us"))
-    return _shape(batches, "partition", "client")
+    batches = rows.groupBy(*places, stands_us.alias("stands_us")).agg(F.min("order_us").alias("order_us"))
+    own = ("topic", "partition", "hit_us", "stands_us", "order_us")
+    no_client = F.lit(None).cast("string")
+    return _shape(batches, "partition", "client", wire_id=no_client, **{name: F.col(name) for name in own})
 
 
 def _bursts(obstacles: DataFrame) -> DataFrame:

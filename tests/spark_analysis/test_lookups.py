@@ -32,8 +32,18 @@ def test_an_expression_is_as_many_messages_as_it_has_parts(messages: list[str]) 
     F.coalesce("a", "b")
     messages.clear()
     F.coalesce("a", "b")
-    # Two columns, a list, the same as Scala has it, and the function; without `lookups` they are fifteen.
-    assert len(messages) == 5
+    # A list, the same as Scala has it, and the function; without `lookups` they are fifteen.
+    assert len(messages) == 3
+
+
+def test_constants_that_are_alike_to_python_are_not_to_spark(spark: SparkSession) -> None:
+    for _ in range(2):
+        alike = [F.lit(value).alias(str(place)) for place, value in enumerate((1, True, 1.0, "1", None, 0, False))]
+        row = spark.range(1).select(*alike).first()
+        assert row is not None
+        assert [(type(value), value) for value in row] == [
+            (int, 1), (bool, True), (float, 1.0), (str, "1"), (type(None), None), (int, 0), (bool, False),
+        ]  # fmt: skip
 
 
 @pytest.mark.parametrize("length", [1, 9, 10, 11, 25])
