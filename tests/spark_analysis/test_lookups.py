@@ -57,7 +57,7 @@ def test_what_is_let_go_meanwhile_is_forgotten_behind_it(spark: SparkSession) ->
     client = spark._jvm._gateway_client  # type: ignore[attr-defined]
     own = client.finalizer_deque
     with let_go_later(client):
-        F.lit("let go of")
+        F.upper("let go of")
         waiting = client.finalizer_deque
         assert len(waiting) > 0
         assert waiting is not own
