@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
@@ -70,12 +70,16 @@ class Finding:
         }
 
 
-def find(tables: Tables, options: Options, checks: list[Check] | None = None) -> list[Finding]:
-    """Ask every check; its findings in the order in which a report tells them, at least one per check."""
+def find(
+    tables: Tables, options: Options, checks: list[Check] | None = None, signs: Mapping[str, bool] | None = None
+) -> list[Finding]:
+    """Ask every check; its findings in the order in which a report tells them, at least one per check.
+
+    `signs` are those of the same tables (`signs_of`), where they are known already.
+    """
     asked = checks if checks is not None else all_checks()
     missing = {check.name: _missing(check, tables) for check in asked}
-    able = [check for check in asked if missing[check.name] is None and check.possible(tables, options)]
-    able = suspected(tables, options, able)
+    able = suspected(tables, options, _able(tables, options, asked), signs)
     rows = _noticed(tables, options, able)
     by_check: dict[str, list[Row]] = {}
     for row in rows:
@@ -125,38 +129,31 @@ def _noticed(tables: Tables, options: Options, checks: list[Check]) -> list[Row]
         return [row for rows in pool.map(noticed, parts) for row in rows]
 
 
-def suspected(tables: Tables, options: Options, checks: list[Check]) -> list[Check]:
-    """Those of `checks` that may have cases, by one look: a pass over the history, and what else is quickly said."""
-    by_row = {check.name: check.suspects(tables, options) for check in checks}
-    by_row = {name: found for name, found in by_row.items() if found is not None}
-
-    def rows() -> dict[str, DataFrame]:
-        return {"": _suspicious(tables.history, by_row)} if by_row else {}
-
-    def signs() -> dict[str, DataFrame]:
-        found = {check.name: check.signs(tables, options) for check in checks}
-        return {
-            name: sign.select(F.lit(name).alias("check")).limit(1) for name, sign in found.items() if sign is not None
-        }
-
-    def look(part: list[Callable[[], dict[str, DataFrame]]]) -> tuple[set[str], set[str]]:
-        frames = {name: frame for of_part in part for name, frame in of_part().items()}
-        noticed = reduce(DataFrame.unionByName, frames.values()).collect() if frames else []
-        return set(frames), {row.check for row in noticed}
-
-    parts = [[rows], [signs]] if is_short(tables.history) else [[rows, signs]]
-    with ThreadPoolExecutor(2) as pool:
-        looks = list(pool.map(look, parts))
-    looked = set(by_row).union(*[names for names, _ in looks])
-    noticed: set[str] = set().union(*[names for _, names in looks])
-    return [check for check in checks if check.name not in looked or check.name in noticed]
+def _able(tables: Tables, options: Options, checks: list[Check]) -> list[Check]:
+    """Those of `checks` that can be asked, and may have cases by the first counts."""
+    return [check for check in checks if _missing(check, tables) is None and check.possible(tables, options)]
 
 
-def _suspicious(history: DataFrame, wanted: dict[str, Column]) -> DataFrame:
-    """The names of those of which at least one history row is what is wanted, as `check`."""
-    seen = history.agg(*[F.bool_or(found).alias(name) for name, found in wanted.items()])
-    names = F.array(*[F.when(F.col(name), F.lit(name)) for name in wanted])
-    return seen.select(F.explode(names).alias("check")).filter(F.col("check").isNotNull())
+def suspected(
+    tables: Tables, options: Options, checks: list[Check], signs: Mapping[str, bool] | None = None
+) -> list[Check]:
+    """Those of `checks` that may have cases: of which there is a sign (`signs`, or else looked for), or a suspect."""
+    told = {check.name: check.suspects(tables, options) for check in checks}
+    wanted = {name: suspects for name, suspects in told.items() if suspects is not None}
+    found = dict(signs if signs is not None else signs_of(tables, options, checks))
+    if wanted:
+        row = tables.history.agg(*[F.bool_or(suspects).alias(name) for name, suspects in wanted.items()]).collect()[0]
+        found |= {name: bool(row[name]) for name in wanted}
+    return [check for check in checks if found.get(check.name, True)]
+
+
+def signs_of(tables: Tables, options: Options, checks: list[Check] | None = None) -> dict[str, bool]:
+    """Of each check that has signs whether there is one; asks for no causes."""
+    able = checks if checks is not None else _able(tables, options, all_checks())
+    told = {check.name: check.signs(tables, options) for check in able}
+    frames = {name: sign.select(F.lit(name).alias("check")).limit(1) for name, sign in told.items() if sign is not None}
+    noticed = reduce(DataFrame.unionByName, frames.values()).collect() if frames else []
+    return {name: any(row.check == name for row in noticed) for name in frames}
 
 
 def cases(tables: Tables, options: Options, checks: list[Check]) -> DataFrame:

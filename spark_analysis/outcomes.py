@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 
 from notleader.spark_analysis.paths import InputError
 from notleader.spark_analysis.plans import gathered, table_of
-from notleader.spark_analysis.schemas import OPERATION, OUTCOME, as_field, conform
+from notleader.spark_analysis.schemas import OPERATION, OUTCOME, as_field, conform, nothing_as
 
 _RANGE = StructType(
     [
@@ -232,7 +232,7 @@ def _bad_reason() -> Column:
 def _row(**given: Column) -> Column:
     """One OPERATION (without its id) as a struct; what is not given is null."""
     columns = [
-        as_field(field, given.get(field.name, F.lit(None)))
+        as_field(field, given[field.name]) if field.name in given else nothing_as(field)
         for field in OPERATION.fields
         if field.name != "operation_id"
     ]

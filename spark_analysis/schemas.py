@@ -663,6 +663,16 @@ def _own(name: str, kind: str) -> Column:
     return F.col(name).cast(kind).alias(name)
 
 
+def nothing_as(field: StructField) -> Column:
+    """Null, in the field's type and under its name."""
+    return _nothing(field.name, field.dataType.simpleString())
+
+
+@cache
+def _nothing(name: str, kind: str) -> Column:
+    return F.lit(None).cast(kind).alias(name)
+
+
 def conform(frame: DataFrame, schema: StructType, table: str) -> DataFrame:
     """Select exactly the columns of `schema`, in its order; SchemaError when one is missing or of another type."""
     found = {field.name: field.dataType for field in frame.schema.fields}

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis import io
 from notleader.spark_analysis.checks import Tables
-from notleader.spark_analysis.findings import Finding, find, verdict
+from notleader.spark_analysis.findings import Finding, find, signs_of, verdict
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.outcomes import BadLine, bad_lines, good, read_outcomes, told_once
 from notleader.spark_analysis.paths import InputError
@@ -135,18 +135,13 @@ def analyze(
     started = time.monotonic()
     progress("reading the capture" + (", the outcomes and the log" if logs else " and the outcomes"))
     later: list[Callable[[], None]] = []
-
-    def read_told() -> tuple[DataFrame, OutcomeProfile]:
-        told = settled(read_outcomes(spark, outcome_files), f"{out}/operations", later)
-        return told, profile_outcomes(told)
-
     with ThreadPoolExecutor(2) as pool:
         # Small jobs; each alone leaves a core idle.
-        reading = pool.submit(read_told)
+        reading = pool.submit(lambda: settled(read_outcomes(spark, outcome_files), f"{out}/operations", later))
         reading_log = pool.submit(io.read_logs, spark, logs) if logs else None
         raw = io.read_captures(spark, captures, runs=runs, dates=dates)
         capture = profile_capture(raw)
-        told, said = reading.result()
+        told = reading.result()
         log_rows = reading_log.result() if reading_log is not None else None
     if not capture.rows:
         raise InputError("the capture holds no rows" + (" for that run or date" if runs or dates else ""))
@@ -154,7 +149,7 @@ def analyze(
     if log_rows is not None:
         log = as_log(log_rows, tuple(run for run, _, _ in capture.runs), by_run=options.by_run)
     return judge(
-        spark, raw, told, capture, said, lambda _: bad_lines(spark, outcome_files), out, options, log,
+        spark, raw, told, capture, lambda _: bad_lines(spark, outcome_files), out, options, log,
         started=started, progress=progress, judged=judged, later=later,
     )  # fmt: skip
 
@@ -164,7 +159,6 @@ def judge(
     raw: DataFrame,
     told: DataFrame,
     capture: CaptureProfile,
-    said: OutcomeProfile,
     bad: Callable[[OutcomeProfile], list[BadLine]],
     out: str,
     options: Options,
@@ -177,11 +171,14 @@ def judge(
 ) -> Analysis:
     """Everything behind the reading: match, check, and write `history` and `findings` below `out`.
 
-    `said` counts what was `told`. `started` is when the reading began, on the monotonic clock; `bad` tells the lines
-    that were set aside; `judged` is told the verdict as soon as there is one, and `later` is done after that.
+    `started` is when the reading began, on the monotonic clock; `bad` tells the lines that were set aside; `judged` is
+    told the verdict as soon as there is one, and `later` is done after that.
     """
     later = later if later is not None else []
-    measured = clocks(told, raw, capture, options.skew_ms) if _has_ids(capture) else []
+    with ThreadPoolExecutor(1) as pool:
+        counting = pool.submit(profile_outcomes, told)
+        measured = clocks(told, raw, capture, options.skew_ms) if _has_ids(capture) else []
+        said = counting.result()
     if any(clock.ahead_us for clock in measured):
         told = in_proxy_time(told, measured)
         said = profile_outcomes(told)
@@ -193,13 +190,17 @@ def judge(
     tables = build_tables(raw, good(told), capture, said, options, log)
     history = settled(tables.history, f"{out}/history", later)
     tables = replace(tables, history=history, unjudged=unjudged(history) if log and not said.polled else None)
-    tables = explained(tables, options, f"{out}/causes", later)
+    with ThreadPoolExecutor(1) as pool:
+        # A sign asks for no causes; where queries run long, two at once would only share the memory.
+        looking = pool.submit(signs_of, tables, options) if is_short(history) else None
+        tables = explained(tables, options, f"{out}/causes", later)
+        signs = looking.result() if looking is not None else None
 
     progress("checking")
     with ThreadPoolExecutor(1) as pool:
         # Where queries run long the drawing of one fills what the checks of the other leave idle.
         drawing = None if is_short(history) else pool.submit(draw, tables)
-        findings = find(tables, options)
+        findings = find(tables, options, signs=signs)
         answer = verdict(findings, capture.gaps)
         judged(Judged(answer, findings, capture, said))
         progress("drawing")

@@ -25,7 +25,7 @@ from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.outcomes import BadLine, last_word, said, set_aside
 from notleader.spark_analysis.paths import InputError, is_local, local_path, size_bytes
 from notleader.spark_analysis.plans import gathered, let_go
-from notleader.spark_analysis.profile import OutcomeProfile, profile_capture, profile_outcomes
+from notleader.spark_analysis.profile import OutcomeProfile, profile_capture
 from notleader.spark_analysis.schemas import EXCHANGE, OPERATION
 from notleader.spark_analysis.session import suit
 
@@ -136,8 +136,7 @@ def _take(
     def bad(_: OutcomeProfile) -> list[BadLine]:
         return _bad_lines(spark, f"{state}/set_aside")
 
-    said_so = profile_outcomes(told)
-    judged(judge(spark, raw, told, capture, said_so, bad, out, options, started=started, progress=progress))
+    judged(judge(spark, raw, told, capture, bad, out, options, started=started, progress=progress))
     let_go(spark)
 
 

@@ -215,7 +215,7 @@ def limited(context: Any, longest_s: float) -> Iterator[None]:
 def found_by(check: Check, tables: Any, bounds: Any) -> list[findings.Finding]:
     """What the check finds, whoever is suspected: many runs are one history here, so that is asked of each run."""
     vars(findings).update(
-        suspected=lambda tables, options, checks: checks,
+        suspected=lambda tables, options, checks, signs: checks,
         # In the thread that asks, whose jobs can be ended.
         _noticed=_noticed,
     )
