@@ -56,13 +56,14 @@ def kafka_proxy() -> Target:
 
 
 def haproxy() -> Target:
-    """HAProxy in TCP mode, from Debian."""
+    """HAProxy in TCP mode, from Debian; splicing, without a pipe for each connection that it might ever hold."""
     root = _debian("haproxy")
     program = root / "usr/sbin/haproxy"
 
     def start(broker_port: int, listen_port: int, folder: Path) -> Start:
         config = f"""global
   maxconn {connections_to_hold(_MOST_CONNECTIONS)}
+  maxpipes 64
   nbthread 1
 defaults
   mode tcp
