@@ -16,6 +16,7 @@ from benchmarks.proxy.workloads import GENERATIONS, PARTITIONS, WORKLOADS, Workl
 
 _MIB = 1 << 20
 _MOST_RSS_MIB = 45
+_MOST_RECORDER_RSS_MIB = 90
 _MOST_IDLE_KIB = 10
 _BULK = ("produce", "fetch")
 _ONE = ("one", "one-cpu")
@@ -102,7 +103,9 @@ def _alone(results: Results) -> Iterator[Bar]:
         )
     for held in results.holdings:
         if held.target == ALL_ON.name:
-            yield Bar("RSS at 100 connections", False, _MOST_RSS_MIB, held.rss_at_100 / _MIB, "MiB")
+            recorder = (held.rss_at_100 - held.own_rss_at_100) / _MIB
+            yield Bar("RSS of the proxy at 100 connections", False, _MOST_RSS_MIB, held.own_rss_at_100 / _MIB, "MiB")
+            yield Bar("RSS of its recorder then", False, _MOST_RECORDER_RSS_MIB, recorder, "MiB")
             yield Bar("for each idle connection", False, _MOST_IDLE_KIB, held.bytes_per_idle_connection / 1024, "KiB")
             alive = float(held.idle_connections if held.all_alive else 0)
             yield Bar("idle connections held, and all answer", True, held.idle_connections, alive, "")

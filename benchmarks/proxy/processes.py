@@ -41,16 +41,17 @@ def cpu_seconds(pid: int) -> float:
 
 def rss_bytes(pid: int) -> int:
     """Resident memory of the family; what its members share is counted for each."""
-    total = 0
-    for member in family(pid):
-        try:
-            status = (_PROC / str(member) / "status").read_text()
-        except OSError:
-            continue
-        for line in status.splitlines():
-            if line.startswith("VmRSS:"):
-                total += int(line.split()[1]) << 10
-    return total
+    return sum(map(own_rss_bytes, family(pid)))
+
+
+def own_rss_bytes(pid: int) -> int:
+    """Resident memory of this process alone; 0 when it is gone."""
+    try:
+        status = (_PROC / str(pid) / "status").read_text()
+    except OSError:
+        return 0
+    lines = dict(line.split(":", 1) for line in status.splitlines())
+    return int(lines.get("VmRSS", "0").split()[0]) << 10
 
 
 @contextlib.contextmanager

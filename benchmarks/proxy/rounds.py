@@ -69,7 +69,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What a target's memory does: at 100 busy connections, and with many idle ones."""
+    """What a target's memory does: at 100 busy connections, and with many idle ones; `own`: its first process's."""
 
     target: str
     rss_at_start: int
@@ -77,6 +77,7 @@ class Holding:
     idle_connections: int
     rss_when_idle: int
     all_alive: bool
+    own_rss_at_100: int
 
     @property
     def bytes_per_idle_connection(self) -> float:
@@ -309,13 +310,13 @@ def hold(program: Path, target: Target, broker_port: int, folder: Path, connecti
         busy = ["run", f"-target={running.address}", "-connections=100", "-duration=1s"]
         load(program, busy, target.name)
         with _held(program, running.address, 100):
-            at_100 = running.rss_bytes
+            at_100, own_at_100 = running.rss_bytes, running.own_rss_bytes
         with _held(program, running.address, connections) as idle:
             when_idle = running.rss_bytes
             alive = idle()
     finally:
         running.stop()
-    return Holding(target.name, at_start, at_100, connections, when_idle, alive)
+    return Holding(target.name, at_start, at_100, connections, when_idle, alive, own_at_100)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from pathlib import Path
 from signal import Signals
 
 from benchmarks.proxy.errors import UnavailableError
-from benchmarks.proxy.processes import rss_bytes
+from benchmarks.proxy.processes import own_rss_bytes, rss_bytes
 from notleader.proxy.lab.ports import free_ports
 from notleader.proxy.lab.process import Child
 
@@ -91,6 +91,11 @@ class Running:
     def rss_bytes(self) -> int:
         """Resident memory of the target's processes, 0 for the broker itself."""
         return 0 if self._child is None else rss_bytes(self._child.pid)
+
+    @property
+    def own_rss_bytes(self) -> int:
+        """That of the first of them alone: without a proxy's recorder."""
+        return 0 if self._child is None else own_rss_bytes(self._child.pid)
 
     def catch_up(self) -> bool:
         """Have it do what it puts off; whether it does that."""

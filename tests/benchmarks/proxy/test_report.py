@@ -33,7 +33,7 @@ def results() -> Results:
         duration_s=1.5,
         samples=[],
         figures=figures,
-        holdings=[Holding("notleader", 1 << 20, 2 << 20, 10_000, 40 << 20, True)],
+        holdings=[Holding("notleader", 1 << 20, 2 << 20, 10_000, 40 << 20, True, 2 << 20)],
     )
 
 

@@ -46,7 +46,7 @@ def test_a_round_without_its_direct_run_is_left_out() -> None:
 
 
 def test_memory_per_idle_connection_counts_from_the_hundredth_on() -> None:
-    held = Holding("p", 0, 10 << 20, 1100, 20 << 20, True)
+    held = Holding("p", 0, 10 << 20, 1100, 20 << 20, True, 10 << 20)
     assert held.bytes_per_idle_connection == (10 << 20) / 1000
 
 
