@@ -152,8 +152,8 @@ def signs_of(tables: Tables, options: Options, checks: list[Check] | None = None
     able = checks if checks is not None else _able(tables, options, all_checks())
     told = {check.name: check.signs(tables, options) for check in able}
     frames = {name: sign.select(F.lit(name).alias("check")).limit(1) for name, sign in told.items() if sign is not None}
-    noticed = reduce(DataFrame.unionByName, frames.values()).collect() if frames else []
-    return {name: any(row.check == name for row in noticed) for name in frames}
+    noticed = {row.check for row in reduce(DataFrame.unionByName, frames.values()).collect()} if frames else set()
+    return {name: name in noticed for name in frames}
 
 
 def cases(tables: Tables, options: Options, checks: list[Check]) -> DataFrame:

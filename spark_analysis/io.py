@@ -12,7 +12,15 @@ from pyspark.sql.types import ArrayType, DataType, StringType, StructField, Stru
 
 from notleader.spark_analysis.paths import InputError
 from notleader.spark_analysis.plans import settled
-from notleader.spark_analysis.schemas import EXCHANGE, EXCHANGE_REQUIRED, LOG, LOG_REQUIRED, SchemaError, as_field
+from notleader.spark_analysis.schemas import (
+    EXCHANGE,
+    EXCHANGE_REQUIRED,
+    LOG,
+    LOG_REQUIRED,
+    SchemaError,
+    as_field,
+    nothing_as,
+)
 
 _CAPTURE = "a capture of notleader"
 _LOG = "what `notleader log read` writes"
@@ -102,7 +110,7 @@ def _columns(rows: StructType, schema: StructType, required: Sequence[str], tabl
     columns = []
     for field in schema.fields:
         if field.name not in found:
-            columns.append(as_field(field, F.lit(None)))
+            columns.append(nothing_as(field))
             continue
         if (filled := _filled(F.col(field.name), found[field.name], field.dataType)) is not None:
             columns.append(filled.alias(field.name))
@@ -129,7 +137,7 @@ def _filled(column: Column, found: DataType, wanted: DataType) -> Column | None:
         return None
 
     def whole(row: Column) -> Column:
-        return F.struct(*[as_field(f, row[f.name] if f.name in there else F.lit(None)) for f in outer.fields])
+        return F.struct(*[as_field(f, row[f.name]) if f.name in there else nothing_as(f) for f in outer.fields])
 
     return F.transform(column, whole)
 

@@ -172,3 +172,13 @@ def trouble(outcome: Column, error_code: Column) -> Column:
     return F.when(~outcome.isin("answered", "injected", "altered"), F.concat(F.lit("outcome:"), outcome)).when(
         error_code.isNotNull() & (error_code != 0), F.concat(F.lit("error:"), error_code.cast("string"))
     )
+
+
+def last_attempt() -> Column:
+    """The last attempt of a history row; null where it has none."""
+    return F.get("attempts", F.size("attempts") - 1)
+
+
+def begun_us() -> Column:
+    """When a history row began: when it was called, or where nobody said so, when its first request came."""
+    return F.coalesce("called_at_us", F.get("attempts", F.lit(0))["request_at_us"])

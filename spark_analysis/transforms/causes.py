@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import is_short, settled
+from notleader.spark_analysis.transforms.attempts import begun_us, last_attempt
 from notleader.spark_analysis.transforms.choices import CAUSES, OF_THE_WAIT, choices, misplaced, own_causes, reasons
 from notleader.spark_analysis.transforms.following import following, names_error
 from notleader.spark_analysis.transforms.intervals import covered, join_spans
@@ -166,13 +167,12 @@ def _suspects(history: DataFrame, options: Options) -> DataFrame:
     """Operations that something may have happened to, with the time in which it must have."""
     slow = F.greatest(F.coalesce("latency_us", F.lit(0)), F.coalesce("blocked_us", F.lit(0)))
     bound = F.least(F.coalesce("budget_ms", F.lit(options.slow_ms)), F.lit(options.slow_ms)) * 1000
-    first = F.get("attempts", F.lit(0))["request_at_us"]
-    last = F.get("attempts", F.size("attempts") - 1)
+    last = last_attempt()
     answered = last["outcome"].isin("answered", "altered", "injected") & (F.coalesce(last["error_code"], F.lit(0)) == 0)
     # Called done, as ever with acks=0, and never seen: it may have lain in a socket.
     unread = (F.col("outcome") == "ok") & F.coalesce(F.col("trouble") == "unsent", F.lit(False))
     wrong = (F.col("outcome") != "ok") | (slow >= bound) | (F.col("attempt_count") > 1) | unread
-    return history.filter(wrong & F.coalesce(F.col("called_at_us"), first).isNotNull()).select(
+    return history.filter(wrong & begun_us().isNotNull()).select(
         "operation_id",
         "error",
         unread.alias("unread"),
@@ -180,8 +180,8 @@ def _suspects(history: DataFrame, options: Options) -> DataFrame:
         F.col("client").alias("o_client"),
         F.col("topic").alias("o_topic"),
         F.col("partition").alias("o_partition"),
-        F.coalesce("called_at_us", first).alias("begun_us"),
-        F.greatest("end_us", F.coalesce("called_at_us", first) + 1).alias("ended_us"),
+        begun_us().alias("begun_us"),
+        F.greatest("end_us", begun_us() + 1).alias("ended_us"),
         # Once it was on the wire and answered there, what the client was told elsewhere kept it no longer.
         F.coalesce(F.when(answered, last["request_at_us"]), F.col("end_us")).alias("sent_us"),
         # It went to one broker alone, which never said that it is the wrong one.
@@ -293,8 +293,8 @@ def _met(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
         .when(how == "partition", here & (F.col("order_us") <= F.col("begun_us")))
         .otherwise(here & told_of)
     )
-    begun_us = F.when(F.col("lies_there"), F.col("since_us")).otherwise(F.col("from_us"))
-    return pairs.filter((begun_us < F.col("kept_us")) & (F.col("until_us") > F.col("begun_us")) & in_its_way)
+    stood_us = F.when(F.col("lies_there"), F.col("since_us")).otherwise(F.col("from_us"))
+    return pairs.filter((stood_us < F.col("kept_us")) & (F.col("until_us") > F.col("begun_us")) & in_its_way)
 
 
 def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
@@ -313,12 +313,12 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     since_us = F.greatest("begun_us", "from_us", F.when(of_connection & ~on_its_way, free_us))
     rows = _met(suspects, obstacles).withColumns(
         {
-            "since_us": since_us,
+            "kept_since_us": since_us,
             "length_us": F.col("ended_us") - F.col("begun_us"),
             "overlap_us": F.least(kept_us, over_us) - since_us,
         }
     )
-    since_us, overlap_us = F.col("since_us"), F.col("overlap_us")
+    since_us, overlap_us = F.col("kept_since_us"), F.col("overlap_us")
     density = F.col("covered_us") / (F.col("until_us") - F.col("from_us"))
     # What a batch kept behind it when its own connection was silent, too, may have waited for that.
     known_us = F.when(F.col("stands_us").isNotNull(), F.least(kept_us, "stands_us") - since_us).otherwise(overlap_us)
@@ -334,7 +334,7 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     rows = rows.withColumns(
         {
             "sure": (held & on_its_way) | F.col("silenced") | F.col("kept_behind"),
-            "over_us": since_us + F.when(F.col("kept_behind"), F.col("known_us")).otherwise(F.col("weight_us")),
+            "kept_until_us": since_us + F.when(F.col("kept_behind"), F.col("known_us")).otherwise(F.col("weight_us")),
         }
     )
     # How near it was: surely in its way, behind others at its broker, or one of that broker's listeners was shut.
@@ -343,7 +343,7 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
         .when(how == "behind", F.lit(_AT_ITS_BROKER))
         .when((how == "anybody") & F.col("same_broker"), F.lit(_BEFORE_ITS_BROKER))
     )
-    span = F.struct(since_us.alias("since"), F.col("over_us").alias("until"), near.alias("near"))
+    span = F.struct(since_us.alias("since"), F.col("kept_until_us").alias("until"), near.alias("near"))
     rows = rows.withColumns(
         {
             "far": of_connection & ~on_its_way & F.col("known_broker") & ~F.col("same_broker"),
@@ -389,7 +389,7 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
 
 def _broken(history: DataFrame) -> DataFrame:
     """What went wrong by rules and what may follow from it, as `following` takes it; `history` has `own_causes`."""
-    last = F.get("attempts", F.size("attempts") - 1)
+    last = last_attempt()
     failed = F.col("outcome").isin("fail", "info")
     # What pends ends when all does.
     wrong = failed | (F.col("outcome") == "pending") | (F.col("attempt_count") > 1)

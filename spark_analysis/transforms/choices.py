@@ -8,6 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.schemas import CAUSE
+from notleader.spark_analysis.transforms.attempts import begun_us, last_attempt
 from notleader.spark_analysis.transforms.following import FOLLOWING
 from notleader.spark_analysis.transforms.obstacles import CUTS, HOLDS, SWALLOWS
 
@@ -25,7 +26,7 @@ _AT_ONCE_US = 100_000
 
 def own_causes() -> dict[str, Column]:
     """What rules did to the operation's own attempts (`_own`), to the last of them (`_last`); what the broker said."""
-    last = _last()
+    last = last_attempt()
 
     def told(found: Column, attempt: Column) -> Column:
         """What was found on an attempt as CAUSES; those that held it weigh how long they did."""
@@ -139,18 +140,13 @@ def reasons() -> dict[str, Column]:
         "_waits": F.array_distinct(F.transform(F.when(F.size(its_own) > 0, its_own).otherwise(anybody), as_own)),
         "_earlier": F.when(F.size(_before("_own")) > 0, _before("_own")).when(F.size("follows") > 0, F.col("follows")),
         "_sent_there": F.transform(made_up, lambda w: w.withField("sure", F.lit(False))),
-        "_misled": misled(_last()),
+        "_misled": misled(last_attempt()),
         "_again": F.exists(but_last, misled),
     }
 
 
-def _last() -> Column:
-    return F.get("attempts", F.size("attempts") - 1)
-
-
 def _length_us() -> Column:
-    began_us = F.coalesce("called_at_us", F.get("attempts", F.lit(0))["request_at_us"])
-    return F.greatest(F.col("end_us") - began_us, F.lit(1))
+    return F.greatest(F.col("end_us") - begun_us(), F.lit(1))
 
 
 def _before(causes: str) -> Column:
@@ -162,7 +158,7 @@ def choices() -> dict[str, Column]:
     """`slow_by`, `ended_by`, `retried_by` and `touched_by`, from what `own_causes` and `reasons` found."""
     nothing = F.array().cast(CAUSES)
     waits = F.col("_waits")
-    follows = F.coalesce(_last()["error_code"].isin(*FOLLOWING), F.lit(False)) & F.col("_broker")
+    follows = F.coalesce(last_attempt()["error_code"].isin(*FOLLOWING), F.lit(False)) & F.col("_broker")
     # Nothing of it was on the wire: what told its client this very error, else what its time went by with.
     unsent = F.size("attempts") == 0
     retried = F.when((F.size("retried_by") == 0) & F.col("_again"), F.col("_sent_there")).otherwise(F.col("retried_by"))

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import settled, those_after
-from notleader.spark_analysis.transforms.attempts import touches
+from notleader.spark_analysis.transforms.attempts import begun_us, touches
 from notleader.spark_analysis.transforms.keys import same
 
 HOLDS = ("held_request", "held_answer")
@@ -558,7 +558,7 @@ def _partitions(history: DataFrame, unheard: DataFrame | None) -> DataFrame:
         F.col("a.request_at_us").alias("from_us"),
         until.alias("until_us"),
         answered.alias("hit_us"),
-        F.coalesce("called_at_us", F.get("attempts", F.lit(0))["request_at_us"]).alias("order_us"),
+        begun_us().alias("order_us"),
     )
     stands_us = F.lit(None).cast("long")
     if unheard is not None:
