@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 )
 
 from notleader.spark_analysis.paths import InputError
-from notleader.spark_analysis.plans import gathered, table_of
+from notleader.spark_analysis.plans import gathered, in_key_order, table_of
 from notleader.spark_analysis.schemas import OPERATION, OUTCOME, as_field, conform, nothing_as
 
 _RANGE = StructType(
@@ -148,10 +148,10 @@ def said(lines: DataFrame) -> DataFrame:
 def last_word(rows: DataFrame) -> DataFrame:
     """Of the rows of one operation the one that isn't pending, if there is one; bad lines as they are."""
     # Bad lines have no identity: each stays a row of its own.
-    one = F.coalesce("operation_id", F.monotonically_increasing_id())
+    told = rows.withColumn("one", F.coalesce("operation_id", F.monotonically_increasing_id()))
     settled = F.when(F.col("outcome") == "pending", 0).otherwise(1)
     settled_row = F.max_by(F.struct(*rows.columns), settled).alias("r")
-    return conform(rows.groupBy(one).agg(settled_row).select("r.*"), OPERATION, "outcomes")
+    return conform(in_key_order(told, "one").groupBy("one").agg(settled_row).select("r.*"), OPERATION, "outcomes")
 
 
 def verifiable_polls() -> Column:

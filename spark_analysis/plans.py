@@ -62,6 +62,16 @@ def by_key(rows: DataFrame, key: str) -> DataFrame:
     return rows.hint("repartition", F.col(key))
 
 
+def in_key_order(rows: DataFrame, key: str) -> DataFrame:
+    """`by_key`, and in a long run in the key's order, for a `groupBy` of many small groups, or a join.
+
+    Grouped by hash they would be sorted anyway, and twice: Spark gives up its table of groups when there are some
+    thousand. One sort by an integer serves the groups and the join behind them.
+    """
+    placed = by_key(rows, key)
+    return placed if is_short(rows) else placed.sortWithinPartitions(key)
+
+
 def those_after(partition: Sequence[str], order: Sequence[str]) -> WindowSpec:
     """The rows of a partition that come after this one in that order, for what doesn't go by theirs (min, max, …).
 

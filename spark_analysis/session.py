@@ -73,6 +73,8 @@ def build_session(
         .config("spark.sql.dataFrameQueryContext.enabled", "false")
         # ICU works out every letter's title case before it lower-cases the first: a tenth of a cold run.
         .config("spark.sql.icu.caseMappings.enabled", "false")
+        # A long run needs some 700 generated classes, of which Spark forgets all but a hundred.
+        .config("spark.sql.codegen.cache.maxEntries", "5000")
         # A plan is not looked over again after each rule, nor written out for a page that isn't there.
         .config("spark.sql.lightweightPlanChangeValidation", "false")
         .config("spark.sql.ui.explainMode", "simple")
@@ -176,6 +178,9 @@ def _suited(input_bytes: int, *, local: bool) -> dict[str, str]:
         "spark.sql.optimizer.expression.nestedPruning.enabled": str(not short).lower(),
         # Uncompiled, what an expression needs twice is looked up in a cache that is emptied for each row.
         "spark.sql.subexpressionElimination.enabled": str(not short).lower(),
+        # Groups in the order of their rows take no table; a table of up to so many groups isn't given up for a sort.
+        "spark.sql.execution.replaceHashWithSortAgg": str(not short).lower(),
+        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "10000",
         "spark.sql.shuffle.partitions": str(partitions),
     }
 

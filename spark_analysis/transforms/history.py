@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.options import Options
-from notleader.spark_analysis.plans import by_key, settled
+from notleader.spark_analysis.plans import by_key, in_key_order, settled
 from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile
 from notleader.spark_analysis.schemas import HISTORY, WIRE, conform
 from notleader.spark_analysis.transforms.attempts import trouble, wire
@@ -122,7 +122,7 @@ def _carried(attempts: DataFrame) -> DataFrame:
     carried = attempts.withColumn("message_id", F.explode("message_ids")).filter(F.col("message_id").isNotNull())
     rows = _linked(carried, 1).select(message_key().alias("_key"), "message_id", _entry())
     entries = F.collect_list(F.struct("message_id", "entry")).alias("carried")
-    return by_key(rows, "_key").groupBy("_key").agg(entries)
+    return in_key_order(rows, "_key").groupBy("_key").agg(entries)
 
 
 def _of_call() -> Column:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.plans import by_key
+from notleader.spark_analysis.plans import in_key_order
 from notleader.spark_analysis.schemas import LANDED, as_field
 from notleader.spark_analysis.transforms.intervals import join_offsets
 
@@ -90,7 +90,7 @@ def places(delivered: DataFrame, fetch: DataFrame | None, log: DataFrame | None 
                 message_key().alias("_key"), "message_id", _place(F.col("offset"), F.col("seen_by")).alias("place")
             )
         )
-    return by_key(rows, "_key").groupBy("_key").agg(_distinct(F.struct("message_id", "place")).alias("seen"))
+    return in_key_order(rows, "_key").groupBy("_key").agg(_distinct(F.struct("message_id", "place")).alias("seen"))
 
 
 def landed_of(message_id: Column) -> Column:

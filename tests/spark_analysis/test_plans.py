@@ -8,7 +8,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import notleader.spark_analysis
-from notleader.spark_analysis.plans import settled, table_of, those_after
+from notleader.spark_analysis.plans import in_key_order, settled, table_of, those_after
+from notleader.spark_analysis.session import suit
 
 _ROWS = [("a", 3, 1), ("a", None, 9), ("a", 1, 5), ("a", 2, None), ("b", 1, 7), ("b", 2, 4)]
 
@@ -33,6 +34,22 @@ def test_what_lies_in_one_partition_is_joined_there_however_often(spark: SparkSe
     for _ in range(6):
         rows = rows.join(most, "line", "left").withColumn("list", F.array("value", "most")).drop("most")
     assert "Exchange" not in rows._jdf.queryExecution().executedPlan().toString()
+
+
+def test_what_lies_in_its_keys_order_is_grouped_and_joined_with_one_sort(spark: SparkSession) -> None:
+    suit(spark, 1 << 30)
+    try:
+        rows = spark.createDataFrame(_ROWS, "line string, place int, value int").repartition(3)
+        groups = in_key_order(rows, "place").groupBy("place").agg(F.collect_list("value").alias("values"))
+        plan = groups._jdf.queryExecution().executedPlan().toString()
+        told = {row.place: sorted(row["values"]) for row in groups.collect()}
+    finally:
+        suit(spark, 0)
+    # A table of groups would be given up, and what it held sorted, before the last step and in it.
+    assert (plan.count(" Sort ["), "HashAggregate" in plan) == (1, False)
+    assert told == {None: [9], 1: [5, 7], 2: [4], 3: [1]}
+    alone = in_key_order(rows.coalesce(1), "place").groupBy("place").count()
+    assert " Sort [" not in alone._jdf.queryExecution().executedPlan().toString()
 
 
 def test_no_frame_is_worked_out_anew_for_each_row() -> None:
