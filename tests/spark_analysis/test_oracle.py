@@ -345,9 +345,8 @@ def recovery(history: History) -> Iterator[tuple[str, object]]:
         done = [
             send.called_ms + send.took_ms
             for _, send, attempts in history.sends()
-            # What was sent and never answered was not acknowledged, unless its client was told an offset.
-            if send.outcome == "ok"
-            and (not attempts or send.offset is not None or any(a.answered or a.faulted for _, a in attempts))
+            # What was never sent, or never answered, was not acknowledged, unless its client was told an offset.
+            if send.outcome == "ok" and (send.offset is not None or any(a.answered or a.faulted for _, a in attempts))
         ]
         yield "valid" if any(at >= max(hits) for at in done) else "unknown", None
 
