@@ -64,9 +64,10 @@ class Recovery(Check):
             F.array_sort(F.min_by("a", "a.request_at_us", 10)).alias("attempts"),
         )
         # With acks=0 nothing is ever acknowledged, whatever the client calls it; nor is what never got as far as here.
+        # Who was told an offset was answered, whether or not that was recorded.
         answered = F.exists("attempts", lambda a: a["outcome"].isin("answered", "altered", "injected"))
-        written = F.col("offset").isNull() & (F.col("trouble") == "unsent")
-        acknowledged = answered | ((F.size("attempts") == 0) & ~F.coalesce(written, F.lit(False)))
+        unseen = (F.size("attempts") == 0) & ~F.coalesce(F.col("trouble") == "unsent", F.lit(False))
+        acknowledged = F.col("offset").isNotNull() | answered | unseen
         later = sends.select(
             *[F.col(name).alias(f"g_{name}") for name in place_],
             F.coalesce("called_at_us", "completed_at_us").alias("from_us"),
