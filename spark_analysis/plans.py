@@ -65,7 +65,7 @@ def by_key(rows: DataFrame, key: str) -> DataFrame:
 def in_key_order(rows: DataFrame, key: str) -> DataFrame:
     """`by_key`, and in a long run in the key's order, for a `groupBy` of many small groups, or a join.
 
-    Grouped by hash they would be sorted anyway, and twice: Spark gives up its table of groups when there are some
+    Grouped by hash they would be sorted anyway, and twice: Spark gives up its table of groups at ten
     thousand. One sort by an integer serves the groups and the join behind them.
     """
     placed = by_key(rows, key)

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.outcomes import is_failed_read, verifiable_polls
-from notleader.spark_analysis.transforms.attempts import touches
+from notleader.spark_analysis.transforms.attempts import touches, was_answered
 
 _MOST_CLIENTS = 8
 
@@ -96,7 +96,7 @@ def profile_capture(exchanges: DataFrame) -> CaptureProfile:
             batches, lambda p: (F.size(p["message_ids"]) > 0) & F.forall(p["message_ids"], lambda i: i.isNotNull())
         )
     )
-    told = F.col("outcome").isin("answered", "altered", "injected")
+    told = was_answered(F.col("outcome"))
     refused = F.coalesce(F.col("error_code") != 0, F.lit(False))
     refused |= F.exists(batches, lambda p: F.coalesce(p["error_code"] != 0, F.lit(False)))
     in_vain = refused | (~told & (F.coalesce("acks", F.lit(-1)) != 0))

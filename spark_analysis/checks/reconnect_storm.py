@@ -9,7 +9,7 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables
 from notleader.spark_analysis.checks.phrases import by_rule, count
 from notleader.spark_analysis.checks.wire_cases import storm
 from notleader.spark_analysis.options import Options
-from notleader.spark_analysis.transforms.attempts import touches
+from notleader.spark_analysis.transforms.attempts import touches, was_answered
 from notleader.spark_analysis.transforms.keys import same
 
 # A connection costs a broker far more than a request.
@@ -52,7 +52,7 @@ class ReconnectStorm(Check):
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         one = ("scope", "proxy_id", "connection_id")
-        answered = F.col("outcome").isin("answered", "altered", "injected") & (F.coalesce("error_code", F.lit(0)) == 0)
+        answered = was_answered(F.col("outcome")) & (F.coalesce("error_code", F.lit(0)) == 0)
         served = answered & ~F.col("api_name").isin(*_GREETING)
         ended = F.when(F.col("event") == "disconnect", F.col("request_at_us"))
         begun = F.when(F.col("event") == "connect", F.col("request_at_us"))

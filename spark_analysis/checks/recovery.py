@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
 from notleader.spark_analysis.checks.phrases import by_client, by_rule, duration, place
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.transforms.attempts import was_answered
 from notleader.spark_analysis.transforms.keys import same
 
 
@@ -65,8 +66,8 @@ class Recovery(Check):
         )
         # With acks=0 nothing is ever acknowledged, whatever the client calls it; nor is what never got as far as here.
         # Who was told an offset was answered, whether or not that was recorded.
-        answered = F.exists("attempts", lambda a: a["outcome"].isin("answered", "altered", "injected"))
-        unseen = (F.size("attempts") == 0) & ~F.coalesce(F.col("trouble") == "unsent", F.lit(False))
+        answered = F.exists("attempts", lambda a: was_answered(a["outcome"]))
+        unseen = (F.size("attempts") == 0) & ~F.col("trouble").eqNullSafe(F.lit("unsent"))
         acknowledged = F.col("offset").isNotNull() | answered | unseen
         later = sends.select(
             *[F.col(name).alias(f"g_{name}") for name in place_],

@@ -166,10 +166,15 @@ def wire(**given: Column) -> Column:
     return F.struct(*[as_field(f, given.get(f.name)) for f in WIRE.fields])
 
 
+def was_answered(outcome: Column) -> Column:
+    """Whether an exchange of that `outcome` ended with an answer at the client, the broker's or another."""
+    return outcome.isin("answered", "altered", "injected")
+
+
 def trouble(outcome: Column, error_code: Column) -> Column:
     """What an attempt met, as `error:<code>` or `outcome:<word>`, null when it was answered without an error."""
     # What the broker said in an answer that never arrived is no answer.
-    return F.when(~outcome.isin("answered", "injected", "altered"), F.concat(F.lit("outcome:"), outcome)).when(
+    return F.when(~was_answered(outcome), F.concat(F.lit("outcome:"), outcome)).when(
         error_code.isNotNull() & (error_code != 0), F.concat(F.lit("error:"), error_code.cast("string"))
     )
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import is_short, settled
-from notleader.spark_analysis.transforms.attempts import begun_us, last_attempt
+from notleader.spark_analysis.transforms.attempts import begun_us, last_attempt, was_answered
 from notleader.spark_analysis.transforms.choices import CAUSES, OF_THE_WAIT, choices, misplaced, own_causes, reasons
 from notleader.spark_analysis.transforms.following import following, names_error
 from notleader.spark_analysis.transforms.intervals import covered, join_spans
@@ -168,7 +168,7 @@ def _suspects(history: DataFrame, options: Options) -> DataFrame:
     slow = F.greatest(F.coalesce("latency_us", F.lit(0)), F.coalesce("blocked_us", F.lit(0)))
     bound = F.least(F.coalesce("budget_ms", F.lit(options.slow_ms)), F.lit(options.slow_ms)) * 1000
     last = last_attempt()
-    answered = last["outcome"].isin("answered", "altered", "injected") & (F.coalesce(last["error_code"], F.lit(0)) == 0)
+    answered = was_answered(last["outcome"]) & (F.coalesce(last["error_code"], F.lit(0)) == 0)
     # Called done, as ever with acks=0, and never seen: it may have lain in a socket.
     unread = (F.col("outcome") == "ok") & F.coalesce(F.col("trouble") == "unsent", F.lit(False))
     wrong = (F.col("outcome") != "ok") | (slow >= bound) | (F.col("attempt_count") > 1) | unread

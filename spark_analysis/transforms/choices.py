@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.schemas import CAUSE
-from notleader.spark_analysis.transforms.attempts import begun_us, last_attempt
+from notleader.spark_analysis.transforms.attempts import begun_us, last_attempt, was_answered
 from notleader.spark_analysis.transforms.following import FOLLOWING
 from notleader.spark_analysis.transforms.obstacles import CUTS, HOLDS, SWALLOWS
 
@@ -47,7 +47,7 @@ def own_causes() -> dict[str, Column]:
 
     nothing = F.array().cast(CAUSES)
     own = F.array_distinct(F.flatten(F.transform("attempts", lambda a: told(a["touches"], a))))
-    answered = last["outcome"].isin("answered", "altered", "injected")
+    answered = was_answered(last["outcome"])
 
     def part_of_the_end(t: Column) -> Column:
         kept = _kept_away(t, last) & _for_long(t, F.col("end_us") - last["request_at_us"])
@@ -60,7 +60,7 @@ def own_causes() -> dict[str, Column]:
     def why_again(place: Column) -> Column:
         attempt, following = F.get("attempts", place), F.get("attempts", place + 1)
         silent = attempt["response_at_us"].isNull() | (attempt["response_at_us"] > following["request_at_us"])
-        silent = silent | ~attempt["outcome"].isin("answered", "altered", "injected")
+        silent = silent | ~was_answered(attempt["outcome"])
 
         waited_us = following["request_at_us"] - attempt["request_at_us"]
 

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import table_of
 from notleader.spark_analysis.profile import CaptureProfile
+from notleader.spark_analysis.transforms.attempts import was_answered
 from notleader.spark_analysis.transforms.keys import same
 
 # More messages than this bound a clock no better.
@@ -121,7 +122,7 @@ def _seen(exchanges: DataFrame) -> DataFrame:
         "client_id",
         "request_at_us",
         "response_at_us",
-        (F.col("outcome").isin("answered", "altered", "injected")).alias("answered"),
+        was_answered(F.col("outcome")).alias("answered"),
         F.explode("partitions").alias("p"),
     )
     rows = parts.filter(F.size("p.message_ids") > 0).select("*", F.explode("p.message_ids").alias("message_id"))

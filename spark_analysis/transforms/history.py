@@ -12,7 +12,7 @@ from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import by_key, in_key_order, settled
 from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile
 from notleader.spark_analysis.schemas import HISTORY, WIRE, conform
-from notleader.spark_analysis.transforms.attempts import trouble, wire
+from notleader.spark_analysis.transforms.attempts import trouble, was_answered, wire
 from notleader.spark_analysis.transforms.intervals import first_to_hold, join_moments, join_offsets, of_call
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.landed import landed_of, message_key, places, places_by_offset
@@ -278,7 +278,7 @@ def _by_batch(linked: DataFrame, attempts: DataFrame) -> DataFrame:
     """
     shape = ("topic", "partition_index", "record_count", "batch_bytes")
     anonymous = F.coalesce("producer_id", F.lit(-1)) < 0
-    told = F.col("outcome").isin("answered", "altered", "injected")
+    told = was_answered(F.col("outcome"))
     in_vain = (~told | (F.coalesce("error_code", F.lit(0)) != 0)) & (F.coalesce("acks", F.lit(-1)) != 0)
     nameless = ~F.exists(F.coalesce("message_ids", F.array().cast("array<string>")), lambda i: i.isNotNull())
     troubled = attempts.filter(anonymous & nameless & in_vain).withColumn(

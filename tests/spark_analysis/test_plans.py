@@ -36,7 +36,7 @@ def test_what_lies_in_one_partition_is_joined_there_however_often(spark: SparkSe
     assert "Exchange" not in rows._jdf.queryExecution().executedPlan().toString()
 
 
-def test_what_lies_in_its_keys_order_is_grouped_and_joined_with_one_sort(spark: SparkSession) -> None:
+def test_what_lies_in_its_keys_order_is_grouped_with_one_sort(spark: SparkSession) -> None:
     suit(spark, 1 << 30)
     try:
         rows = spark.createDataFrame(_ROWS, "line string, place int, value int").repartition(3)
