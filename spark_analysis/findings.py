@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
@@ -15,7 +14,7 @@ from notleader.spark_analysis.checks import Check, Group, HistoryCheck, Tables, 
 from notleader.spark_analysis.checks.base import REGISTRY, blamed
 from notleader.spark_analysis.checks.phrases import count
 from notleader.spark_analysis.options import Options
-from notleader.spark_analysis.plans import is_short
+from notleader.spark_analysis.plans import is_short, threads
 from notleader.spark_analysis.schemas import CASE, EVIDENCE, conform
 
 EVIDENCE_PER_FINDING = 5
@@ -70,17 +69,37 @@ class Finding:
         }
 
 
+class Seen(NamedTuple):
+    """What can be said of tables whose causes are not known yet."""
+
+    signs: Mapping[str, bool]
+    judged: frozenset[str]
+    """The checks that were asked, of those that ask for no causes."""
+    rows: list[Row]
+    """What these noticed, summed up."""
+
+
+def look(tables: Tables, options: Options) -> Seen:
+    """Look for all signs, and ask the checks that ask for no causes; one query at a time, others having the machine."""
+    able = _able(tables, options, all_checks())
+    signs = signs_of(tables, options, able)
+    early = [check for check in able if not check.of_causes]
+    asked = suspected(tables, options, early, signs) if early else []
+    return Seen(signs, frozenset(check.name for check in early), _noticed(tables, options, asked, at_once=1))
+
+
 def find(
-    tables: Tables, options: Options, checks: list[Check] | None = None, signs: Mapping[str, bool] | None = None
+    tables: Tables, options: Options, checks: list[Check] | None = None, seen: Seen | None = None
 ) -> list[Finding]:
     """Ask every check; its findings in the order in which a report tells them, at least one per check.
 
-    `signs` are those of the same tables (`signs_of`), where they are known already.
+    `seen` is what `look` saw in the same tables before their causes were known, where that was done already.
     """
+    seen = seen or Seen({}, frozenset(), [])
     asked = checks if checks is not None else all_checks()
     missing = {check.name: _missing(check, tables) for check in asked}
-    able = suspected(tables, options, _able(tables, options, asked), signs)
-    rows = _noticed(tables, options, able)
+    able = [check for check in _able(tables, options, asked) if check.name not in seen.judged]
+    rows = [*seen.rows, *_noticed(tables, options, suspected(tables, options, able, seen.signs))]
     by_check: dict[str, list[Row]] = {}
     for row in rows:
         by_check.setdefault(row.check, []).append(row)
@@ -112,20 +131,20 @@ def find(
     return findings
 
 
-def _noticed(tables: Tables, options: Options, checks: list[Check]) -> list[Row]:
+def _noticed(tables: Tables, options: Options, checks: list[Check], at_once: int = 2) -> list[Row]:
     """What `checks` noticed, summed up."""
     if not checks:
         return []
     of_rows = [check for check in checks if isinstance(check, HistoryCheck)]
     units = [*([of_rows] if of_rows else []), *[[check] for check in checks if not isinstance(check, HistoryCheck)]]
-    # Planning is most of a short run: a query for each, two at a time, leaves no core idle.
+    # Planning is most of a short run: a query for each, some at a time, leaves no core idle.
     parts = [[unit] for unit in units] if is_short(tables.history) else [units]
 
     def noticed(part: list[list[Check]]) -> list[Row]:
         rows: list[Row] = grouped(cases(tables, options, [check for unit in part for check in unit])).collect()
         return rows
 
-    with ThreadPoolExecutor(2) as pool:
+    with threads(tables.history.sparkSession, at_once) as pool:
         return [row for rows in pool.map(noticed, parts) for row in rows]
 
 
@@ -140,7 +159,7 @@ def suspected(
     """Those of `checks` that may have cases: of which there is a sign (`signs`, or else looked for), or a suspect."""
     told = {check.name: check.suspects(tables, options) for check in checks}
     wanted = {name: suspects for name, suspects in told.items() if suspects is not None}
-    found = dict(signs if signs is not None else signs_of(tables, options, checks))
+    found = dict(signs or signs_of(tables, options, checks))
     if wanted:
         row = tables.history.agg(*[F.bool_or(suspects).alias(name) for name, suspects in wanted.items()]).collect()[0]
         found |= {name: bool(row[name]) for name in wanted}

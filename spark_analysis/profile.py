@@ -83,6 +83,11 @@ class OutcomeProfile:
     last_at_us: int | None
 
 
+def end_us(capture: CaptureProfile, said: OutcomeProfile) -> int:
+    """When the last thing that anybody recorded happened."""
+    return max(capture.last_at_us or 0, said.last_at_us or 0)
+
+
 def profile_capture(exchanges: DataFrame) -> CaptureProfile:
     """Count the captures' rows by what later transforms need to know of them."""
     exchange = F.col("event") == "exchange"

@@ -15,6 +15,7 @@ from typing import Any
 
 from pyspark import java_gateway
 from pyspark.sql import SparkSession
+from pyspark.traceback_utils import SCCallSiteSync
 
 from notleader.spark_analysis import lookups, warm
 from notleader.spark_analysis.paths import SMALL_BYTES
@@ -75,6 +76,8 @@ def build_session(
         .config("spark.sql.icu.caseMappings.enabled", "false")
         # A long run needs some 700 generated classes, of which Spark forgets all but a hundred.
         .config("spark.sql.codegen.cache.maxEntries", "5000")
+        # What a step does is taken as it is: Spark reads the bytes of a function's class before it hands one on.
+        .config("spark.sql.execution.usePartitionEvaluator", "true")
         # A plan is not looked over again after each rule, nor written out for a page that isn't there.
         .config("spark.sql.lightweightPlanChangeValidation", "false")
         .config("spark.sql.ui.explainMode", "simple")
@@ -103,6 +106,8 @@ def build_session(
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     lookups.remember(session.sparkContext._jvm)
+    # PySpark would name the line of each `collect`, and unname whatever was named before; see `plans.from_nowhere`.
+    SCCallSiteSync._spark_stack_depth = max(SCCallSiteSync._spark_stack_depth, 1)
     return session
 
 

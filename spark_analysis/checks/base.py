@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.options import Options
-from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile
+from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile, end_us
 from notleader.spark_analysis.schemas import CASE, as_field
 from notleader.spark_analysis.transforms.causes import Struck
 from notleader.spark_analysis.transforms.log import Log
@@ -69,7 +69,7 @@ class Tables:
     @property
     def end_us(self) -> int:
         """When the last thing that anybody recorded happened."""
-        return max(self.capture.last_at_us or 0, self.outcomes.last_at_us or 0)
+        return end_us(self.capture, self.outcomes)
 
     def end_of_run(self) -> Column:
         """When the run ended that a history row belongs to: by its own word, by its scope, or by when it was called."""
@@ -111,6 +111,9 @@ class Check:
 
     reading: ClassVar[bool] = False
     """A case may show without anybody's reading the log, but that there is none only a reader can say."""
+
+    of_causes: ClassVar[bool] = True
+    """A case names its causes, by a history that has them; what asks for none can be judged before they are known."""
 
     @property
     def sees_wire(self) -> bool:

@@ -21,6 +21,7 @@ class CommitLost(Check):
     brief = "{n} read again behind a commit"
     counts = ("record", "records")
     needs = ("commits", "consumer")
+    of_causes = False
     order = 18
     means = Meaning(
         invalid=(

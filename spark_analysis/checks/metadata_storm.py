@@ -18,6 +18,7 @@ class MetadataStorm(Check):
     title = "Metadata storm"
     brief = "{clients} asked for metadata up to {rate} times a second"
     needs = ("capture",)
+    of_causes = False
     order = 51
     means = Meaning(
         invalid="a connection asked `--storm-per-s` times within a second for Metadata or a coordinator",

@@ -24,6 +24,7 @@ class OffsetReset(Check):
     brief = "{n} out of range"
     counts = ("Fetch", "Fetches")
     needs = ("capture",)
+    of_causes = False
     order = 66
     means = Meaning(
         invalid="never",

@@ -25,6 +25,7 @@ class ReadAgain(Check):
     counts = ("record", "records")
     jepsen = "nonmonotonic poll"
     needs = ("consumer",)
+    of_causes = False
     order = 65
     means = Meaning(
         invalid="never",

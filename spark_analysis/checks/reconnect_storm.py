@@ -35,6 +35,7 @@ class ReconnectStorm(Check):
     title = "Reconnect storm"
     brief = "{clients} connected up to {rate} times a second"
     needs = ("capture",)
+    of_causes = False
     order = 52
     means = Meaning(
         invalid=(

@@ -23,6 +23,7 @@ class Recovery(Check):
     brief = "acknowledged again after {slowest}"
     brief_unknown = "nothing acknowledged since"
     needs = ("sends", "faults")
+    of_causes = False
     order = 70
     means = Meaning(
         invalid="never",

@@ -18,6 +18,7 @@ class RetryStorm(Check):
     title = "Retry storm"
     brief = "{clients} repeated failing requests up to {rate} times a second"
     needs = ("capture",)
+    of_causes = False
     order = 50
     means = Meaning(
         invalid=(

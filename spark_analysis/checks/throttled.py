@@ -19,6 +19,7 @@ class Throttled(Check):
     brief = "{n} throttled for up to {slowest}"
     counts = ("answer", "answers")
     needs = ("capture",)
+    of_causes = False
     order = 75
     means = Meaning(
         invalid="never",

@@ -28,6 +28,7 @@ class WrongBroker(Check):
     title = "Wrong-broker traffic"
     brief = "{clients} refused as at the wrong broker for up to {slowest}"
     needs = ("capture",)
+    of_causes = False
     order = 53
     means = Meaning(
         invalid=(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,12 +14,12 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis import io
 from notleader.spark_analysis.checks import Tables
-from notleader.spark_analysis.findings import Finding, find, signs_of, verdict
+from notleader.spark_analysis.findings import Finding, find, look, verdict
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.outcomes import BadLine, bad_lines, good, read_outcomes, told_once
 from notleader.spark_analysis.paths import InputError
-from notleader.spark_analysis.plans import is_short, settled, table_of
-from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile, profile_capture, profile_outcomes
+from notleader.spark_analysis.plans import from_nowhere, is_short, settled, table_of, threads
+from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile, end_us, profile_capture, profile_outcomes
 from notleader.spark_analysis.schemas import FINDING, OPERATION_CAUSES, SCHEMA_VERSION
 from notleader.spark_analysis.transforms import timeline
 from notleader.spark_analysis.transforms.attempts import produce_attempts, with_topics
@@ -32,7 +31,7 @@ from notleader.spark_analysis.transforms.history import build_history, run_of
 from notleader.spark_analysis.transforms.landed import deliveries, fetched
 from notleader.spark_analysis.transforms.lives import history_of_lives, in_one_life, with_lives
 from notleader.spark_analysis.transforms.log import Log, LogProfile, as_log, unjudged
-from notleader.spark_analysis.transforms.obstacles import THROTTLED
+from notleader.spark_analysis.transforms.obstacles import THROTTLED, Stood, what_stood
 from notleader.spark_analysis.transforms.presence import with_gone
 from notleader.spark_analysis.transforms.unseen import with_unseen
 
@@ -133,9 +132,10 @@ def analyze(
     InputError when there is nothing to analyse, SchemaError when the capture isn't one.
     """
     started = time.monotonic()
+    from_nowhere(spark)
     progress("reading the capture" + (", the outcomes and the log" if logs else " and the outcomes"))
     later: list[Callable[[], None]] = []
-    with ThreadPoolExecutor(2) as pool:
+    with threads(spark, 2) as pool:
         # Small jobs; each alone leaves a core idle.
         reading = pool.submit(lambda: settled(read_outcomes(spark, outcome_files), f"{out}/operations", later))
         reading_log = pool.submit(io.read_logs, spark, logs) if logs else None
@@ -175,7 +175,7 @@ def judge(
     told the verdict as soon as there is one, and `later` is done after that.
     """
     later = later if later is not None else []
-    with ThreadPoolExecutor(1) as pool:
+    with threads(spark, 1) as pool:
         counting = pool.submit(profile_outcomes, told)
         measured = clocks(told, raw, capture, options.skew_ms) if _has_ids(capture) else []
         said = counting.result()
@@ -187,20 +187,21 @@ def judge(
         said = profile_outcomes(told)
     set_aside = bad(said) if said.bad_lines else []
     progress(f"matching {said.sends:,} sends with {capture.exchanges:,} exchanges")
-    tables = build_tables(raw, good(told), capture, said, options, log)
-    history = settled(tables.history, f"{out}/history", later)
-    tables = replace(tables, history=history, unjudged=unjudged(history) if log and not said.polled else None)
-    with ThreadPoolExecutor(1) as pool:
-        # A sign asks for no causes; where queries run long, two at once would only share the memory.
-        looking = pool.submit(signs_of, tables, options) if is_short(history) else None
-        tables = explained(tables, options, f"{out}/causes", later)
-        signs = looking.result() if looking is not None else None
-
-    progress("checking")
-    with ThreadPoolExecutor(1) as pool:
+    exchanges = exchanges_of(raw, capture, options)
+    with threads(spark, 1) as pool:
+        # What needs no history is worked out beside it, and what needs no causes beside these.
+        standing = pool.submit(_standing, exchanges, capture, said) if capture.faulted else None
+        tables = build_tables(exchanges, good(told), capture, said, options, log)
+        history = settled(tables.history, f"{out}/history", later)
+        tables = replace(tables, history=history, unjudged=unjudged(history) if log and not said.polled else None)
+        # Where queries run long, two at once would only share the memory.
+        looking = pool.submit(look, tables, options) if is_short(history) else None
+        tables = explained(tables, options, f"{out}/causes", later, standing.result if standing is not None else None)
+        progress("checking")
+        seen = looking.result() if looking is not None else None
         # Where queries run long the drawing of one fills what the checks of the other leave idle.
         drawing = None if is_short(history) else pool.submit(draw, tables)
-        findings = find(tables, options, signs=signs)
+        findings = find(tables, options, seen=seen)
         answer = verdict(findings, capture.gaps)
         judged(Judged(answer, findings, capture, said))
         progress("drawing")
@@ -227,25 +228,31 @@ def _has_ids(capture: CaptureProfile) -> bool:
     return capture.batches_with_ids > 0 or capture.fetches_with_ids > 0
 
 
+def exchanges_of(raw: DataFrame, capture: CaptureProfile, options: Options) -> DataFrame:
+    """The capture's rows with the names of their topics, and `scope`: the run that they are judged in."""
+    named = with_topics(raw) if capture.unnamed_topics else raw
+    return named.withColumn("scope", F.col("run_id") if options.by_run else F.lit(""))
+
+
 def build_tables(
-    raw: DataFrame,
+    exchanges: DataFrame,
     operations: DataFrame,
     capture: CaptureProfile,
     said: OutcomeProfile,
     options: Options,
     log: Log | None = None,
 ) -> Tables:
-    """All tables of one analysis, lazily; `history` is to be written and read back before checks use it."""
-    named = with_topics(raw) if capture.unnamed_topics else raw
-    exchange_scope = F.col("run_id") if options.by_run else F.lit("")
+    """All tables of one analysis, lazily; `history` is to be written and read back before checks use it.
+
+    `exchanges` are those of `exchanges_of`.
+    """
     # Many runs make a large expression of the guess, which every plan below repeats.
     guessed = F.col("run_id") if options.runs_are_told else run_of(capture.runs)
     operation_scope = guessed if options.by_run else F.lit("")
-    exchanges = named.withColumn("scope", exchange_scope)
     scoped = operations.withColumn("scope", operation_scope)
     if capture.grouped and said.polls_without_groups:
         scoped = settled(with_groups(scoped, exchanges))
-    attempts = produce_attempts(named)
+    attempts = produce_attempts(exchanges)
     if options.by_run:
         attempts = attempts.withColumn("scope", F.col("run_id"))
     else:
@@ -263,9 +270,16 @@ def build_tables(
 
 
 def explained(
-    tables: Tables, options: Options, out: str | None = None, later: list[Callable[[], None]] | None = None
+    tables: Tables,
+    options: Options,
+    out: str | None = None,
+    later: list[Callable[[], None]] | None = None,
+    stood: Callable[[], Stood] | None = None,
 ) -> Tables:
-    """`tables` whose history says which rules had a hand in it; what that rests on is `settled` at `out`."""
+    """`tables` whose history says which rules had a hand in it; what that rests on is `settled` at `out`.
+
+    `stood` gives `what_stood` of the same exchanges, where that was begun already.
+    """
     if tables.outcomes.pending and tables.capture.exchanges:
         history = with_gone(tables.history, tables.exchanges, tables.operations)
     else:
@@ -277,18 +291,20 @@ def explained(
             writing = partial(none.write.mode("overwrite").parquet, out)
             writing() if later is None else later.append(writing)
         return replace(tables, history=without_causes(history))
-    end_us = tables.end_of_run()
-    did = tables.capture.did
-    if tables.capture.throttled:
-        did = (*did, THROTTLED)
+    stood = stood or partial(_standing, tables.exchanges, tables.capture, tables.outcomes)
     told, struck = with_causes(
-        history, tables.exchanges, tables.operations, options, did, end_us, F.lit(tables.end_us), out, later,
+        history, tables.exchanges, tables.operations, options, stood, tables.end_of_run(), out, later,
         failed_reads=tables.outcomes.failed_reads > 0,
     )  # fmt: skip
     if not tables.capture.names_messages:
         # Every check reads it: what it joins is worked out once.
         told = settled(with_unseen(told, tables.exchanges, tables.operations))
     return replace(tables, history=told, struck=struck)
+
+
+def _standing(exchanges: DataFrame, capture: CaptureProfile, said: OutcomeProfile) -> Stood:
+    did = (*capture.did, THROTTLED) if capture.throttled else capture.did
+    return what_stood(exchanges, did, end_us(capture, said))
 
 
 def draw(tables: Tables) -> Drawn:

@@ -24,7 +24,7 @@ from notleader.spark_analysis.jobs.analyze import Analysis, Progress, judge
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.outcomes import BadLine, last_word, said, set_aside
 from notleader.spark_analysis.paths import InputError, is_local, local_path, size_bytes
-from notleader.spark_analysis.plans import gathered, let_go
+from notleader.spark_analysis.plans import from_nowhere, gathered, let_go
 from notleader.spark_analysis.profile import OutcomeProfile, profile_capture
 from notleader.spark_analysis.schemas import EXCHANGE, OPERATION
 from notleader.spark_analysis.session import suit
@@ -113,6 +113,7 @@ def _take(
     progress(f"reading batch {number}")
     state = f"{out}/live"
     suit(spark, size_bytes([state]))
+    from_nowhere(spark)
     batch.persist()
     try:
         lines = batch.filter(F.col("value").isNotNull())

@@ -7,21 +7,20 @@ that went wrong is compared with the obstacles of its own client alone; how long
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.options import Options
-from notleader.spark_analysis.plans import is_short, settled
+from notleader.spark_analysis.plans import is_short, settled, threads
 from notleader.spark_analysis.transforms.attempts import begun_us, last_attempt, was_answered
 from notleader.spark_analysis.transforms.choices import CAUSES, OF_THE_WAIT, choices, misplaced, own_causes, reasons
 from notleader.spark_analysis.transforms.following import following, names_error
 from notleader.spark_analysis.transforms.intervals import covered, join_spans
 from notleader.spark_analysis.transforms.keys import same
-from notleader.spark_analysis.transforms.obstacles import HOLDS, THROTTLED, clients_of, connection, obstacles_of
+from notleader.spark_analysis.transforms.obstacles import HOLDS, THROTTLED, Stood, clients_of, connection, obstacles_of
 from notleader.spark_analysis.transforms.refused_reads import refused_reads
 
 _LOSE_THE_UNREAD = ("cut", "silenced", "garbled")
@@ -52,9 +51,8 @@ def with_causes(
     exchanges: DataFrame,
     operations: DataFrame,
     options: Options,
-    did: Collection[str],
+    stood: Callable[[], Stood],
     end_us: Column,
-    last_us: Column,
     out: str | None,
     later: list[Callable[[], None]] | None = None,
     *,
@@ -64,18 +62,18 @@ def with_causes(
 
     `slow_by` holds the rules that account for its time, `ended_by` those of how its last attempt ended, `retried_by`
     those of all attempts but the last, `touched_by` all that touched it. Each is empty where no rule had a hand in it.
-    Without `failed_reads` there are none to look at.
+    `stood` is `what_stood`, or is on its way. Without `failed_reads` there are none to look at.
     With `out` what was compared is written there as Parquet once, for the checks to read again and again. Besides,
     whom each rule struck, and when.
     """
     rows = history.withColumn("end_us", F.coalesce("completed_at_us", end_us))
-    with ThreadPoolExecutor(1) as pool:
+    with threads(history.sparkSession, 1) as pool:
         # Planning is most of a short run: the operations are made ready while what stood in their way is worked out.
         readying = pool.submit(_wronged, rows, exchanges, options)
         owning = pool.submit(lambda: rows.withColumns(own_causes()))
         following_up = pool.submit(lambda: following(_broken(owning.result())))
         names = settled(clients_of(rows, operations))
-        obstacles = obstacles_of(exchanges, names, rows, did, last_us)
+        obstacles = obstacles_of(stood(), names, rows)
         obstacles = settled(obstacles) if is_short(obstacles) else obstacles.persist()
         striking = pool.submit(_struck, obstacles, rows)
         compared = _weights(readying.result(), obstacles).join(following_up.result(), "operation_id", "full")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import reduce
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -85,12 +86,20 @@ def names_of(operations: DataFrame) -> DataFrame:
     return by_name.withColumn("owners", F.count("*").over(alone)).filter("owners = 1").drop("owners")
 
 
-def obstacles_of(
-    exchanges: DataFrame, names: DataFrame, history: DataFrame, did: Collection[str], last_us: Column
-) -> DataFrame:
-    """scope, client, how, connection, topic, partition, rule, kind, did, error_code, from_us, until_us, covered_us.
+class Stood(NamedTuple):
+    """What rules did to exchanges, connections and listeners, whosever way that was in; of no operation yet.
 
-    `did` is all that rules did: what none of them did is not looked for.
+    `found`: obstacles of no client yet. `unheard`: see `_unheard_ends`; None where no connection was silenced.
+    """
+
+    found: DataFrame
+    unheard: DataFrame | None
+
+
+def what_stood(exchanges: DataFrame, did: Collection[str], last_us: int) -> Stood:
+    """What the exchanges alone tell of obstacles, `settled`; `did` is all that rules did, the run ended at `last_us`.
+
+    What no rule did is not looked for.
     """
     told = settled(
         exchanges.select(
@@ -98,7 +107,7 @@ def obstacles_of(
             connection().alias("connection"),
             touches().alias("touches"),
             _told_of().alias("told_of"),
-            last_us.alias("run_end_us"),
+            F.lit(last_us).alias("run_end_us"),
         )
     )
     touched = told.filter(F.size("touches") > 0)
@@ -112,9 +121,14 @@ def obstacles_of(
     found += [_lines(lines)] if some_did(*HOLDS, *SWALLOWS, MUTED, THROTTLED) else []
     found += [_cuts(told, touched)] if some_did(*CUTS) else []
     found += [_standing(lines, connects), _told_late(lines)] if some_did(*STANDS) else []
-    # Four times below.
-    owned = _of_clients(settled(reduce(DataFrame.unionByName, found)), names)
-    every = owned.unionByName(_partitions(history, _unheard_ends(lines) if some_did("silenced") else None))
+    unheard = _unheard_ends(lines) if some_did("silenced") else None
+    # Read four times by `_of_clients`.
+    return Stood(settled(reduce(DataFrame.unionByName, found)), unheard)
+
+
+def obstacles_of(stood: Stood, names: DataFrame, history: DataFrame) -> DataFrame:
+    """scope, client, how, connection, topic, partition, rule, kind, did, error_code, from_us, until_us, covered_us."""
+    every = _of_clients(stood.found, names).unionByName(_partitions(history, stood.unheard))
     return _bursts(every.filter(F.col("until_us") > F.col("from_us")))
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from notleader.spark_analysis.checks import Tables
 from notleader.spark_analysis.findings import Finding, find
 from notleader.spark_analysis.io import read_captures, read_logs
-from notleader.spark_analysis.jobs.analyze import build_tables, explained
+from notleader.spark_analysis.jobs.analyze import build_tables, exchanges_of, explained
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.outcomes import good, read_outcomes
 from notleader.spark_analysis.profile import profile_capture, profile_outcomes
@@ -44,7 +44,8 @@ def tables_of(spark: SparkSession, folder: Path, story: Story, options: Options)
     if story.log:
         runs = tuple(run for run, _, _ in capture.runs)
         log = as_log(read_logs(spark, [str(folder / "log")]), runs, by_run=options.by_run)
-    tables = build_tables(raw, good(told), capture, profile_outcomes(told), options, log)
+    exchanges = exchanges_of(raw, capture, options)
+    tables = build_tables(exchanges, good(told), capture, profile_outcomes(told), options, log)
     tables.history.write.parquet(str(folder / "history"))
     history = spark.read.parquet(str(folder / "history"))
     left = unjudged(history) if log is not None else None

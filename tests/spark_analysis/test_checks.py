@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from notleader.spark_analysis.checks import Check, Tables, all_checks
-from notleader.spark_analysis.findings import Finding, cases, find, suspected
+from notleader.spark_analysis.findings import Finding, cases, find, look, suspected
 from notleader.spark_analysis.options import Options
 
 from .synthetic import PARTITION, START_US, Story
@@ -963,6 +964,7 @@ MEASURED: dict[str, dict[str, tuple[int, float | None]]] = {
 
 
 OPTIONS = Options(by_run=True, storm_per_s=30)
+CAUSED = ("slow_by", "ended_by", "retried_by", "touched_by", "gone_us")
 
 
 @pytest.fixture(scope="module")
@@ -978,6 +980,14 @@ def told(build: Callable[..., Tables]) -> Tables:
 @pytest.fixture(scope="module")
 def findings(told: Tables) -> list[Finding]:
     return find(told, OPTIONS)
+
+
+def test_what_asks_for_no_causes_is_judged_alike_before_they_are_known(told: Tables, findings: list[Finding]) -> None:
+    before = replace(told, history=told.history.drop(*CAUSED), struck=())
+    seen = look(before, OPTIONS)
+    assert {"recovery", "wrong_broker", "commit_lost", "read_again"} < {row.check for row in seen.rows}
+    again = find(told, OPTIONS, seen=seen)
+    assert [(f.check, f.verdict, f.sentence) for f in again] == [(f.check, f.verdict, f.sentence) for f in findings]
 
 
 def measured(check: str, findings: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int, float | None]]:
