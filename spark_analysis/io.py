@@ -21,6 +21,7 @@ from notleader.spark_analysis.schemas import (
     as_field,
     nothing_as,
 )
+from notleader.spark_analysis.transforms.attempts import with_touches
 
 _CAPTURE = "a capture of notleader"
 _LOG = "what `notleader log read` writes"
@@ -30,7 +31,7 @@ _FOLDERS = tuple(StructField(name, StringType()) for name in ("date", "run"))
 def read_captures(
     spark: SparkSession, folders: Sequence[str], *, runs: Sequence[str] = (), dates: Sequence[str] = ()
 ) -> DataFrame:
-    """Every row of the capture folders, in the columns of EXCHANGE; `runs` and `dates` prune whole folders.
+    """Every row of the capture folders, as EXCHANGE and with `touches`; `runs` and `dates` prune whole folders.
 
     Columns the proxy does not know are left out, optional ones that are missing read as null; a missing required
     column or another type is a SchemaError.
@@ -41,7 +42,8 @@ def read_captures(
     else:
         # One scan for all that look alike: a plan of two hundred scans takes Spark longer than what they hold.
         frames = [_whole(spark, group, rows) for rows, group in alike]
-    return settled(reduce(DataFrame.unionByName, [as_exchanges(frame, "capture folders") for frame in frames]))
+    rows = reduce(DataFrame.unionByName, [as_exchanges(frame, "capture folders") for frame in frames])
+    return settled(with_touches(rows))
 
 
 def _alike(

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.outcomes import is_failed_read, verifiable_polls
-from notleader.spark_analysis.transforms.attempts import touches, was_answered
+from notleader.spark_analysis.transforms.attempts import was_answered
 
 _MOST_CLIENTS = 8
 
@@ -113,7 +113,7 @@ def profile_capture(exchanges: DataFrame) -> CaptureProfile:
     begun = F.when(produce & (F.size(begun) > 0), begun)
     begun_places = F.size(F.array_distinct(F.flatten(F.collect_set(begun))))
     touched = F.size("fault_names") > 0
-    did = F.transform(touches(), lambda t: t["did"])
+    did = F.transform("touches", lambda t: t["did"])
     by_run = exchanges.groupBy("run_id").agg(
         F.count("*").alias("rows"),
         F.count_if(exchange).alias("exchanges"),

@@ -9,7 +9,7 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, 
 from notleader.spark_analysis.checks.phrases import by_rule, count, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges, of_api
 from notleader.spark_analysis.options import Options
-from notleader.spark_analysis.transforms.attempts import touches
+from notleader.spark_analysis.transforms.attempts import touches_at
 from notleader.spark_analysis.transforms.keys import same
 
 
@@ -115,7 +115,7 @@ def _asked(tables: Tables) -> DataFrame:
     rows = of_api(of_groups.withColumn("group_id", F.coalesce("group_id", group)), "OffsetFetch", "OffsetCommit")
     placed = rows.select("*", F.posexplode("partitions").alias("place", "p"))
     faked = F.filter(
-        touches(F.col("place")), lambda t: t["did"].isin(*_FAKED) & (F.coalesce(t["error_code"], F.lit(0)) == 0)
+        touches_at(F.col("place")), lambda t: t["did"].isin(*_FAKED) & (F.coalesce(t["error_code"], F.lit(0)) == 0)
     )
     told = F.struct(
         F.coalesce("response_at_us", "request_at_us").alias("at_us"),

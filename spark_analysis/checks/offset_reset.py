@@ -9,7 +9,7 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, 
 from notleader.spark_analysis.checks.phrases import by_client, by_rule, count, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges, of_api, sample
 from notleader.spark_analysis.options import Options
-from notleader.spark_analysis.transforms.attempts import touches
+from notleader.spark_analysis.transforms.attempts import touches_at
 from notleader.spark_analysis.transforms.sent_back import told_places, with_senders_back
 
 _OUT_OF_RANGE = 1
@@ -50,7 +50,7 @@ class OffsetReset(Check):
         told = (
             sample(of_api(tables.exchanges, "Fetch"))
             .select("*", F.posexplode("partitions").alias("place", "p"))
-            .withColumn("said", F.filter(touches(F.col("place")), lambda t: t["error_code"] == _OUT_OF_RANGE))
+            .withColumn("said", F.filter(touches_at(F.col("place")), lambda t: t["error_code"] == _OUT_OF_RANGE))
             .filter(F.col("p.error_code") == _OUT_OF_RANGE)
         )
         told = told.select(

@@ -9,7 +9,7 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables
 from notleader.spark_analysis.checks.phrases import by_rule, count
 from notleader.spark_analysis.checks.wire_cases import storm
 from notleader.spark_analysis.options import Options
-from notleader.spark_analysis.transforms.attempts import touches, was_answered
+from notleader.spark_analysis.transforms.attempts import was_answered
 from notleader.spark_analysis.transforms.keys import same
 
 # A connection costs a broker far more than a request.
@@ -57,7 +57,7 @@ class ReconnectStorm(Check):
         served = answered & ~F.col("api_name").isin(*_GREETING)
         ended = F.when(F.col("event") == "disconnect", F.col("request_at_us"))
         begun = F.when(F.col("event") == "connect", F.col("request_at_us"))
-        ends = F.filter(touches(), lambda t: t["did"].isin("refused", "cut", "garbled", "silenced"))
+        ends = F.filter("touches", lambda t: t["did"].isin("refused", "cut", "garbled", "silenced"))
         lives = tables.exchanges.groupBy(*one).agg(
             F.count_if(served).alias("served"),
             (F.max(ended) - F.min(begun)).alias("lived_us"),

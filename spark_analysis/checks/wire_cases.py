@@ -7,13 +7,13 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import as_cases, joined
 from notleader.spark_analysis.schemas import CASE
-from notleader.spark_analysis.transforms.attempts import touches, wire
+from notleader.spark_analysis.transforms.attempts import wire
 
 
 def sample(exchanges: DataFrame, **given: Column) -> DataFrame:
     """`exchanges` with `seen`, the WIRE evidence of each row."""
     nothing = {name: F.lit(None) for name in ("match_kind", "attempt_id", "topic", "partition_index", "base_offset")}
-    return exchanges.withColumn("seen", wire(**{**nothing, "touches": touches(), **given}))
+    return exchanges.withColumn("seen", wire(**{**nothing, **given}))
 
 
 def first_seen() -> Column:
@@ -37,7 +37,7 @@ def storm(
     since_answer = F.col("request_at_us") - F.lag("response_at_us").over(before)
     # What only held an exchange is no reason to send the next one at once.
     if said is None:
-        said = F.filter(touches(), lambda t: ~t["did"].isin("held_request", "held_answer", "shaped"))
+        said = F.filter("touches", lambda t: ~t["did"].isin("held_request", "held_answer", "shaped"))
     named = {
         "fault_names": F.transform(said, lambda t: t["rule"]),
         "fault_kinds": F.transform(said, lambda t: t["kind"]),

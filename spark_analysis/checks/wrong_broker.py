@@ -10,7 +10,7 @@ from notleader.spark_analysis.checks.phrases import by_client, by_rule, count, d
 from notleader.spark_analysis.checks.wire_cases import from_exchanges, of_api, sample
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.schemas import EFFECT
-from notleader.spark_analysis.transforms.attempts import error_of, touches
+from notleader.spark_analysis.transforms.attempts import error_of, touches_at
 
 _NOT_LEADER = 6
 _PATIENCE_US = 5_000_000
@@ -58,7 +58,9 @@ class WrongBroker(Check):
         answers = of_api(tables.exchanges, "Produce", "Fetch")
         asked = sample(answers).select("*", F.posexplode("partitions").alias("place", "p"))
         # The refusal is a rule's where the rule said it; a rule that only delayed the broker's own has no part in it.
-        said = F.filter(touches(F.col("place")), lambda t: t["error_code"].eqNullSafe(F.lit(_NOT_LEADER).cast("short")))
+        said = F.filter(
+            touches_at(F.col("place")), lambda t: t["error_code"].eqNullSafe(F.lit(_NOT_LEADER).cast("short"))
+        )
         asked = asked.select(
             "scope",
             F.col("client_id").alias("client"),

@@ -28,6 +28,7 @@ from notleader.spark_analysis.plans import from_nowhere, gathered, let_go
 from notleader.spark_analysis.profile import OutcomeProfile, profile_capture
 from notleader.spark_analysis.schemas import EXCHANGE, OPERATION
 from notleader.spark_analysis.session import suit
+from notleader.spark_analysis.transforms.attempts import with_touches
 
 SEGMENTS_PER_BATCH = 1000
 _BAD_LINES = "file string, at_byte long, text string, reason string"
@@ -125,7 +126,7 @@ def _take(
             rows.write.mode("overwrite").parquet(f"{state}/{table}/batch={number}")
     finally:
         batch.unpersist()
-    raw = gathered(spark.read.schema(EXCHANGE).parquet(f"{state}/exchanges"))
+    raw = with_touches(gathered(spark.read.schema(EXCHANGE).parquet(f"{state}/exchanges")))
     capture = profile_capture(raw)
     if not capture.rows:
         return

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.schemas import ATTEMPT, EFFECT, TOUCH, WIRE, as_field, conform
+from notleader.spark_analysis.schemas import ATTEMPT, TOUCH, WIRE, as_field, conform
 
 
 def topic_names(exchanges: DataFrame) -> DataFrame:
@@ -42,7 +40,7 @@ def produce_attempts(exchanges: DataFrame) -> DataFrame:
     """One ATTEMPT row per partition of each Produce request; the partition's own error code counts, if it has one."""
     produce = exchanges.filter((F.col("event") == "exchange") & (F.col("api_name") == "Produce"))
     placed = produce.select("*", F.posexplode("partitions").alias("place", "p")).withColumn("error_code", error_of("p"))
-    placed = placed.withColumn("touches", touches(F.col("place"))).join(
+    placed = placed.withColumn("touches", touches_at(F.col("place"), F.col("error_code"))).join(
         F.broadcast(_cut_connections(exchanges)), list(_CONNECTION), "left"
     )
     unanswered = (F.col("outcome") == "no_response") & (F.coalesce("acks", F.lit(-1)) != 0)
@@ -84,7 +82,7 @@ def _cut_connections(exchanges: DataFrame) -> DataFrame:
     held = held & unanswered
     kept = did.isin("swallowed_request", "swallowed_answer") | held
     ended = (
-        exchanges.withColumn("t", F.explode(touches()))
+        exchanges.withColumn("t", F.explode("touches"))
         .filter(did.isin("cut", "garbled") | kept)
         .withColumn("held", held)
         .withColumn("t", F.when(kept, F.col("t").withField("did", F.lit(_BEHIND))).otherwise(F.col("t")))
@@ -97,25 +95,16 @@ def _cut_connections(exchanges: DataFrame) -> DataFrame:
     return first.groupBy(*_CONNECTION).agg(ends.alias("ends")).select(*_CONNECTION, counting.alias("ends"))
 
 
-def touches(place: Column | None = None) -> Column:
-    """What rules did to an exchange row, as TOUCH structs; with `place` only what reached the partition there.
+def with_touches(exchanges: DataFrame) -> DataFrame:
+    """`exchanges` with `touches`, what rules did to each, as TOUCH structs.
 
     Captures from before version 2 name the rules only: what these did is then read from how the exchange ended. A rule
     about an answer that never came did nothing.
     """
-    return _touches() if place is None else _touched(place)
+    return exchanges.withColumn("touches", _touched())
 
 
-@cache
-def _touches() -> Column:
-    return _touched(None)
-
-
-def _touched(place: Column | None) -> Column:
-    told = F.coalesce("effects", F.array().cast("array<" + _EFFECT + ">"))
-    if place is not None:
-        told = F.filter(told, lambda e: e["partitions"].isNull() | F.array_contains(e["partitions"], place))
-    seen = F.transform(told, lambda e: F.struct(*[e[f.name].alias(f.name) for f in TOUCH.fields]))
+def _touched() -> Column:
     before = F.col("fault_phase").eqNullSafe("before_broker")
     did = (
         F.when(F.col("outcome") == "injected", "answered")
@@ -124,24 +113,40 @@ def _touched(place: Column | None) -> Column:
         .when(F.col("outcome") == "answered", F.when(before, "held_request").otherwise("held_answer"))
         .otherwise(F.when(before, "swallowed_request").otherwise("swallowed_answer"))
     )
-    code = F.when(F.col("outcome").isin("injected", "altered") & (F.col("error_code") != 0), F.col("error_code"))
     named = F.transform(
         F.arrays_zip("fault_names", "fault_kinds"),
         lambda f: F.struct(
             f["fault_names"].alias("rule"),
             f["fault_kinds"].alias("kind"),
             did.alias("did"),
-            code.alias("error_code"),
+            _own_error(did, F.col("error_code")).alias("error_code"),
             F.lit(None).cast("long").alias("held_us"),
         ),
     )
     never_came = (F.col("outcome") == "no_response") & F.col("broker_responded_at_us").isNull()
     idle = F.coalesce((F.col("fault_phase") == "after_broker") & never_came, F.lit(False))
-    known = F.when(F.col("effects").isNull() & ~idle, named).otherwise(seen)
-    return F.coalesce(known, F.array()).cast(f"array<{TOUCH.simpleString()}>")
+    known = F.when(F.col("effects").isNull() & ~idle, named).otherwise(_as_touches(F.col("effects")))
+    return F.coalesce(known, F.array()).cast(_TOUCHES)
 
 
-_EFFECT = EFFECT.simpleString()
+def touches_at(place: Column, error_code: Column | None = None) -> Column:
+    """Of `touches` those that reached the row's partition at `place`, which was answered with `error_code`."""
+    reached = F.filter("effects", lambda e: e["partitions"].isNull() | F.array_contains(e["partitions"], place))
+    named = F.col("touches")
+    if error_code is not None:
+        named = F.transform(named, lambda t: t.withField("error_code", _own_error(t["did"], error_code)))
+    return F.when(F.col("effects").isNull(), named).otherwise(_as_touches(reached)).cast(_TOUCHES)
+
+
+def _as_touches(effects: Column) -> Column:
+    return F.transform(effects, lambda e: F.struct(*[e[f.name].alias(f.name) for f in TOUCH.fields]))
+
+
+def _own_error(did: Column, error_code: Column) -> Column:
+    """The error that a rule answered with, where its exchange says only what it did."""
+    return F.when(did.isin("answered", "altered_answer") & (error_code != 0), error_code)
+
+
 _TOUCHES = f"array<{TOUCH.simpleString()}>"
 _OF_PARTITION = (
     "topic",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.transforms.attempts import error_of, touches, wire
+from notleader.spark_analysis.transforms.attempts import error_of, touches_at, wire
 from notleader.spark_analysis.transforms.intervals import join_moments, of_call
 
 
@@ -19,7 +19,7 @@ def commit_entries(operations: DataFrame, exchanges: DataFrame, skew_us: int) ->
         & F.col("api_name").isin("OffsetCommit", "TxnOffsetCommit")
         & F.col("group_id").isNotNull()
     ).select("*", F.posexplode("partitions").alias("place", "p"))
-    touched = touches(F.col("place"))
+    touched = touches_at(F.col("place"))
     carried = asked.select(
         F.col("scope").alias("c_scope"),
         F.col("group_id").alias("c_group"),

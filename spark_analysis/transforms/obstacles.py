@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import settled, those_after
-from notleader.spark_analysis.transforms.attempts import begun_us, touches
+from notleader.spark_analysis.transforms.attempts import begun_us
 from notleader.spark_analysis.transforms.keys import same
 
 HOLDS = ("held_request", "held_answer")
@@ -105,7 +105,7 @@ def what_stood(exchanges: DataFrame, did: Collection[str], last_us: int) -> Stoo
         exchanges.select(
             *_ASKED,
             connection().alias("connection"),
-            touches().alias("touches"),
+            "touches",
             _told_of().alias("told_of"),
             F.lit(last_us).alias("run_end_us"),
         )

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.outcomes import is_failed_read
 from notleader.spark_analysis.schemas import CAUSE
-from notleader.spark_analysis.transforms.attempts import error_of, touches
+from notleader.spark_analysis.transforms.attempts import error_of, touches_at
 from notleader.spark_analysis.transforms.following import names_error
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.sent_back import of_clients
@@ -83,7 +83,7 @@ def _errors(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
     placed = asked.select("*", F.posexplode_outer("partitions").alias("place", "p")).withColumn("code", error_of("p"))
     placed = placed.filter(F.col("code") != 0)
     own = F.filter(
-        touches(F.coalesce("place", F.lit(-1))), lambda t: F.coalesce(t["error_code"] == F.col("code"), F.lit(False))
+        touches_at(F.coalesce("place", F.lit(-1))), lambda t: F.coalesce(t["error_code"] == F.col("code"), F.lit(False))
     )
     return of_clients(placed.withColumn("t", F.get(own, F.lit(0))), operations).select(
         "scope",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.transforms.attempts import touches
+from notleader.spark_analysis.transforms.attempts import touches_at
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.obstacles import names_of
 
@@ -31,7 +31,7 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
         (F.size("fault_names") > 0) | F.col("effects").isNotNull()
     )
     placed = asked.select("*", F.posexplode_outer("partitions").alias("place", "p")).withColumn(
-        "t", F.explode(touches(F.coalesce(F.col("place"), F.lit(-1))))
+        "t", F.explode(touches_at(F.coalesce(F.col("place"), F.lit(-1))))
     )
     api, did = F.col("api_name"), F.col("t.did")
     code = F.coalesce(F.col("t.error_code"), F.lit(0))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.transforms.attempts import touches
 from notleader.spark_analysis.transforms.obstacles import PAUSE_US, names_of
 
 UNSEEN = "unseen"
@@ -22,7 +21,7 @@ def with_unseen(history: DataFrame, exchanges: DataFrame, operations: DataFrame)
     told with these. A client id that several clients have on the wire may be any of them.
     """
     struck = exchanges.filter((F.col("event") == "exchange") & (F.col("api_name") == "Produce")).filter(
-        F.size(touches()) > 0
+        F.size("touches") > 0
     )
     names = names_of(operations).select(
         F.col("scope").alias("n_scope"), F.col("wire_id").alias("n_wire_id"), F.col("client").alias("u_client")

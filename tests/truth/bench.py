@@ -285,7 +285,7 @@ class _MatchedError(Exception):
 def _matched(spark: Any, runs: Sequence[Run], bounds: Any, place: Path, with_log: bool) -> Any:
     from notleader.spark_analysis.jobs import analyze
 
-    def ends(tables: Any, *_: Any) -> Any:
+    def ends(tables: Any, *_: Any, **__: Any) -> Any:
         raise _MatchedError(tables)
 
     # Several benches ask at once, and what is put in place of the checks is the module's.
