@@ -45,7 +45,7 @@ def test_several_folders_runs_and_dates(spark: SparkSession, tmp_path: Path) -> 
         story.write(tmp_path / name)
     folders = [str(tmp_path / name / "capture") for name in ("1", "02")]
     both = read_captures(spark, folders)
-    assert both.columns == EXCHANGE.fieldNames()
+    assert both.columns == [*EXCHANGE.fieldNames(), "touches"]
     assert both.count() == 2
     one = read_captures(spark, folders, runs=["02"], dates=["2025-06-15"])
     assert [row.run_id for row in one.collect()] == ["02"]
