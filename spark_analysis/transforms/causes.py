@@ -25,7 +25,7 @@ from notleader.spark_analysis.transforms.refused_reads import refused_reads
 
 _LOSE_THE_UNREAD = ("cut", "silenced", "garbled")
 _MOST_STRUCK = 10_000
-_IN_ITS_WAY, _AT_ITS_BROKER, _BEFORE_ITS_BROKER = range(3)
+_IN_ITS_WAY, _AT_ITS_BROKER = range(2)
 
 
 class Struck(NamedTuple):
@@ -335,12 +335,9 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
             "kept_until_us": since_us + F.when(F.col("kept_behind"), F.col("known_us")).otherwise(F.col("weight_us")),
         }
     )
-    # How near it was: surely in its way, behind others at its broker, or one of that broker's listeners was shut.
-    near = (
-        F.when(F.col("sure"), F.lit(_IN_ITS_WAY))
-        .when(how == "behind", F.lit(_AT_ITS_BROKER))
-        .when((how == "anybody") & F.col("same_broker"), F.lit(_BEFORE_ITS_BROKER))
-    )
+    # How near it was: surely in its way; or behind others at its broker, or before its shut listener.
+    at_its_broker = (how == "behind") | ((how == "anybody") & F.col("same_broker"))
+    near = F.when(F.col("sure"), F.lit(_IN_ITS_WAY)).when(at_its_broker, F.lit(_AT_ITS_BROKER))
     span = F.struct(since_us.alias("since"), F.col("kept_until_us").alias("until"), near.alias("near"))
     rows = rows.withColumns(
         {
@@ -372,12 +369,11 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
         F.array_sort(F.flatten(F.collect_list("spans"))).alias("spans"),
     )
     # While it surely waited for one thing, what befell its client elsewhere kept it no longer; while it waited at its
-    # own broker, what befell its client at another did not, nor what befell anybody there while nobody got to that one.
+    # own broker, or nobody got to that one, what befell its client or anybody at another did not.
 
     def in_the_rest(w: Column) -> Column:
         cause = w["cause"]
-        nearer = F.when(~w["far"], _IN_ITS_WAY).when(cause["how"] != "anybody", _AT_ITS_BROKER)
-        nearer = nearer.otherwise(_BEFORE_ITS_BROKER)
+        nearer = F.when(w["far"], _AT_ITS_BROKER).otherwise(_IN_ITS_WAY)
         left_us = F.col("length_us") - covered(F.filter("spans", lambda span: span["near"] <= nearer))
         rest = cause.withField("weight_us", F.least(cause["weight_us"], left_us))
         return F.when(w["mine"] | cause["sure"], cause).otherwise(rest)

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.schemas import CAUSE
 from notleader.spark_analysis.transforms.attempts import begun_us, last_attempt, was_answered
-from notleader.spark_analysis.transforms.following import FOLLOWING
+from notleader.spark_analysis.transforms.following import FOLLOWING, is_out_of_time
 from notleader.spark_analysis.transforms.obstacles import CUTS, HOLDS, SWALLOWS
 
 CAUSES = f"array<{CAUSE.simpleString()}>"
@@ -163,6 +163,8 @@ def choices() -> dict[str, Column]:
     unsent = F.size("attempts") == 0
     retried = F.when((F.size("retried_by") == 0) & F.col("_again"), F.col("_sent_there")).otherwise(F.col("retried_by"))
     kept = F.when(_length_us() >= _AT_ONCE_US, waits).otherwise(F.filter(waits, lambda w: ~w["did"].isin(*HOLDS)))
+    # Whose time was over waited for what was in its way, whatever the others failed by.
+    waited = is_out_of_time() & F.exists(kept, lambda w: w["how"] != "anybody")
     ended = (
         F.when(F.size("_last") > 0, F.col("_last"))
         .when(
@@ -172,7 +174,7 @@ def choices() -> dict[str, Column]:
             .otherwise(nothing),
         )
         .when(unsent & (F.size("told") > 0), F.col("told"))
-        .when(unsent & (F.size("follows") > 0), F.col("follows"))
+        .when(unsent & (F.size("follows") > 0) & ~waited, F.col("follows"))
         .otherwise(kept)
     )
     # A wait without an end began where the last attempt ended, however short that was beside it.

@@ -11,6 +11,8 @@ from notleader.spark_analysis.kafka_names import ERROR_NAMES
 
 # Errors that follow each other this closely may be of one cause.
 _APART_US = 10_000_000
+# What a client says of its own patience, whatever it waited for: java, librdkafka, Go, Python.
+_TIME_IS_UP = r"(?i)time[sd]?[ _-]?out|deadline|expir"
 FOLLOWING = (45, 46, 47, 48, 49, 51, 53, 59, 67, 90)
 """Sequence, epoch and transaction errors: what a broker says because of something that happened before."""
 
@@ -24,10 +26,10 @@ def following(rows: DataFrame) -> DataFrame:
     own end or retry.
 
     An operation that failed without having been on the wire follows from the last refusal that a rule made up, of the
-    same client and topic, when it says the same error; and, in a client in which nothing succeeded any more
-    (`last_ok_us`), from the last operation that a rule ended, as one does that never ends. One that the broker refused
-    for its sequence, epoch or transaction follows from the last operation of its client that a rule refused, swallowed
-    or cut off.
+    same client and topic, when it says the same error, other than that its time was over; and, in a client in which
+    nothing succeeded any more (`last_ok_us`), from the last operation that a rule ended, as one does that never ends.
+    One that the broker refused for its sequence, epoch or transaction follows from the last operation of its client
+    that a rule refused, swallowed or cut off.
     """
     order = Window.partitionBy("scope", "client").orderBy("at_us", "operation_id")
     apart = F.coalesce(F.col("called_us") - F.lag("at_us").over(order) > _APART_US, F.lit(True))
@@ -50,7 +52,7 @@ def following(rows: DataFrame) -> DataFrame:
         }
     )
     same_topic = F.coalesce(F.col("refusal.topic") == F.col("topic"), F.lit(True))
-    again = F.coalesce(F.col("error") == F.col("refusal.error"), F.lit(False))
+    again = F.coalesce(F.col("error") == F.col("refusal.error"), F.lit(False)) & ~is_out_of_time()
     says_so = again | names_error(F.col("error"), F.col("refusal.code"))
     causes = (
         F.when(F.col("failed") & F.col("unsent") & same_topic & says_so, F.col("refusal.because"))
@@ -60,6 +62,11 @@ def following(rows: DataFrame) -> DataFrame:
     )
     follows = F.transform(causes, lambda c: c.withField("how", F.lit("follows")).withField("sure", F.lit(False)))
     return told.filter(causes.isNotNull()).select("operation_id", follows.alias("follows"))
+
+
+def is_out_of_time() -> Column:
+    """What the client says of the operation is that its time was over: it may have waited for anything."""
+    return F.coalesce(F.rlike("error", F.lit(_TIME_IS_UP)), F.lit(False))
 
 
 def names_error(error: Column, code: Column) -> Column:

@@ -34,6 +34,8 @@ PAUSE_US = 10_000_000
 _UNREAD_US = 60_000_000
 # What lay in the proxy's socket when a silence began is read this soon after it.
 _LAY_US = 50_000
+# A client that obeys a throttle may come back by so much of its time late.
+_OF_A_MUTE = 0.25
 # Obstacles of one rule that follow each other this closely are one.
 _APART_US = 100_000
 
@@ -250,11 +252,16 @@ def _lines(exchanges: DataFrame) -> DataFrame:
         .filter(~F.coalesce(F.col("exchange_seq") > F.col("first_awaited"), F.lit(False)) | _without_answer())
     )
     gone = F.coalesce("closed_us", "run_end_us")
-    rows = rows.withColumn("t", F.explode(_with_throttles())).filter(
-        F.col("t.did").isin(*HOLDS, *SWALLOWS, THROTTLED)
-        | ((F.col("t.did") == MUTED) & F.col("response_at_us").isNotNull())
-    )
+    # Nobody heard of what an answer said that never came.
+    told_us = F.col("response_at_us") + F.col("throttle_time_ms") * F.lit(1000).cast("long")
+    heard = F.col("response_at_us").isNotNull()
+    # What a client sends meanwhile is read when it is muted no more; who sends later did not wait for that.
+    lay_us = F.greatest(F.lit(_LAY_US), (told_us - F.col("response_at_us")) * _OF_A_MUTE)
+    kept_any = ~F.coalesce(F.col("asked_after") > told_us + lay_us, F.lit(False))
     did = F.col("t.did")
+    rows = rows.withColumn("t", F.explode(_with_throttles())).filter(
+        did.isin(*HOLDS, *SWALLOWS) | ((did == THROTTLED) & heard) | ((did == MUTED) & heard & kept_any)
+    )
     answered_by_broker = F.coalesce("broker_responded_at_us", "request_at_us")
     begun = (
         F.when(did == "held_request", F.greatest("request_at_us", "forwarded_before"))
@@ -276,7 +283,6 @@ def _lines(exchanges: DataFrame) -> DataFrame:
     )
     # What is muted is so from its answer on, for as long as that says; who isn't and was told to wait may send again.
     muted = did.isin(MUTED, THROTTLED) & F.col("response_at_us").isNotNull() & F.col("throttle_time_ms").isNotNull()
-    told_us = F.col("response_at_us") + F.col("throttle_time_ms") * F.lit(1000).cast("long")
     heard_again = F.least(told_us, F.when(did == THROTTLED, F.col("asked_after")), gone)
     from_us = F.when(muted, F.col("response_at_us")).otherwise(F.col("from_us"))
     until_us = F.when(muted, heard_again).otherwise(F.col("until_us"))
@@ -317,7 +323,8 @@ def _answers(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
     next_answer = F.lead(answered).over(order)
     rows = asked.withColumn("next_us", next_answer).filter(F.size("touches") > 0)
     rows = rows.select("*", F.posexplode("touches").alias("effect", "t")).filter(
-        ~F.col("t.did").isin("repeated", "shaped", "refused")
+        # Whom a throttle tells to wait it tells nothing else.
+        ~F.col("t.did").isin("repeated", "shaped", "refused") & (F.col("t.kind") != "throttle")
     )
     held = F.col("t.did").isin(*HOLDS)
     until_us = F.when(held, F.coalesce("response_at_us", "run_end_us")).otherwise(
