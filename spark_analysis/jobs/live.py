@@ -24,7 +24,7 @@ from notleader.spark_analysis.jobs.analyze import Analysis, Progress, judge
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.outcomes import BadLine, last_word, said, set_aside
 from notleader.spark_analysis.paths import InputError, is_local, local_path, size_bytes
-from notleader.spark_analysis.plans import from_nowhere, gathered, let_go
+from notleader.spark_analysis.plans import from_nowhere, gathered, let_go, settled
 from notleader.spark_analysis.profile import OutcomeProfile, profile_capture
 from notleader.spark_analysis.schemas import EXCHANGE, OPERATION
 from notleader.spark_analysis.session import suit
@@ -126,19 +126,18 @@ def _take(
             rows.write.mode("overwrite").parquet(f"{state}/{table}/batch={number}")
     finally:
         batch.unpersist()
-    raw = with_touches(gathered(spark.read.schema(EXCHANGE).parquet(f"{state}/exchanges")))
+    raw = settled(with_touches(spark.read.schema(EXCHANGE).parquet(f"{state}/exchanges")))
     capture = profile_capture(raw)
     if not capture.rows:
         return
-    last_word(gathered(spark.read.schema(OPERATION).parquet(f"{state}/said"))).write.mode("overwrite").parquet(
-        f"{out}/operations"
-    )
-    told = gathered(spark.read.schema(OPERATION).parquet(f"{out}/operations"))
+    later: list[Callable[[], None]] = []
+    said_so_far = gathered(spark.read.schema(OPERATION).parquet(f"{state}/said"))
+    told = settled(last_word(said_so_far), f"{out}/operations", later)
 
     def bad(_: OutcomeProfile) -> list[BadLine]:
         return _bad_lines(spark, f"{state}/set_aside")
 
-    judged(judge(spark, raw, told, capture, bad, out, options, started=started, progress=progress))
+    judged(judge(spark, raw, told, capture, bad, out, options, started=started, progress=progress, later=later))
     let_go(spark)
 
 

@@ -75,11 +75,12 @@ def _cut_connections(exchanges: DataFrame) -> DataFrame:
     """
     did = F.col("t.did")
     unanswered = F.col("response_at_us").isNull() & (F.col("event") == "exchange")
-    # Still held when its connection ended: the request was not passed on, or the answer was there.
+    # Still held when its connection ended: the request was not passed on, or the answer was there; and nothing ate it.
+    eaten = F.exists("touches", lambda t: t["did"].isin("swallowed_request", "swallowed_answer"))
     held = ((did == "held_request") & F.col("forwarded_at_us").isNull()) | (
         (did == "held_answer") & F.col("broker_responded_at_us").isNotNull()
     )
-    held = held & unanswered
+    held = held & unanswered & ~eaten
     kept = did.isin("swallowed_request", "swallowed_answer") | held
     ended = (
         exchanges.withColumn("t", F.explode("touches"))

@@ -468,7 +468,6 @@ def _standing(lines: DataFrame, connects: DataFrame) -> DataFrame:
         {
             "lifted_us": F.min("over_us").over(later),
             "loud_us": F.min(F.when(F.col("fate") == "refusing", at_us)).over(later),
-            "silent_us": F.min(F.when(F.col("fate") == "silent", at_us)).over(later),
             "back_us": F.min(F.when(F.col("over_us").isNotNull(), F.col("back_us"))).over(later),
         }
     )
@@ -477,7 +476,7 @@ def _standing(lines: DataFrame, connects: DataFrame) -> DataFrame:
     refused = F.col("t.did") == "refused"
     waits = refused & (F.col("fate") == "silent")
     begun = F.when(waits, F.col("loud_us")).otherwise(at_us)
-    other_us = F.when(refused, F.when(~waits, F.col("silent_us"))).otherwise(F.col("loud_us"))
+    other_us = F.when(~refused, F.col("loud_us"))
     stands = F.least("lifted_us", other_us, "run_end_us")
     broker = F.regexp_extract("place", _OF_BROKER, 1)
     return _shape(

@@ -27,9 +27,9 @@ pytestmark = pytest.mark.spark
 
 # Of 4,300 worlds and 2,500 wide ones the first, and some later ones of which the analysis was wrong once.
 WORLDS = (
-    *[f"w{seed}" for seed in (*range(400), 525, 740, 824, 1262, 1737, 1760, 3364)],
+    *[f"w{seed}" for seed in (*range(400), 525, 740, 824, 1262, 1737, 1760, 3364, 3634, 3749)],
     *[f"v{seed}" for seed in (*range(150), 198, 201, 228, 246, 326, 336, 391, 405, 408, 450, 494, 516)],
-    *[f"v{seed}" for seed in (1069, 1596, 1602, 1719, 1895)],
+    *[f"v{seed}" for seed in (1069, 1596, 1602, 1719, 1895, 2039)],
 )
 SLOW_MS = 1000
 OPTIONS = Options(by_run=True, slow_ms=SLOW_MS)
