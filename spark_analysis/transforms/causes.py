@@ -24,6 +24,7 @@ from notleader.spark_analysis.transforms.obstacles import HOLDS, THROTTLED, Stoo
 from notleader.spark_analysis.transforms.refused_reads import refused_reads
 
 _LOSE_THE_UNREAD = ("cut", "silenced", "garbled")
+_EATEN = ("swallowed_request", "swallowed_answer")
 _MOST_STRUCK = 10_000
 _IN_ITS_WAY, _AT_ITS_BROKER = range(2)
 
@@ -192,6 +193,7 @@ def _suspects(history: DataFrame, options: Options) -> DataFrame:
                 a["node_id"].alias("node_id"),
                 F.coalesce(a["response_at_us"], F.get("attempts", place + 1)["request_at_us"]).alias("over_us"),
                 a["response_at_us"].isNull().alias("open"),
+                F.exists(a["touches"], lambda t: t["did"].isin(*_EATEN)).alias("eaten"),
             ),
         ).alias("o_lines"),
     )
@@ -244,6 +246,10 @@ def _met(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
         "o_lines",
         lambda line: (line["connection"] == F.col("connection")) & (~queued | (line["asked_us"] >= F.col("order_us"))),
     )
+    # Of an exchange that a rule has swallowed a silence keeps nothing more.
+    spared = (did == "silenced") & F.exists(
+        "o_lines", lambda line: (line["connection"] == F.col("connection")) & line["eaten"]
+    )
     unsent = F.size("o_lines") == 0
     pairs = join_spans(
         suspects.withColumn("over_us", F.greatest("ended_us", "sent_us")),
@@ -292,7 +298,12 @@ def _met(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
         .otherwise(here & told_of)
     )
     stood_us = F.when(F.col("lies_there"), F.col("since_us")).otherwise(F.col("from_us"))
-    return pairs.filter((stood_us < F.col("kept_us")) & (F.col("until_us") > F.col("begun_us")) & in_its_way)
+    return pairs.filter(
+        (stood_us < F.col("kept_us"))
+        & (F.col("until_us") > F.col("begun_us"))
+        & in_its_way
+        & ~F.coalesce(spared, F.lit(False))
+    )
 
 
 def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:

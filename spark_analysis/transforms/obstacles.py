@@ -258,9 +258,13 @@ def _lines(exchanges: DataFrame) -> DataFrame:
     # What a client sends meanwhile is read when it is muted no more; who sends later did not wait for that.
     lay_us = F.greatest(F.lit(_LAY_US), (told_us - F.col("response_at_us")) * _OF_A_MUTE)
     kept_any = ~F.coalesce(F.col("asked_after") > told_us + lay_us, F.lit(False))
+    # Who asks for more in the midst of that time doesn't obey, and did not wait for it.
+    obeyed = ~F.coalesce(
+        (F.col("asked_after") > F.col("response_at_us")) & (F.col("asked_after") < told_us - lay_us), F.lit(False)
+    )
     did = F.col("t.did")
     rows = rows.withColumn("t", F.explode(_with_throttles())).filter(
-        did.isin(*HOLDS, *SWALLOWS) | ((did == THROTTLED) & heard) | ((did == MUTED) & heard & kept_any)
+        did.isin(*HOLDS, *SWALLOWS) | ((did == THROTTLED) & heard & obeyed) | ((did == MUTED) & heard & kept_any)
     )
     answered_by_broker = F.coalesce("broker_responded_at_us", "request_at_us")
     begun = (
