@@ -246,9 +246,11 @@ def _met(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
         "o_lines",
         lambda line: (line["connection"] == F.col("connection")) & (~queued | (line["asked_us"] >= F.col("order_us"))),
     )
-    # Of an exchange that a rule has swallowed a silence keeps nothing more.
-    spared = (did == "silenced") & F.exists(
-        "o_lines", lambda line: (line["connection"] == F.col("connection")) & line["eaten"]
+    # Of what a rule has swallowed a silence keeps nothing more, where its connection went on (it has no `read_us`).
+    spared = (
+        (did == "silenced")
+        & F.col("read_us").isNull()
+        & F.exists("o_lines", lambda line: (line["connection"] == F.col("connection")) & line["eaten"])
     )
     unsent = F.size("o_lines") == 0
     pairs = join_spans(
