@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import re
 import signal
@@ -173,7 +174,11 @@ def _analyze(given: argparse.Namespace) -> int:
     with _told_as_input_errors():
         log_file = Path(given.out) / "spark.log" if "://" not in given.out else None
         memory = given.memory or (_LIVE_MEMORY if given.live else None)
+        # An interrupted conversation with Java is none of the user's; py4j would log its traces.
+        logging.getLogger().addHandler(logging.NullHandler())
         spark = build_session(given.master, input_bytes=size, memory=memory, log_file=log_file)
+        # PySpark's own handler asks Java over a connection that is in use.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         if given.live:
             return _watch(given, spark, given.out, _options(given), progress)
         try:
@@ -182,7 +187,8 @@ def _analyze(given: argparse.Namespace) -> int:
             # Whoever waits has the verdict before anything is done for the next time.
             print(text, flush=True)  # noqa: T201
         except BaseException:
-            spark.stop()
+            with suppress(Exception):
+                spark.stop()
             raise
     # Nothing of what follows can take the answer back, Ctrl-C neither.
     with suppress(Exception, KeyboardInterrupt):

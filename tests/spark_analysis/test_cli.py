@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -56,6 +58,7 @@ def test_help_suffices(capsys: pytest.CaptureFixture[str]) -> None:
 # Python imports this before anything else.
 NO_PROXY = """
 import sys
+import time
 
 class NoProxy:
     def find_spec(self, name, path=None, target=None):
@@ -139,3 +142,19 @@ def test_a_users_configuration_of_spark_that_fails_is_one_line(tmp_path: Path) -
     assert "/not/there" in line
     assert str(tmp_path) in line.rpartition("SPARK_CONF_DIR=")[2]
     assert run.stdout == ""
+
+
+@pytest.mark.spark
+def test_an_interrupted_analysis_ends_without_a_word(tmp_path: Path) -> None:
+    capture, outcomes = incident().write(tmp_path)
+    command = [sys.executable, "-m", "notleader.spark_analysis", "analyze", "--no-warm", "--out", str(tmp_path / "o")]
+    command += ["--capture", str(capture), "--outcomes", str(outcomes)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # Some seconds later Spark has started, and is being asked.
+    log = tmp_path / "o" / "spark.log"
+    while process.poll() is None and not log.exists():
+        time.sleep(0.05)
+    time.sleep(5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "")
