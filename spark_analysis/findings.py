@@ -72,7 +72,8 @@ class Finding:
 class Seen(NamedTuple):
     """What can be said of tables whose causes are not known yet."""
 
-    signs: Mapping[str, bool]
+    signs: Mapping[str, bool] | None
+    """None where they were not looked for."""
     judged: frozenset[str]
     """The checks that were asked, of those that ask for no causes."""
     rows: list[Row]
@@ -84,8 +85,8 @@ def look(tables: Tables, options: Options) -> Seen:
     able = _able(tables, options, all_checks())
     signs = signs_of(tables, options, able)
     early = [check for check in able if not check.of_causes]
-    asked = suspected(tables, options, early, signs) if early else []
-    return Seen(signs, frozenset(check.name for check in early), _noticed(tables, options, asked, at_once=1))
+    rows = _noticed(tables, options, suspected(tables, options, early, signs), at_once=1)
+    return Seen(signs, frozenset(check.name for check in early), rows)
 
 
 def find(
@@ -95,7 +96,7 @@ def find(
 
     `seen` is what `look` saw in the same tables before their causes were known, where that was done already.
     """
-    seen = seen or Seen({}, frozenset(), [])
+    seen = seen or Seen(None, frozenset(), [])
     asked = checks if checks is not None else all_checks()
     missing = {check.name: _missing(check, tables) for check in asked}
     able = [check for check in _able(tables, options, asked) if check.name not in seen.judged]
@@ -159,7 +160,7 @@ def suspected(
     """Those of `checks` that may have cases: of which there is a sign (`signs`, or else looked for), or a suspect."""
     told = {check.name: check.suspects(tables, options) for check in checks}
     wanted = {name: suspects for name, suspects in told.items() if suspects is not None}
-    found = dict(signs or signs_of(tables, options, checks))
+    found = dict(signs if signs is not None else signs_of(tables, options, checks))
     if wanted:
         row = tables.history.agg(*[F.bool_or(suspects).alias(name) for name, suspects in wanted.items()]).collect()[0]
         found |= {name: bool(row[name]) for name in wanted}

@@ -16,6 +16,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, Window, WindowSpec
 from pyspark.sql import functions as F
+from pyspark.traceback_utils import SCCallSiteSync
 
 
 def is_short(rows: DataFrame) -> bool:
@@ -71,6 +72,8 @@ def from_nowhere(spark: SparkSession) -> None:
     if str(spark.sparkContext.master).startswith("local"):
         for form in ("callSite.short", "callSite.long"):
             spark.sparkContext.setLocalProperty(form, "notleader")
+        # PySpark would name the line of each `collect`, and afterwards none.
+        SCCallSiteSync._spark_stack_depth = max(SCCallSiteSync._spark_stack_depth, 1)
 
 
 def by_key(rows: DataFrame, key: str) -> DataFrame:
@@ -81,8 +84,8 @@ def by_key(rows: DataFrame, key: str) -> DataFrame:
 def in_key_order(rows: DataFrame, key: str) -> DataFrame:
     """`by_key`, and in a long run in the key's order, for a `groupBy` of many small groups, or a join.
 
-    Grouped by hash they would be sorted anyway, and twice: Spark gives up its table of groups at ten
-    thousand. One sort by an integer serves the groups and the join behind them.
+    Grouped by hash they would be sorted anyway, and twice: Spark gives up its table of groups at ten thousand. One sort
+    by an integer serves the groups and the join behind them.
     """
     placed = by_key(rows, key)
     return placed if is_short(rows) else placed.sortWithinPartitions(key)

@@ -15,7 +15,6 @@ from typing import Any
 
 from pyspark import java_gateway
 from pyspark.sql import SparkSession
-from pyspark.traceback_utils import SCCallSiteSync
 
 from notleader.spark_analysis import lookups, warm
 from notleader.spark_analysis.paths import SMALL_BYTES
@@ -106,8 +105,6 @@ def build_session(
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     lookups.remember(session.sparkContext._jvm)
-    # PySpark would name the line of each `collect`, and unname whatever was named before; see `plans.from_nowhere`.
-    SCCallSiteSync._spark_stack_depth = max(SCCallSiteSync._spark_stack_depth, 1)
     return session
 
 

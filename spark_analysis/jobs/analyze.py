@@ -231,7 +231,11 @@ def _has_ids(capture: CaptureProfile) -> bool:
 def exchanges_of(raw: DataFrame, capture: CaptureProfile, options: Options) -> DataFrame:
     """The capture's rows with the names of their topics, and `scope`: the run that they are judged in."""
     named = with_topics(raw) if capture.unnamed_topics else raw
-    return named.withColumn("scope", F.col("run_id") if options.by_run else F.lit(""))
+    return _by_scope(named, options)
+
+
+def _by_scope(rows: DataFrame, options: Options) -> DataFrame:
+    return rows.withColumn("scope", F.col("run_id") if options.by_run else F.lit(""))
 
 
 def build_tables(
@@ -252,11 +256,7 @@ def build_tables(
     scoped = operations.withColumn("scope", operation_scope)
     if capture.grouped and said.polls_without_groups:
         scoped = settled(with_groups(scoped, exchanges))
-    attempts = produce_attempts(exchanges)
-    if options.by_run:
-        attempts = attempts.withColumn("scope", F.col("run_id"))
-    else:
-        attempts = attempts.withColumn("scope", F.lit(""))
+    attempts = _by_scope(produce_attempts(exchanges), options)
     delivered = deliveries(scoped, F.col("scope"))
     fetch = fetched(exchanges, F.col("scope")) if capture.fetches_with_ids else None
     commits = commit_entries(scoped, exchanges, options.skew_ms * 1000) if said.commits else None

@@ -60,6 +60,7 @@ def produce_attempts(exchanges: DataFrame) -> DataFrame:
     return conform(rows, ATTEMPT, "attempts")
 
 
+SWALLOWED = ("swallowed_request", "swallowed_answer")
 _CONNECTION = ("run_id", "proxy_id", "connection_id")
 
 
@@ -76,12 +77,12 @@ def _cut_connections(exchanges: DataFrame) -> DataFrame:
     did = F.col("t.did")
     unanswered = F.col("response_at_us").isNull() & (F.col("event") == "exchange")
     # Still held when its connection ended: the request was not passed on, or the answer was there; and nothing ate it.
-    eaten = F.exists("touches", lambda t: t["did"].isin("swallowed_request", "swallowed_answer"))
+    eaten = F.exists("touches", lambda t: t["did"].isin(*SWALLOWED))
     held = ((did == "held_request") & F.col("forwarded_at_us").isNull()) | (
         (did == "held_answer") & F.col("broker_responded_at_us").isNotNull()
     )
     held = held & unanswered & ~eaten
-    kept = did.isin("swallowed_request", "swallowed_answer") | held
+    kept = did.isin(*SWALLOWED) | held
     ended = (
         exchanges.withColumn("t", F.explode("touches"))
         .filter(did.isin("cut", "garbled") | kept)

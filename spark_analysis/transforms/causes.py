@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import is_short, settled, threads
-from notleader.spark_analysis.transforms.attempts import begun_us, last_attempt, was_answered
+from notleader.spark_analysis.transforms.attempts import SWALLOWED, begun_us, last_attempt, was_answered
 from notleader.spark_analysis.transforms.choices import CAUSES, OF_THE_WAIT, choices, misplaced, own_causes, reasons
 from notleader.spark_analysis.transforms.following import following, names_error
 from notleader.spark_analysis.transforms.intervals import covered, join_spans
@@ -24,7 +24,6 @@ from notleader.spark_analysis.transforms.obstacles import HOLDS, THROTTLED, Stoo
 from notleader.spark_analysis.transforms.refused_reads import refused_reads
 
 _LOSE_THE_UNREAD = ("cut", "silenced", "garbled")
-_EATEN = ("swallowed_request", "swallowed_answer")
 _MOST_STRUCK = 10_000
 _IN_ITS_WAY, _AT_ITS_BROKER = range(2)
 
@@ -193,7 +192,7 @@ def _suspects(history: DataFrame, options: Options) -> DataFrame:
                 a["node_id"].alias("node_id"),
                 F.coalesce(a["response_at_us"], F.get("attempts", place + 1)["request_at_us"]).alias("over_us"),
                 a["response_at_us"].isNull().alias("open"),
-                F.exists(a["touches"], lambda t: t["did"].isin(*_EATEN)).alias("eaten"),
+                F.exists(a["touches"], lambda t: t["did"].isin(*SWALLOWED)).alias("eaten"),
             ),
         ).alias("o_lines"),
     )

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import settled, those_after
-from notleader.spark_analysis.transforms.attempts import begun_us
+from notleader.spark_analysis.transforms.attempts import SWALLOWED, begun_us
 from notleader.spark_analysis.transforms.keys import same
 
 HOLDS = ("held_request", "held_answer")
@@ -21,7 +21,7 @@ MUTED = "muted"
 """What an answer did to all that comes behind it, and nothing to its own exchange."""
 THROTTLED = "throttled"
 """What an answer did that a rule gave a throttle time, and nothing more, to what comes behind it (KIP-219)."""
-SWALLOWS = ("swallowed_request", "swallowed_answer", "silenced")
+SWALLOWS = (*SWALLOWED, "silenced")
 CUTS = ("cut", "refused", "garbled", "silenced")
 STANDS = ("refused", "silenced")
 # How the proxy says what has become of a listener, and that a silenced connection goes on.
@@ -253,10 +253,11 @@ def _lines(exchanges: DataFrame) -> DataFrame:
     )
     gone = F.coalesce("closed_us", "run_end_us")
     # Nobody heard of what an answer said that never came.
-    told_us = F.col("response_at_us") + F.col("throttle_time_ms") * F.lit(1000).cast("long")
+    wait_us = F.col("throttle_time_ms") * F.lit(1000).cast("long")
+    told_us = F.col("response_at_us") + wait_us
     heard = F.col("response_at_us").isNotNull()
     # What a client sends meanwhile is read when it is muted no more; who sends later did not wait for that.
-    lay_us = F.greatest(F.lit(_LAY_US), (told_us - F.col("response_at_us")) * _OF_A_MUTE)
+    lay_us = F.greatest(F.lit(_LAY_US), wait_us * _OF_A_MUTE)
     kept_any = ~F.coalesce(F.col("asked_after") > told_us + lay_us, F.lit(False))
     # Who asks for more in the midst of that time doesn't obey, and did not wait for it.
     obeyed = ~F.coalesce(
@@ -286,7 +287,7 @@ def _lines(exchanges: DataFrame) -> DataFrame:
         }
     )
     # What is muted is so from its answer on, for as long as that says; who isn't and was told to wait may send again.
-    muted = did.isin(MUTED, THROTTLED) & F.col("response_at_us").isNotNull() & F.col("throttle_time_ms").isNotNull()
+    muted = did.isin(MUTED, THROTTLED) & F.col("throttle_time_ms").isNotNull()
     heard_again = F.least(told_us, F.when(did == THROTTLED, F.col("asked_after")), gone)
     from_us = F.when(muted, F.col("response_at_us")).otherwise(F.col("from_us"))
     until_us = F.when(muted, heard_again).otherwise(F.col("until_us"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.transforms.attempts import touches_at
+from notleader.spark_analysis.transforms.attempts import SWALLOWED, touches_at
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.obstacles import names_of
 
@@ -14,7 +14,7 @@ _PLACES = ("OffsetFetch", "ListOffsets")
 _MEMBERSHIP = ("Heartbeat", "JoinGroup", "SyncGroup", "FindCoordinator", "OffsetFetch", "OffsetCommit",
                "ConsumerGroupHeartbeat", "Fetch")  # fmt: skip
 _TOLD = ("answered", "altered_answer", "altered_request")
-_KEPT = ("swallowed_request", "swallowed_answer", "cut", "silenced", "muted", "garbled")
+_KEPT = (*SWALLOWED, "cut", "silenced", "muted", "garbled")
 _HELD = ("held_request", "held_answer")
 # What is held for less costs no consumer its place in a group.
 _LONG_US = 1_000_000

@@ -58,7 +58,6 @@ def test_help_suffices(capsys: pytest.CaptureFixture[str]) -> None:
 # Python imports this before anything else.
 NO_PROXY = """
 import sys
-import time
 
 class NoProxy:
     def find_spec(self, name, path=None, target=None):
