@@ -61,6 +61,7 @@ def produce_attempts(exchanges: DataFrame) -> DataFrame:
 
 
 SWALLOWED = ("swallowed_request", "swallowed_answer")
+_ENDS_IT = (*SWALLOWED, "answered", "cut")
 _CONNECTION = ("run_id", "proxy_id", "connection_id")
 
 
@@ -141,7 +142,9 @@ def touches_at(place: Column, error_code: Column | None = None) -> Column:
 
 
 def _as_touches(effects: Column) -> Column:
-    return F.transform(effects, lambda e: F.struct(*[e[f.name].alias(f.name) for f in TOUCH.fields]))
+    # What was to come when it had been held never came where its connection ended before: that has its own outcome.
+    done = F.when(F.col("outcome") == "no_response", F.filter(effects, lambda e: ~e["did"].isin(*_ENDS_IT)))
+    return F.transform(F.coalesce(done, effects), lambda e: F.struct(*[e[f.name].alias(f.name) for f in TOUCH.fields]))
 
 
 def _own_error(did: Column, error_code: Column) -> Column:

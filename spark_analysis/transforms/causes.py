@@ -356,12 +356,14 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
             "far": of_connection & ~on_its_way & F.col("known_broker") & ~F.col("same_broker"),
             "span": F.when(near.isNotNull(), span),
             "taken": F.struct(since_us.alias("since"), (since_us + F.col("weight_us")).alias("until")),
+            "stood": F.struct("connection", "from_us", F.coalesce("stands_us", "until_us").alias("until_us")),
             "how": F.when((how == "behind") & ~on_its_way, "broker")
             .when(F.col("lies_there"), "unread")
             .when(F.col("silenced"), "own")
             .otherwise(how),
         }
     )
+    holds_request = on_its_way & (F.col("did") == "held_request")
     by_way = rows.groupBy("operation_id", "error", "rule", "kind", "how").agg(
         F.max_by(F.struct("did", "error_code"), "weight_us").alias("w"),
         F.max("sure").alias("sure"),
@@ -369,13 +371,16 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
         F.min("far").alias("far"),
         F.collect_list("span").alias("spans"),
         F.max("length_us").alias("length_us"),
+        F.collect_list(F.when(F.col("silenced"), F.col("stood"))).alias("silences"),
+        F.collect_list(F.when(holds_request, F.col("stood"))).alias("holds"),
         # One rule may have been in its way in several places at once.
         covered(F.array_sort(F.collect_list("taken"))).alias("weight_us"),
     )
     cause = F.struct("rule", "kind", "how", "w.did", "w.error_code", "sure", "weight_us")
     told = F.when(names_error(F.col("error"), F.col("w.error_code")), cause)
     every = by_way.groupBy("operation_id").agg(
-        F.collect_list(F.struct(cause.alias("cause"), "mine", "far")).alias("waits"),
+        F.collect_list(F.struct(cause.alias("cause"), "mine", "far", "silences")).alias("waits"),
+        F.flatten(F.collect_list("holds")).alias("holds"),
         F.collect_list(told).cast(CAUSES).alias("told"),
         F.max("length_us").alias("length_us"),
         F.array_sort(F.flatten(F.collect_list("spans"))).alias("spans"),
@@ -390,7 +395,23 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
         rest = cause.withField("weight_us", F.least(cause["weight_us"], left_us))
         return F.when(w["mine"] | cause["sure"], cause).otherwise(rest)
 
-    return every.select("operation_id", F.transform("waits", in_the_rest).cast(CAUSES).alias("waits"), "told")
+    # A silence that came and went while the request on that connection was held kept nothing.
+
+    def kept(w: Column) -> Column:
+        def held(silence: Column) -> Column:
+            return F.exists(
+                "holds",
+                lambda hold: (
+                    (hold["connection"] == silence["connection"])
+                    & (hold["from_us"] <= silence["from_us"])
+                    & (hold["until_us"] >= silence["until_us"])
+                ),
+            )
+
+        return (F.size(w["silences"]) == 0) | ~F.forall(w["silences"], held)
+
+    waits = F.transform(F.filter("waits", kept), in_the_rest).cast(CAUSES)
+    return every.select("operation_id", waits.alias("waits"), "told")
 
 
 def _broken(history: DataFrame) -> DataFrame:

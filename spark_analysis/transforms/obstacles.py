@@ -332,7 +332,10 @@ def _answers(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
         ~F.col("t.did").isin("repeated", "shaped", "refused") & (F.col("t.kind") != "throttle")
     )
     held = F.col("t.did").isin(*HOLDS)
-    until_us = F.when(held, F.coalesce("response_at_us", "run_end_us")).otherwise(
+    # What another rule swallowed then was held no longer than that.
+    eaten = F.exists("touches", lambda t: t["did"].isin(*SWALLOWS))
+    let_go_us = F.when(eaten, F.coalesce("broker_responded_at_us", "request_at_us") + F.col("t.held_us"))
+    until_us = F.when(held, F.coalesce("response_at_us", let_go_us, F.col("run_end_us"))).otherwise(
         F.least(F.greatest("next_us", answered), answered + PAUSE_US)
     )
     return _shape(
