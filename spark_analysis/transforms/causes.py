@@ -252,6 +252,10 @@ def _met(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
         & F.exists("o_lines", lambda line: (line["connection"] == F.col("connection")) & line["eaten"])
     )
     unsent = F.size("o_lines") == 0
+    # It was written to the broker that its partition was sent to, where that is known, and to a connection still there.
+    elsewhere = (F.size("o_nodes") > 0) & ~F.array_contains("o_nodes", F.col("node_id"))
+    too_late = F.col("begun_us") > F.col("stands_us")
+    lies_there = F.col("unread") & F.col("read_us").isNotNull() & did.isin(*_LOSE_THE_UNREAD)
     pairs = join_spans(
         suspects.withColumn("over_us", F.greatest("ended_us", "sent_us")),
         obstacles.withColumn("since_us", F.coalesce("read_us", "from_us")),
@@ -265,7 +269,7 @@ def _met(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
             "same_broker": F.coalesce(F.array_contains("o_nodes", F.col("node_id")), F.lit(False)),
             "known_broker": F.coalesce(F.size("o_nodes") > 0, F.lit(False)),
             "of_connection": how.isin("cut", "anybody"),
-            "lies_there": F.col("unread") & F.col("read_us").isNotNull() & did.isin(*_LOSE_THE_UNREAD),
+            "lies_there": lies_there & ~F.coalesce(elsewhere | too_late, F.lit(False)),
         }
     )
     # A connection that is silenced keeps the answers of what is on it, too.

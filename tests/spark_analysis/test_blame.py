@@ -29,7 +29,7 @@ pytestmark = pytest.mark.spark
 WORLDS = (
     *[f"w{seed}" for seed in (*range(400), 525, 740, 824, 1262, 1737, 1760, 3364, 3634, 3749, 4665, 4775, 5232, 6111)],
     *[f"v{seed}" for seed in (*range(150), 198, 201, 228, 246, 326, 336, 391, 405, 408, 450, 494, 516)],
-    *[f"v{seed}" for seed in (1069, 1439, 1498, 1596, 1602, 1719, 1895, 2039, 2479, 2741, 3569)],
+    *[f"v{seed}" for seed in (1069, 1439, 1473, 1498, 1596, 1602, 1719, 1895, 2039, 2479, 2741, 3569)],
 )
 SLOW_MS = 1000
 OPTIONS = Options(by_run=True, slow_ms=SLOW_MS)
