@@ -78,7 +78,7 @@ def _cut_connections(exchanges: DataFrame) -> DataFrame:
     did = F.col("t.did")
     unanswered = F.col("response_at_us").isNull() & (F.col("event") == "exchange")
     # Still held when its connection ended: the request was not passed on, or the answer was there; and nothing ate it.
-    eaten = F.exists("touches", lambda t: t["did"].isin(*SWALLOWED))
+    eaten = any_did("touches", *SWALLOWED)
     held = ((did == "held_request") & F.col("forwarded_at_us").isNull()) | (
         (did == "held_answer") & F.col("broker_responded_at_us").isNotNull()
     )
@@ -96,6 +96,11 @@ def _cut_connections(exchanges: DataFrame) -> DataFrame:
     front = F.array_min(F.transform(F.filter("ends", lambda e: e["t"]["did"] == _BEHIND), lambda e: e["seq"]))
     counting = F.filter("ends", lambda e: ~e["held"] | (e["seq"] <= front))
     return first.groupBy(*_CONNECTION).agg(ends.alias("ends")).select(*_CONNECTION, counting.alias("ends"))
+
+
+def any_did(touches: str | Column, *words: str) -> Column:
+    """Whether one of `touches` did one of that."""
+    return F.exists(touches, lambda t: t["did"].isin(*words))
 
 
 def with_touches(exchanges: DataFrame) -> DataFrame:
@@ -143,8 +148,9 @@ def touches_at(place: Column, error_code: Column | None = None) -> Column:
 
 def _as_touches(effects: Column) -> Column:
     # What was to come when it had been held never came where its connection ended before: that has its own outcome.
-    done = F.when(F.col("outcome") == "no_response", F.filter(effects, lambda e: ~e["did"].isin(*_ENDS_IT)))
-    return F.transform(F.coalesce(done, effects), lambda e: F.struct(*[e[f.name].alias(f.name) for f in TOUCH.fields]))
+    gone = F.col("outcome").eqNullSafe("no_response")
+    done = F.filter(effects, lambda e: ~(gone & e["did"].isin(*_ENDS_IT)))
+    return F.transform(done, lambda e: F.struct(*[e[f.name].alias(f.name) for f in TOUCH.fields]))
 
 
 def _own_error(did: Column, error_code: Column) -> Column:

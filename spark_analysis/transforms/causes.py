@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import is_short, settled, threads
-from notleader.spark_analysis.transforms.attempts import SWALLOWED, begun_us, last_attempt, was_answered
+from notleader.spark_analysis.transforms.attempts import SWALLOWED, any_did, begun_us, last_attempt, was_answered
 from notleader.spark_analysis.transforms.choices import CAUSES, OF_THE_WAIT, choices, misplaced, own_causes, reasons
 from notleader.spark_analysis.transforms.following import following, names_error
 from notleader.spark_analysis.transforms.intervals import covered, join_spans
@@ -192,7 +192,7 @@ def _suspects(history: DataFrame, options: Options) -> DataFrame:
                 a["node_id"].alias("node_id"),
                 F.coalesce(a["response_at_us"], F.get("attempts", place + 1)["request_at_us"]).alias("over_us"),
                 a["response_at_us"].isNull().alias("open"),
-                F.exists(a["touches"], lambda t: t["did"].isin(*SWALLOWED)).alias("eaten"),
+                any_did(a["touches"], *SWALLOWED).alias("eaten"),
             ),
         ).alias("o_lines"),
     )
@@ -252,10 +252,6 @@ def _met(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
         & F.exists("o_lines", lambda line: (line["connection"] == F.col("connection")) & line["eaten"])
     )
     unsent = F.size("o_lines") == 0
-    # It was written to the broker that its partition was sent to, where that is known, and to a connection still there.
-    elsewhere = (F.size("o_nodes") > 0) & ~F.array_contains("o_nodes", F.col("node_id"))
-    too_late = F.col("begun_us") > F.col("stands_us")
-    lies_there = F.col("unread") & F.col("read_us").isNotNull() & did.isin(*_LOSE_THE_UNREAD)
     pairs = join_spans(
         suspects.withColumn("over_us", F.greatest("ended_us", "sent_us")),
         obstacles.withColumn("since_us", F.coalesce("read_us", "from_us")),
@@ -269,14 +265,17 @@ def _met(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
             "same_broker": F.coalesce(F.array_contains("o_nodes", F.col("node_id")), F.lit(False)),
             "known_broker": F.coalesce(F.size("o_nodes") > 0, F.lit(False)),
             "of_connection": how.isin("cut", "anybody"),
-            "lies_there": lies_there & ~F.coalesce(elsewhere | too_late, F.lit(False)),
         }
     )
     # A connection that is silenced keeps the answers of what is on it, too.
     silenced = (did == "silenced") & F.col("on_its_way")
     until_sent = F.col("of_connection") | (how == "told") | ((how == "behind") & ~F.col("on_its_way"))
     kept_us = F.when(until_sent & ~silenced, F.col("sent_us")).otherwise(F.col("ended_us"))
-    pairs = pairs.withColumns({"silenced": silenced, "kept_us": kept_us})
+    # It was written to the broker that its partition was sent to, where that is known, and to a connection still there.
+    elsewhere = F.col("known_broker") & ~F.col("same_broker") & F.col("node_id").isNotNull()
+    too_late = F.coalesce(F.col("begun_us") > F.col("stands_us"), F.lit(False))
+    unread = F.col("unread") & F.col("read_us").isNotNull() & did.isin(*_LOSE_THE_UNREAD)
+    pairs = pairs.withColumns({"silenced": silenced, "kept_us": kept_us, "lies_there": unread & ~elsewhere & ~too_late})
     # Where nothing of its partition was ever sent, nobody knows to which broker it would have gone.
     any_broker = unsent & (F.col("node_id").isNull() | ~F.col("known_broker"))
     here = F.col("topic").isNull() | (
@@ -399,20 +398,19 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
         rest = cause.withField("weight_us", F.least(cause["weight_us"], left_us))
         return F.when(w["mine"] | cause["sure"], cause).otherwise(rest)
 
-    # A silence that came and went while the request on that connection was held kept nothing.
+    def within_a_hold(silence: Column) -> Column:
+        return F.exists(
+            "holds",
+            lambda hold: (
+                (hold["connection"] == silence["connection"])
+                & (hold["from_us"] <= silence["from_us"])
+                & (hold["until_us"] >= silence["until_us"])
+            ),
+        )
 
     def kept(w: Column) -> Column:
-        def held(silence: Column) -> Column:
-            return F.exists(
-                "holds",
-                lambda hold: (
-                    (hold["connection"] == silence["connection"])
-                    & (hold["from_us"] <= silence["from_us"])
-                    & (hold["until_us"] >= silence["until_us"])
-                ),
-            )
-
-        return (F.size(w["silences"]) == 0) | ~F.forall(w["silences"], held)
+        # A silence that came and went while the request on that connection was held kept nothing.
+        return (F.size(w["silences"]) == 0) | ~F.forall(w["silences"], within_a_hold)
 
     waits = F.transform(F.filter("waits", kept), in_the_rest).cast(CAUSES)
     return every.select("operation_id", waits.alias("waits"), "told")

@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.schemas import CAUSE
-from notleader.spark_analysis.transforms.attempts import begun_us, last_attempt, was_answered
+from notleader.spark_analysis.transforms.attempts import any_did, begun_us, last_attempt, was_answered
 from notleader.spark_analysis.transforms.following import FOLLOWING, is_out_of_time
 from notleader.spark_analysis.transforms.obstacles import CUTS, HOLDS, SWALLOWS
 
@@ -94,7 +94,7 @@ def _said(t: Column, attempt: Column) -> Column:
 def _kept_away(t: Column, attempt: Column) -> Column:
     """This kept an attempt from being answered: what only held it did so where nothing swallowed it or cut it off."""
     for_good = (*SWALLOWS, *CUTS, "kept_behind")
-    gone = F.exists(attempt["touches"], lambda other: other["did"].isin(*for_good))
+    gone = any_did(attempt["touches"], *for_good)
     return t["did"].isin(*for_good) | (t["did"].isin(*HOLDS) & ~gone)
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import settled, those_after
-from notleader.spark_analysis.transforms.attempts import SWALLOWED, begun_us
+from notleader.spark_analysis.transforms.attempts import SWALLOWED, any_did, begun_us
 from notleader.spark_analysis.transforms.keys import same
 
 HOLDS = ("held_request", "held_answer")
@@ -305,7 +305,7 @@ def _without_answer() -> Column:
 
 def _with_throttles() -> Column:
     """The row's touches, that of a rule which told the client to wait in the word for it; not where it also muted."""
-    muted = F.exists("touches", lambda t: t["did"] == MUTED)
+    muted = any_did("touches", MUTED)
 
     def said(t: Column) -> Column:
         throttles = ~muted & (t["kind"] == "throttle") & (t["did"] == "altered_answer")
@@ -333,7 +333,7 @@ def _answers(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
     )
     held = F.col("t.did").isin(*HOLDS)
     # What another rule swallowed then was held no longer than that.
-    eaten = F.exists("touches", lambda t: t["did"].isin(*SWALLOWS))
+    eaten = any_did("touches", *SWALLOWS)
     let_go_us = F.when(eaten, F.coalesce("broker_responded_at_us", "request_at_us") + F.col("t.held_us"))
     until_us = F.when(held, F.coalesce("response_at_us", let_go_us, F.col("run_end_us"))).otherwise(
         F.least(F.greatest("next_us", answered), answered + PAUSE_US)
