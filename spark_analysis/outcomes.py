@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 )
 
 from notleader.spark_analysis.paths import InputError
-from notleader.spark_analysis.plans import gathered, in_key_order, table_of
+from notleader.spark_analysis.plans import broadcast, gathered, in_key_order, table_of
 from notleader.spark_analysis.schemas import OPERATION, OUTCOME, as_field, conform, nothing_as
 
 _RANGE = StructType(
@@ -174,7 +174,7 @@ def told_once(operations: DataFrame) -> DataFrame:
     )
     again = verifiable_polls() & F.col("message_id").isNull() & F.col("verbose").isNotNull()
     verbose = F.col("source") == F.col("verbose")
-    return operations.join(F.broadcast(record_by_record), verbose, "left").filter(~again).drop("verbose")
+    return operations.join(broadcast(record_by_record), verbose, "left").filter(~again).drop("verbose")
 
 
 def good(operations: DataFrame) -> DataFrame:

@@ -77,8 +77,13 @@ def from_nowhere(spark: SparkSession) -> None:
 
 
 def by_key(rows: DataFrame, key: str) -> DataFrame:
-    """`rows` with those of one `key` in one partition, said as a hint: what lies in one partition stays there."""
-    return rows.hint("repartition", F.col(key))
+    """`rows` with those of one `key` in one partition; what lies in one partition stays there."""
+    return rows if is_short(rows) else rows.hint("repartition", F.col(key))
+
+
+def broadcast(rows: DataFrame) -> DataFrame:
+    """`rows`, few enough to lie beside each partition of what they are joined with; in a short run there is but one."""
+    return rows if is_short(rows) else F.broadcast(rows)
 
 
 def in_key_order(rows: DataFrame, key: str) -> DataFrame:

@@ -684,6 +684,8 @@ def conform(frame: DataFrame, schema: StructType, table: str) -> DataFrame:
                 f"{table}: column {field.name} is {found[field.name].simpleString()},"
                 f" expected {field.dataType.simpleString()}"
             )
+    if list(found) == schema.fieldNames():
+        return frame
     return frame.select(*[F.col(field.name) for field in schema.fields])
 
 

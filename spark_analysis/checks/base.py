@@ -181,6 +181,10 @@ class HistoryCheck(Check):
 
 def case(check: str, verdict: Column | str, by: str = "touched_by", **given: Column) -> Column:
     """A CASE struct from a history row; what is not given comes from the row, rule and trouble from its causes `by`."""
+    return F.struct(*_of_case(check, verdict, by, **given))
+
+
+def _of_case(check: str, verdict: Column | str, by: str, **given: Column) -> list[Column]:
     columns: dict[str, Column] = {
         "check": F.lit(check),
         "verdict": F.lit(verdict) if isinstance(verdict, str) else verdict,
@@ -192,12 +196,12 @@ def case(check: str, verdict: Column | str, by: str = "touched_by", **given: Col
         "own_trouble": F.lit("trouble" in given),
         **given,
     }
-    return F.struct(*[as_field(f, columns.get(f.name)) for f in CASE.fields])
+    return [as_field(f, columns.get(f.name)) for f in CASE.fields]
 
 
 def as_cases(rows: DataFrame, check: str, verdict: Column | str, by: str = "touched_by", **given: Column) -> DataFrame:
     """CASE rows from `rows`, which has the columns that `case` takes from a history row, or gives them."""
-    return rows.select(case(check, verdict, by, **given).alias("c")).select("c.*")
+    return rows.select(*_of_case(check, verdict, by, **given))
 
 
 def joined(names: str | Column) -> Column:
@@ -213,18 +217,16 @@ def blamed(cases: DataFrame) -> DataFrame:
     pairs = F.array_distinct(F.transform("by", lambda c: F.struct(c["rule"], c["kind"])))
     what = F.concat_ws(":", "_most.how", "_most.did", F.col("_most.error_code").cast("string"))
     own = F.when(F.col("_most.sure"), what).otherwise(F.concat(F.lit("likely:"), what))
-    return (
-        cases.withColumns({"_pairs": F.array_sort(pairs), "_most": _heaviest()})
-        .withColumns(
-            {
-                "rule": F.coalesce("rule", joined(_distinct("rule"))),
-                # Kinds stand in the order of their rules.
-                "kind": F.coalesce("kind", joined(_distinct("kind"))),
-                # What the cause that weighed most did, as `how:did:error_code`, with `likely:` before it when not sure.
-                "trouble": F.coalesce(F.when(~F.col("own_trouble") & (F.size("by") > 0), own), F.col("trouble")),
-            }
-        )
-        .drop("by", "own_trouble", "_pairs", "_most")
+    by_cause = {
+        "rule": F.coalesce("rule", joined(_distinct("rule"))),
+        # Kinds stand in the order of their rules.
+        "kind": F.coalesce("kind", joined(_distinct("kind"))),
+        # What the cause that weighed most did, as `how:did:error_code`, with `likely:` before it when not sure.
+        "trouble": F.coalesce(F.when(~F.col("own_trouble") & (F.size("by") > 0), own), F.col("trouble")),
+    }
+    told = [name for name in CASE.fieldNames() if name not in ("by", "own_trouble")]
+    return cases.withColumns({"_pairs": F.array_sort(pairs), "_most": _heaviest()}).select(
+        *[by_cause.get(name, F.col(name)).alias(name) for name in told]
     )
 
 

@@ -9,6 +9,7 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, 
 from notleader.spark_analysis.checks.phrases import by_rule, count, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges, of_api
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.attempts import touches_at
 from notleader.spark_analysis.transforms.keys import same
 
@@ -57,7 +58,7 @@ class CommitLost(Check):
             )
             .filter(F.col("first_offset") < F.col("last.committed"))
         )
-        rows = behind.join(F.broadcast(_asked(tables)), same("w_", "scope", "group", "topic", "partition"), "left")
+        rows = behind.join(broadcast(_asked(tables)), same("w_", "scope", "group", "topic", "partition"), "left")
         told = F.filter(
             "answers",
             lambda a: (

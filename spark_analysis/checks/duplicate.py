@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, settled_by_log
 from notleader.spark_analysis.checks.phrases import because, by_client, count, place
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.landed import one_by_one, spans
 
@@ -66,7 +67,7 @@ class Duplicate(Check):
         )
         # Who names no message at those places can't say that it was another.
         read = suspects.join(
-            F.broadcast(spans(one_by_one(tables.delivered))), same("r_", "scope", "topic", "partition", "life"), "left"
+            broadcast(spans(one_by_one(tables.delivered))), same("r_", "scope", "topic", "partition", "life"), "left"
         )
         by_answers = (F.size("appended_at") > _copies()) & ~F.coalesce(_passed(), F.lit(False))
         found = (

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
 from notleader.spark_analysis.checks.phrases import because, sends
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.intervals import join_offsets
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.landed import spans
@@ -66,7 +67,7 @@ class Lost(Check):
             # Nobody read: only of what never reached the broker it is known that it isn't there.
             unseen = unseen.filter(_never_arrived())
         judged = unseen.join(
-            F.broadcast(spans(tables.delivered)),
+            broadcast(spans(tables.delivered)),
             same("r_", "scope", "topic", "partition", "life"),
             "left",
         ).withColumn(

@@ -9,6 +9,7 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, 
 from notleader.spark_analysis.checks.phrases import SENT, by_rule, count, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.sent_back import seeks, told_places, with_senders_back
 
@@ -85,7 +86,7 @@ def _blamed(rows: DataFrame, tables: Tables) -> DataFrame:
     """`rows` with the rules that sent the consumer back, and how (`trouble`)."""
     told = told_places(tables.exchanges, tables.operations)
     found = with_senders_back(rows.withColumn("since_us", -F.col("furthest.since")), told)
-    sought = F.broadcast(
+    sought = broadcast(
         seeks(tables.operations)
         .groupBy("s_scope", "s_client", "s_topic", "s_partition")
         .agg(F.collect_list(F.struct("s_at_us", "s_offset")).alias("seeks"))

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
 from notleader.spark_analysis.checks.phrases import by_client, by_rule, duration, place
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.attempts import was_answered
 from notleader.spark_analysis.transforms.keys import same
 
@@ -81,14 +82,14 @@ class Recovery(Check):
         hits = (*place_, "rule", "kind", "first_us", "last_us", "attempts")
         first = (
             later.filter("good")
-            .join(F.broadcast(struck), [here, since], "right")
+            .join(broadcast(struck), [here, since], "right")
             .groupBy(*hits)
             .agg(F.min("done_us").alias("again_us"), F.min_by("from_us", "done_us").alias("called_us"))
         )
         # Between the last that went wrong and the call of the one that went well nothing was ill: nobody sent.
         rows = (
             later.filter(~F.col("good"))
-            .join(F.broadcast(first), [here, since, F.col("done_us") <= F.col("again_us")], "right")
+            .join(broadcast(first), [here, since, F.col("done_us") <= F.col("again_us")], "right")
             .groupBy(*hits, "again_us", "called_us")
             .agg(F.max("done_us").alias("wrong_us"))
             .withColumn("idle_us", F.greatest(F.col("called_us") - F.greatest("last_us", "wrong_us"), F.lit(0)))

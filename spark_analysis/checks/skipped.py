@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, joined
 from notleader.spark_analysis.checks.phrases import SENT, by_rule, count, place
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.sent_back import of_clients, seeks, told_places, with_senders_back
 
@@ -41,7 +42,7 @@ class Skipped(Check):
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         gaps = _gaps(_read(tables))
-        gaps = gaps.join(F.broadcast(_sought(tables, gaps)), list(_GAP), "left_anti")
+        gaps = gaps.join(broadcast(_sought(tables, gaps)), list(_GAP), "left_anti")
         missed = _passed_over(tables, gaps)
         told = _blamed(missed, tables) if tables.capture.faulted else missed
         return as_cases(
@@ -118,7 +119,7 @@ def _passed_over(tables: Tables, gaps: DataFrame) -> DataFrame:
     groups = gaps.groupBy(*[F.col(f"j_{name}").alias(f"g_{name}") for name in place]).agg(
         F.collect_set("j_group").alias("groups")
     )
-    asked = points.join(F.broadcast(groups), same("g_", *place)).select(
+    asked = points.join(broadcast(groups), same("g_", *place)).select(
         *points.columns, F.explode("groups").alias("j_group")
     )
     begun = gaps.select(

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
 from notleader.spark_analysis.checks.phrases import by_client, by_rule, count, duration
 from notleader.spark_analysis.options import Options
-from notleader.spark_analysis.plans import table_of
+from notleader.spark_analysis.plans import broadcast, table_of
 from notleader.spark_analysis.transforms.causes import Struck
 from notleader.spark_analysis.transforms.keys import same
 
@@ -69,7 +69,7 @@ class Stuck(Check):
             ],
             "struct<w_scope:string,w_client:string,rule:string,kind:string,last_us:bigint,over_us:bigint>",
         )
-        sends = tables.history.filter(is_send()).join(F.broadcast(struck), same("w_", "scope", "client"))
+        sends = tables.history.filter(is_send()).join(broadcast(struck), same("w_", "scope", "client"))
         lifted = F.col("over_us") + options.stuck_ms * 1000
         after = sends.filter(F.col("called_at_us") > lifted)
         last = F.max_by(

@@ -9,6 +9,7 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, 
 from notleader.spark_analysis.checks.phrases import because, by_client, by_rule, duration, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.unseen import UNSEEN
 
@@ -70,7 +71,7 @@ class UnfairAcks(Check):
         slower = F.col("median") - F.col("best.median")
         unfair = (F.col("median") >= F.col("best.median") * _TIMES_SLOWER) & (slower >= _SLOWER_BY_US)
         rows = by_partition.join(
-            F.broadcast(best),
+            broadcast(best),
             same("b_", "scope", "client"),
         ).filter((F.col("median") >= F.col("best.median") * _TIMES_FAIR) & (slower >= _FAIR_BY_US))
         rows = rows.withColumn("verdict", F.when(unfair, "valid").otherwise("unknown"))

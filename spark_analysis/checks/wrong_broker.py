@@ -9,6 +9,7 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, 
 from notleader.spark_analysis.checks.phrases import by_client, by_rule, count, duration, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges, of_api, sample
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.schemas import EFFECT
 from notleader.spark_analysis.transforms.attempts import error_of, touches_at
 
@@ -81,7 +82,7 @@ class WrongBroker(Check):
         suspects = asked.filter(wrong).select("_place").distinct()
         before = Window.partitionBy(*place_, "api_name").orderBy("request_at_us", F.col("seen.exchange_seq"))
         refused = (
-            asked.join(F.broadcast(suspects), "_place", "left_semi")
+            asked.join(broadcast(suspects), "_place", "left_semi")
             # The number of answers that were something else tells one search from the next.
             .withColumn("search", F.count_if(~wrong & F.col("seen.response_at_us").isNotNull()).over(before))
             .filter(wrong)

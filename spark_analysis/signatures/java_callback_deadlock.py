@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
 from notleader.spark_analysis.checks.phrases import by_client, by_rule, duration
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.signatures.who import may_be
 from notleader.spark_analysis.transforms.keys import same
 
@@ -55,7 +56,7 @@ class JavaCallbackDeadlock(Check):
         )
         after = (
             sends.join(
-                F.broadcast(struck),
+                broadcast(struck),
                 same("k_", "scope", "client") & (F.col("called_at_us") > F.col("struck_us")),
             )
             .groupBy("scope", "client", "struck_us", "s")

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
 from notleader.spark_analysis.checks.phrases import by_client, count, duration
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.signatures.who import may_be
 from notleader.spark_analysis.transforms.obstacles import connection
 
@@ -70,7 +71,7 @@ class ScalaRefreshStall(Check):
             .filter((F.col("stalled") >= 2) & (F.col("stalled") * 2 < F.col("sends")))
             .select("*", "s.*")
         )
-        rows = rows.join(F.broadcast(_modern(rows, tables)), ["scope", "client"], "left_anti")
+        rows = rows.join(broadcast(_modern(rows, tables)), ["scope", "client"], "left_anti")
         return as_cases(
             rows,
             self.name,
@@ -98,4 +99,4 @@ def _modern(rows: DataFrame, tables: Tables) -> DataFrame:
     sent = rows.select("scope", "client", F.explode("attempts").alias("a"))
     theirs = sent.select("scope", "client", connection("a.").alias("_theirs")).distinct()
     asked = tables.exchanges.filter(F.col("api_name") == "ApiVersions").select(connection().alias("_asked")).distinct()
-    return asked.join(F.broadcast(theirs), F.col("_asked") == F.col("_theirs")).select("scope", "client").distinct()
+    return asked.join(broadcast(theirs), F.col("_asked") == F.col("_theirs")).select("scope", "client").distinct()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.schemas import ATTEMPT, TOUCH, WIRE, as_field, conform
 
 
@@ -23,7 +24,7 @@ def with_topics(exchanges: DataFrame) -> DataFrame:
         "partitions",
         lambda p: p.withField("topic", F.coalesce(p["topic"], F.col("topics")[p["topic_id"]], p["topic_id"])),
     )
-    return exchanges.crossJoin(F.broadcast(pairs)).withColumn("partitions", named).drop("topics")
+    return exchanges.crossJoin(broadcast(pairs)).withColumn("partitions", named).drop("topics")
 
 
 def error_of(partition: str) -> Column:
@@ -41,7 +42,7 @@ def produce_attempts(exchanges: DataFrame) -> DataFrame:
     produce = exchanges.filter((F.col("event") == "exchange") & (F.col("api_name") == "Produce"))
     placed = produce.select("*", F.posexplode("partitions").alias("place", "p")).withColumn("error_code", error_of("p"))
     placed = placed.withColumn("touches", touches_at(F.col("place"), F.col("error_code"))).join(
-        F.broadcast(_cut_connections(exchanges)), list(_CONNECTION), "left"
+        broadcast(_cut_connections(exchanges)), list(_CONNECTION), "left"
     )
     unanswered = (F.col("outcome") == "no_response") & (F.coalesce("acks", F.lit(-1)) != 0)
     reached = F.filter("ends", lambda e: (e["t"]["did"] != _BEHIND) | (e["seq"] < F.col("exchange_seq")))

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.options import Options
-from notleader.spark_analysis.plans import is_short, settled, threads
+from notleader.spark_analysis.plans import broadcast, is_short, settled, threads
 from notleader.spark_analysis.transforms.attempts import SWALLOWED, any_did, begun_us, last_attempt, was_answered
 from notleader.spark_analysis.transforms.choices import CAUSES, OF_THE_WAIT, choices, misplaced, own_causes, reasons
 from notleader.spark_analysis.transforms.following import following, names_error
@@ -227,7 +227,7 @@ def _at_their_brokers(suspects: DataFrame, history: DataFrame) -> DataFrame:
         .groupBy(*[F.col(name).alias(f"p_{name}") for name in place])
         .agg(F.collect_set("node_id").alias("p_nodes"))
     )
-    rows = suspects.join(F.broadcast(known), same("p_", *place, own="o_"), "left")
+    rows = suspects.join(broadcast(known), same("p_", *place, own="o_"), "left")
     nodes = F.when(F.size("o_lines") == 0, F.col("p_nodes")).otherwise(F.col("o_lines.node_id"))
     return rows.withColumn("o_nodes", nodes).drop("p_nodes", *[f"p_{name}" for name in place])
 
@@ -427,7 +427,7 @@ def _broken(history: DataFrame) -> DataFrame:
     )
     last_ok = well.agg(F.max("completed_at_us").alias("last_ok_us"))
     of_it = same("g_", "scope", "client")
-    rows = history.filter(wrong).join(F.broadcast(last_ok), of_it, "left")
+    rows = history.filter(wrong).join(broadcast(last_ok), of_it, "left")
     kept = F.filter("_own", lambda c: ~c["did"].isin(*HOLDS, "shaped"))
     called = F.coalesce("called_at_us", "end_us")
     return rows.select(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.plans import table_of
+from notleader.spark_analysis.plans import broadcast, table_of
 from notleader.spark_analysis.profile import CaptureProfile
 from notleader.spark_analysis.transforms.attempts import was_answered
 from notleader.spark_analysis.transforms.keys import same
@@ -90,8 +90,8 @@ def in_proxy_time(told: DataFrame, found: list[Clock]) -> DataFrame:
     ahead = table_of(spark, of_clients, _AHEAD)
     by_file = {clock.source: clock.ahead_us for clock in sorted(found, key=lambda clock: clock.messages)}
     of_file = table_of(spark, [{"f_source": source, "file_us": us} for source, us in by_file.items()], _OF_FILE)
-    joined = told.join(F.broadcast(ahead), same("c_", "source", "client"), "left")
-    joined = joined.join(F.broadcast(of_file), same("f_", "source"), "left")
+    joined = told.join(broadcast(ahead), same("c_", "source", "client"), "left")
+    joined = joined.join(broadcast(of_file), same("f_", "source"), "left")
     right = {name: F.col(name) - F.coalesce("ahead_us", "file_us", F.lit(0)) for name in _TIMES}
     return joined.withColumns(right).select(*told.columns)
 

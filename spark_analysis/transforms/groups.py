@@ -5,6 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from notleader.spark_analysis.plans import broadcast
+
 _APART_US = 60_000_000
 _MOST_OF = 2 / 3
 
@@ -32,12 +34,12 @@ def with_groups(operations: DataFrame, exchanges: DataFrame) -> DataFrame:
     )
     found = (
         clients.join(
-            F.broadcast(by_name.filter("names = 1")),
+            broadcast(by_name.filter("names = 1")),
             _same("n_scope") & (F.coalesce("told_id", "client") == F.col("n_client")),
             "left",
         )
-        .join(F.broadcast(_by_commits(ungrouped, of_group)), ["scope", "client"], "left")
-        .join(F.broadcast(alone), _same("a_scope"), "left")
+        .join(broadcast(_by_commits(ungrouped, of_group)), ["scope", "client"], "left")
+        .join(broadcast(alone), _same("a_scope"), "left")
         .select(
             F.col("scope").alias("g_scope"),
             F.col("client").alias("g_client"),
@@ -48,7 +50,7 @@ def with_groups(operations: DataFrame, exchanges: DataFrame) -> DataFrame:
         .filter(F.col("found").isNotNull())
     )
     return (
-        operations.join(F.broadcast(found), _same("g_scope") & (F.col("client") == F.col("g_client")), "left")
+        operations.join(broadcast(found), _same("g_scope") & (F.col("client") == F.col("g_client")), "left")
         .withColumn("group_id", F.when(wanted, F.col("found")).otherwise(F.col("group_id")))
         .select(*operations.columns)
     )

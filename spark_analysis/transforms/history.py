@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.options import Options
-from notleader.spark_analysis.plans import by_key, in_key_order, settled
+from notleader.spark_analysis.plans import broadcast, by_key, in_key_order, settled
 from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile
 from notleader.spark_analysis.schemas import HISTORY, WIRE, conform
 from notleader.spark_analysis.transforms.attempts import trouble, was_answered, wire
@@ -293,7 +293,7 @@ def _by_batch(linked: DataFrame, attempts: DataFrame) -> DataFrame:
             F.xxhash64("a_scope", "a_client_id", "a_topic", *shape[1:]).alias("_shape"),
         )
         .distinct()
-        .join(F.broadcast(troubled.select("_t_shape").distinct()), F.col("_shape") == F.col("_t_shape"), "left_semi")
+        .join(broadcast(troubled.select("_t_shape").distinct()), F.col("_shape") == F.col("_t_shape"), "left_semi")
     )
     # The first to be sent of those that were called before the attempt, and sent when it was over.
     first = first_to_hold(

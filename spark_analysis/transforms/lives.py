@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.profile import begins
 from notleader.spark_analysis.schemas import HISTORY, conform
 
@@ -43,7 +44,7 @@ def with_lives(rows: DataFrame, exchanges: DataFrame, at: Column) -> DataFrame:
         .filter(F.size("begun") > 1)
     )
     joined = rows.join(
-        F.broadcast(begun),
+        broadcast(begun),
         F.col("scope").eqNullSafe(F.col("l_scope"))
         & (F.col("topic") == F.col("l_topic"))
         & (F.col("partition") == F.col("l_partition")),

@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.paths import InputError
+from notleader.spark_analysis.plans import broadcast
 
 IN_LOG = ("there", "aborted", "open", "superseded", "deleted", "absent", "unread")
 """What `in_log` of a history row may be.
@@ -219,13 +220,13 @@ def _with_cover(rows: DataFrame, cover: DataFrame) -> DataFrame:
     )
     of_partition = cover.select("c_scope", "c_topic", "c_partition", F.struct(*facts).alias("of_partition"))
     joined = rows.join(
-        F.broadcast(of_partition),
+        broadcast(of_partition),
         F.col("scope").eqNullSafe(F.col("c_scope"))
         & (F.col("_topic") == F.col("c_topic"))
         & (F.col("_partition") == F.col("c_partition")),
         "left",
     ).join(
-        F.broadcast(of_topic),
+        broadcast(of_topic),
         F.col("scope").eqNullSafe(F.col("t_scope")) & (F.col("_topic") == F.col("t_topic")),
         "left",
     )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.plans import settled, those_after
+from notleader.spark_analysis.plans import broadcast, settled, those_after
 from notleader.spark_analysis.transforms.attempts import SWALLOWED, any_did, begun_us
 from notleader.spark_analysis.transforms.keys import same
 
@@ -113,7 +113,7 @@ def what_stood(exchanges: DataFrame, did: Collection[str], last_us: int) -> Stoo
         )
     )
     touched = told.filter(F.size("touches") > 0)
-    lines = told.join(F.broadcast(touched.select("connection").distinct()), "connection", "left_semi")
+    lines = told.join(broadcast(touched.select("connection").distinct()), "connection", "left_semi")
     connects = told.filter((F.col("event") == "connect") & (F.size("touches") == 0))
 
     def some_did(*words: str) -> bool:
@@ -320,7 +320,7 @@ def _answers(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
     apis = others.select("scope", "client_id", "api_name").distinct()
     order = Window.partitionBy("scope", "client_id", "api_name").orderBy(*_IN_TIME)
     asked = exchanges.filter(F.col("event") == "exchange").join(
-        F.broadcast(apis.withColumnsRenamed({n: f"k_{n}" for n in apis.columns})),
+        broadcast(apis.withColumnsRenamed({n: f"k_{n}" for n in apis.columns})),
         same("k_", "scope", "client_id") & (F.col("api_name") == F.col("k_api_name")),
         "left_semi",
     )
@@ -361,7 +361,7 @@ def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
     ).distinct()
     is_exchange = F.col("event") == "exchange"
     rows = exchanges.join(
-        F.broadcast(nodes),
+        broadcast(nodes),
         same("k_", "scope", "client_id", "node_id"),
         "left_semi",
     ).withColumns(
@@ -505,9 +505,9 @@ def _of_clients(obstacles: DataFrame, names: DataFrame) -> DataFrame:
     by_name = names.filter(F.col("wire_id").isNotNull()).select(
         F.col("scope").alias("n_scope"), F.col("wire_id").alias("n_wire_id"), F.col("client").alias("w_client")
     )
-    rows = obstacles.join(F.broadcast(by_connection), F.col("connection") == F.col("n_connection"), "left")
+    rows = obstacles.join(broadcast(by_connection), F.col("connection") == F.col("n_connection"), "left")
     rows = rows.join(
-        F.broadcast(by_name),
+        broadcast(by_name),
         F.col("scope").eqNullSafe(F.col("n_scope")) & (F.col("wire_id") == F.col("n_wire_id")),
         "left",
     )
@@ -519,7 +519,7 @@ def _of_clients(obstacles: DataFrame, names: DataFrame) -> DataFrame:
         .filter("owners = 1")
     )
     rows = rows.join(
-        F.broadcast(theirs),
+        broadcast(theirs),
         F.col("scope").eqNullSafe(F.col("t_scope")) & (F.col("wire_id") == F.col("t_wire_id")),
         "left",
     )
@@ -531,7 +531,7 @@ def _of_clients(obstacles: DataFrame, names: DataFrame) -> DataFrame:
     anybody = (
         rows.filter(nobody & F.col("did").isin("refused", "silenced"))
         .drop("client")
-        .join(F.broadcast(everybody), F.col("scope").eqNullSafe(F.col("e_scope")))
+        .join(broadcast(everybody), F.col("scope").eqNullSafe(F.col("e_scope")))
         .withColumns({"client": F.col("e_client"), "how": F.lit("anybody")})
     )
     return known.unionByName(anybody.select("client", *_SHAPE))
@@ -590,7 +590,7 @@ def _partitions(history: DataFrame, unheard: DataFrame | None) -> DataFrame:
     )
     stands_us = F.lit(None).cast("long")
     if unheard is not None:
-        rows = rows.join(F.broadcast(unheard), "connection", "left")
+        rows = rows.join(broadcast(unheard), "connection", "left")
         hidden = unanswered & (F.col("silent_us") < F.col("until_us"))
         stands_us = F.when(hidden, F.greatest("silent_us", "from_us"))
     places = [name for name in rows.columns if name not in ("order_us", "silent_us")]

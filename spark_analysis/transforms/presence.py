@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.obstacles import clients_of, connection
 
 
@@ -36,10 +37,10 @@ def with_gone(history: DataFrame, exchanges: DataFrame, operations: DataFrame) -
     by_name = names.filter(F.col("wire_id").isNotNull()).select("scope", "wire_id", "client")
     by_connection = names.filter(F.col("connection").isNotNull()).select("scope", "connection", "client")
     theirs = (
-        known.join(F.broadcast(by_name), ["scope", "wire_id"])
+        known.join(broadcast(by_name), ["scope", "wire_id"])
         .select("scope", "client", "connection", "host", "closed_us", "cut")
         .unionByName(
-            known.join(F.broadcast(by_connection), ["scope", "connection"]).select(
+            known.join(broadcast(by_connection), ["scope", "connection"]).select(
                 "scope", "client", "connection", "host", "closed_us", "cut"
             )
         )
@@ -57,9 +58,9 @@ def with_gone(history: DataFrame, exchanges: DataFrame, operations: DataFrame) -
     )
     same_host = F.col("g_scope").eqNullSafe(F.col("k_scope")) & (F.col("host") == F.col("k_host"))
     left = (
-        gone.join(F.broadcast(knocks), same_host, "left")
+        gone.join(broadcast(knocks), same_host, "left")
         .filter(F.col("knocked_us").isNull() | (F.col("knocked_us") <= F.col("gone_us")))
         .select("g_scope", "g_client", "gone_us")
     )
     same = F.col("scope").eqNullSafe(F.col("g_scope")) & (F.col("client") == F.col("g_client"))
-    return history.join(F.broadcast(left), same, "left").drop("g_scope", "g_client")
+    return history.join(broadcast(left), same, "left").drop("g_scope", "g_client")

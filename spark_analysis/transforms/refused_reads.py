@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.outcomes import is_failed_read
+from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.schemas import CAUSE
 from notleader.spark_analysis.transforms.attempts import error_of, touches_at
 from notleader.spark_analysis.transforms.following import names_error
@@ -40,7 +41,7 @@ def refused_reads(rows: DataFrame, exchanges: DataFrame, operations: DataFrame) 
     answers = _errors(exchanges, operations)
     places = answers.select(*_PLACE).distinct()
     its_topic = F.col("topic").isNull() | F.col("o_topic").isNull() | (F.col("topic") == F.col("o_topic"))
-    asked = failed.join(F.broadcast(places), same("o_", "scope", "client") & its_topic).select(
+    asked = failed.join(broadcast(places), same("o_", "scope", "client") & its_topic).select(
         *_PLACE,
         "at_us",
         "operation_id",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.attempts import SWALLOWED, touches_at
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.obstacles import names_of
@@ -71,7 +72,7 @@ def of_clients(rows: DataFrame, operations: DataFrame | None) -> DataFrame:
         F.col("scope").alias("n_scope"), F.col("wire_id").alias("n_wire_id"), F.col("client").alias("t_client")
     )
     of_client = F.col("scope").eqNullSafe(F.col("n_scope")) & (F.col("client_id") == F.col("n_wire_id"))
-    return rows.join(F.broadcast(own), of_client)
+    return rows.join(broadcast(own), of_client)
 
 
 def seeks(operations: DataFrame) -> DataFrame:
@@ -92,7 +93,7 @@ def with_senders_back(rows: DataFrame, told: DataFrame) -> DataFrame:
     `rows` have scope, client, topic, partition, first_offset, at_us, and `since_us`: when it first had come further.
     """
     rows = rows.join(
-        F.broadcast(told),
+        broadcast(told),
         same("t_", "scope", "client"),
         "left",
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.plans import those_after
+from notleader.spark_analysis.plans import broadcast, those_after
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.obstacles import STANDS, is_lifted, listener_named
 
@@ -69,7 +69,7 @@ def fault_hits(exchanges: DataFrame, first_us: int, last_us: int, width_us: int)
     ended = F.coalesce("response_at_us", F.when(over, F.col("request_at_us")))
     struck = exchanges.filter(F.size("fault_names") > 0).select("run_id", "proxy_id", "connection_id").distinct()
     names = {name: f"s_{name}" for name in struck.columns}
-    lines = exchanges.join(F.broadcast(struck.withColumnsRenamed(names)), same("s_", *names), "left_semi")
+    lines = exchanges.join(broadcast(struck.withColumnsRenamed(names)), same("s_", *names), "left_semi")
     stands = F.exists("effects", lambda e: e["did"].isin(*STANDS)) & (F.col("event") == "fault")
     known = F.col("request_at_us") + F.array_max(F.transform("effects", lambda e: e["held_us"]))
     never = F.when(F.col("event") == "exchange", F.min(ended).over(later)).when(

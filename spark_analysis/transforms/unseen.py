@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.obstacles import PAUSE_US, names_of
 
 UNSEEN = "unseen"
@@ -32,7 +33,7 @@ def with_unseen(history: DataFrame, exchanges: DataFrame, operations: DataFrame)
         # What follows from it may come some seconds later.
         (F.coalesce("response_at_us", "request_at_us") + PAUSE_US).alias("until_us"),
     )
-    theirs = struck.join(F.broadcast(names), same, "left")
+    theirs = struck.join(broadcast(names), same, "left")
     spans = (
         _merged(theirs.select(F.col("scope").alias("u_scope"), "u_client", *span))
         .groupBy("u_scope", "u_client")
@@ -43,8 +44,8 @@ def with_unseen(history: DataFrame, exchanges: DataFrame, operations: DataFrame)
     anybody_s = spans.filter(F.col("u_client").isNull()).select(
         F.col("u_scope").alias("a_scope"), F.col("struck").alias("struck_anybody")
     )
-    rows = history.join(F.broadcast(own), of_scope & (F.col("client") == F.col("u_client")), "left").join(
-        F.broadcast(anybody_s), F.col("scope").eqNullSafe(F.col("a_scope")), "left"
+    rows = history.join(broadcast(own), of_scope & (F.col("client") == F.col("u_client")), "left").join(
+        broadcast(anybody_s), F.col("scope").eqNullSafe(F.col("a_scope")), "left"
     )
     begun = F.coalesce("called_at_us", "completed_at_us", F.lit(0))
 
