@@ -138,7 +138,8 @@ class Link(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         self._client_ended = True
-        self.session.client_eof(self.now_us())
+        if self._dialing is None:  # else it is told when there is a broker to pass it on to
+            self.session.client_eof(self.now_us())
         return self._half_closes
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -177,6 +178,8 @@ class Link(asyncio.Protocol):
         for data in self._early:
             self.session.client_bytes(data, self.now_us())
         self._early.clear()
+        if self._client_ended:
+            self.session.client_eof(self.now_us())
         if self.client is not None and not self._paused_by["client"]:
             self.client.resume_reading()
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -61,6 +62,23 @@ async def test_it_closes_that_connection_and_the_others_go_on(
         writer.write(versions)
         assert await reader.readexactly(8)
         writer.close()
+
+
+@pytest.mark.kafka
+async def test_a_client_that_ends_before_its_broker_was_reached_is_gone_at_once(
+    kafka: KafkaCluster, proxy_for: ProxyFor
+) -> None:
+    async with proxy_for(kafka.bootstrap) as proxy:
+        for _ in range(20):
+            socket.create_connection(proxy.listen).close()  # what a port's health check does
+        half_closed = socket.create_connection(proxy.listen, timeout=10)
+        half_closed.shutdown(socket.SHUT_WR)
+        assert await asyncio.to_thread(half_closed.recv, 1) == b""
+        half_closed.close()
+        async with asyncio.timeout(10):
+            while (await told(proxy)).connections():
+                await asyncio.sleep(0.05)
+        assert proxy.counters.connections_opened["bootstrap"] == 21
 
 
 async def test_without_a_broker_a_connection_is_closed_with_one_line(
