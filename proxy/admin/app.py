@@ -64,6 +64,7 @@ def create_app(
         app.include_router(router)
     toxics = toxics or ToxicProxies(proxy.plan.seed, lambda: proxy, proxy.listeners)
     app.router.routes.extend(ToxiproxyApi(toxics).routes())
+    app.add_middleware(documents_api.AlwaysJson)
     _install_problems(app, routers)
     _add_health(app, proxy)
     _add_metrics(app, proxy)

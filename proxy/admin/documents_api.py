@@ -8,6 +8,7 @@ from collections.abc import Collection
 from typing import Any, Final, NoReturn
 
 from fastapi import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from notleader.faults.base import Fault
 from notleader.faults.schema import FaultDocumentError, fault_json_schema, parse_fault_document
@@ -26,6 +27,19 @@ _EXAMPLE: Final = {
     "match": {"api_key": "Produce", "topic": "orders", "partition_index": 0},
     "trigger": {"times": 4},
 }
+
+
+class AlwaysJson:
+    """ASGI middleware by which a body below `/v1` is JSON, whatever it says that it is: `curl -d` says a form."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"].startswith("/v1/"):
+            others = [(name, value) for name, value in scope["headers"] if name != b"content-type"]
+            scope = {**scope, "headers": [*others, (b"content-type", b"application/json")]}
+        await self._app(scope, receive, send)
 
 
 async def read_json(request: Request) -> Any:

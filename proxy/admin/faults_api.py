@@ -38,11 +38,12 @@ class Switch(BaseModel):
 _RULE_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "description": "A fault document, and what has become of it.",
-    "required": ["name", "kind", "hits", "enabled", "exhausted", "released"],
+    "required": ["name", "kind", "hits", "refused", "enabled", "exhausted", "released"],
     "properties": {
         "name": {"type": "string", "examples": ["slow-election"]},
         "kind": {"type": "string", "examples": ["error"]},
         "hits": {"type": "integer", "description": "How often it struck."},
+        "refused": {"type": "integer", "description": "How often it meant an exchange and could do nothing to it."},
         "enabled": {"type": "boolean", "description": "It may strike; PATCH switches it off and on."},
         "exhausted": {"type": "boolean", "description": "It cannot strike any more."},
         "released": {"type": "boolean", "description": "What it held was let go."},
@@ -59,6 +60,7 @@ def rule_document(rule: Rule) -> dict[str, Any]:
         "kind": rule.fault.kind,
         "phase": rule.fault.phase,
         "hits": rule.hits,
+        "refused": rule.refused,
         "enabled": rule.is_on,
         "exhausted": rule.is_exhausted,
         "released": rule.released,

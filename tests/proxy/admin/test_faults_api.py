@@ -29,6 +29,7 @@ async def test_a_fault_is_added_shown_and_removed(client: httpx.AsyncClient, pro
         **CLOSE,
         "phase": "before_broker",
         "hits": 0,
+        "refused": 0,
         "enabled": True,
         "exhausted": False,
         "released": False,
@@ -168,6 +169,16 @@ async def test_a_fault_that_does_not_exist_is_a_404_problem(client: httpx.AsyncC
     answer = await client.request(method, path)
     assert answer.status_code in (404, 405)
     assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_body_is_json_whatever_its_type_says(client: httpx.AsyncClient) -> None:
+    await client.post("/v1/faults", json=CLOSE)
+    as_curl_says = {"Content-Type": "application/x-www-form-urlencoded"}
+    switched = await client.patch("/v1/faults/cut", content='{"enabled": false}', headers=as_curl_says)
+    assert switched.status_code == 200
+    assert switched.json()["enabled"] is False
+    election = '{"topic": "orders", "partition_index": 0, "for_ms": 500}'
+    assert "dictionary" not in (await client.post("/v1/elections", content=election, headers=as_curl_says)).text
 
 
 async def test_clearing_removes_all(client: httpx.AsyncClient) -> None:
