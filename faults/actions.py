@@ -7,7 +7,7 @@ last.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import UUID
 
@@ -24,10 +24,14 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Wait until `plan.is_held(rule_name, now_us)` is false, or until `until_us` where that is not None."""
+    """Wait until `plan.is_held(rule_name, number)` is false, or until `until_us` where that is not None.
+
+    `number` is which of the rules that had that name; one that replaced another holds nothing of what that one held.
+    """
 
     rule_name: str
     until_us: int | None = None
+    number: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +124,12 @@ class Mute:
 class Duplicate:
     """On a request, not terminal: what is forwarded goes to the broker `copies` times more, right behind.
 
-    The client gets the answer to the first; those to the copies are thrown away.
+    The client gets the answer to the first; those to the copies are thrown away. With `partitions` the copies have no
+    other ones.
     """
 
     copies: int = 1
+    partitions: frozenset[PartitionKey] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,7 @@ def refusal(request: Request, error_code: int) -> Body:
     api_key, api_version = request.header.api_key, request.header.api_version
     arrays = _entry_arrays(api_key, api_version)
     body = blank(api_key, api_version)
-    if "member_id" in body and isinstance(request.body.get("member_id"), str):
+    if body.get("member_id") is not None and isinstance(request.body.get("member_id"), str):
         body["member_id"] = request.body["member_id"]
     by_entry = refuses_by_entry(api_key, api_version, error_code)
     if by_entry:
@@ -205,7 +205,7 @@ def _filled(fields: tuple[Field, ...]) -> Body:
         if found.is_array:
             body[found.name] = []
         elif found.kind == "struct":
-            body[found.name] = _filled(found.fields)
+            body[found.name] = None if found.nullable and found.default is None else _filled(found.fields)
         elif found.name in ("protocol_name", "error_message"):
             body[found.name] = None if found.nullable else ""
         else:

@@ -53,6 +53,7 @@ class Context:
     response: Response | None = None
     rewritten: Body | None = None
     rewritten_request: Body | None = None
+    rule_number: int = 0
 
     @property
     def body(self) -> Body:
@@ -103,6 +104,8 @@ class Fault(Document):
     kinds: ClassVar[Kinds[Fault]] = Kinds()
     reads_request: ClassVar[bool] = False
     """Whether `on_request` looks into the body of the request even when the match doesn't."""
+    ends: ClassVar[Literal["exchange", "partitions"] | None] = None
+    """Of what a hit of phase `after_broker` leaves later rules nothing: of the exchange, or the partitions it means."""
     default_api_keys: ClassVar[frozenset[int] | None] = None
     """The APIs a kind has a meaning for; None is all. A match may name fewer, not others."""
 
@@ -130,6 +133,10 @@ class Fault(Document):
     def begin(self, context: BeginContext) -> None:
         """Called once, when the rule is put in force."""
         return
+
+    def refuses_entries(self, request: Request) -> bool:
+        """Whether it refuses what a request is about one by one, so that one about nothing can't be refused."""
+        return False
 
     def applies(self, context: Context) -> bool:
         """Asked of a matching request before the trigger counts it; False and it is as if it didn't match."""
@@ -159,6 +166,9 @@ class StandingFault(Fault):
     """The APIs whose answers `on_response` rewrites while the fault is in force, on every connection."""
 
     phase: Literal["connection"] = "connection"
+
+    told_alike: ClassVar[frozenset[str] | None] = None
+    """Of what every client is told alike, the match keys that mean something; None where it is not all clients'."""
 
     selects_partitions: ClassVar[bool] = False
     """Whether a match may name topics and partitions, and what it touches are exchanges, which count as hits."""

@@ -14,6 +14,7 @@ Milliseconds = Annotated[float, Field(ge=0, le=YEAR_MS)]
 SomeMilliseconds = Annotated[float, Field(gt=0, le=YEAR_MS)]
 NodeId = Annotated[int, Field(ge=0, le=LARGEST_INT32)]
 Bytes = Annotated[int, Field(ge=0, le=LARGEST_INT64)]
+SomeBytes = Annotated[int, Field(ge=1, le=LARGEST_INT64)]
 
 
 _DEEPEST = 10  # no document is; what is deeper is refused for what it is

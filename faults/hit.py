@@ -22,9 +22,13 @@ class Hit(NamedTuple):
     effects: tuple[Effect, ...] = ()
 
 
-def joined(hits: tuple[Hit, ...], later: tuple[Hit, ...]) -> tuple[Hit, ...]:
-    """The hits of a request and those of its answer; a rule that acted on both is there once."""
+def joined(hits: tuple[Hit, ...], later: tuple[Hit, ...], undone: frozenset[str] = frozenset()) -> tuple[Hit, ...]:
+    """The hits of a request and those of its answer; a rule that acted on both is there once, one of `undone` never."""
     effects = {hit.rule_name: hit.effects for hit in later}
     known = {hit.rule_name for hit in hits}
-    both = [hit._replace(effects=hit.effects + effects.get(hit.rule_name, ())) for hit in hits]
+    both = [
+        hit._replace(effects=hit.effects + effects.get(hit.rule_name, ()))
+        for hit in hits
+        if hit.rule_name not in undone
+    ]
     return (*both, *(hit for hit in later if hit.rule_name not in known))

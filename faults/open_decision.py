@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
@@ -26,6 +26,8 @@ from notleader.faults.effects import Effect, of_request
 from notleader.faults.match import Match, groups_named
 from notleader.faults.needs import REQUEST_BODY, RESPONSE_BODY
 from notleader.faults.partial import (
+    Chosen,
+    asked_topics,
     has_no_response,
     is_altered,
     refuse_metadata,
@@ -68,6 +70,7 @@ class Rules(Protocol):
     def touch(self, rule_name: str, kind: str) -> Hit: ...
     def give_up_moves(self, leader_id: int | None, reason: str) -> None: ...
     def fires(self, rule: Rule, scope: object, now_us: int, node_id: int | None) -> bool: ...
+    def take_back(self, rule: Rule, counted: Iterable[object], now_us: int) -> None: ...
     def context(self, rule: Rule, connection: Connection, request: Request, now_us: int) -> Context: ...
 
 
@@ -80,9 +83,12 @@ class OpenDecision:
         "_body",
         "_connection",
         "_coordinator",
+        "_ended",
+        "_ended_topics",
         "_failures",
         "_hits",
         "_interest",
+        "_is_over",
         "_merges",
         "_now_us",
         "_pending",
@@ -107,6 +113,10 @@ class OpenDecision:
         self._hits: list[Hit] = []
         self._pending: list[Pending] = []
         self._failures: dict[PartitionKey, Failure] = {}
+        # What rules have left nothing of to later ones: all of it, these partitions, these topics of a Metadata answer.
+        self._is_over = False
+        self._ended: set[PartitionKey] = set()
+        self._ended_topics: list[Chosen] = []
         self._relays: dict[PartitionKey, int] = {}
         self._refusing: set[str] = set()
         self._coordinator: int | None = None
@@ -126,7 +136,8 @@ class OpenDecision:
         self._asked = self._request.partitions
         for rule in self._plan.rules_for(ApiKey.Fetch):
             match = rule.fault.match
-            if match.selects_partitions and match.header(connection, self._request.header):
+            in_part = match.selects_partitions or rule.fault.refuses_entries(self._request)
+            if in_part and match.header(connection, self._request.header):
                 if rule.is_exhausted or not rule.trigger.is_open(self._now_us) or not self._may_be_fetched(match):
                     continue
                 self._open_another_session(rule.name, rule.fault.kind)
@@ -163,9 +174,10 @@ class OpenDecision:
 
     def before(self, rule: Rule) -> None:
         """Ask one rule that acts before the broker."""
-        context = self._hit_by(rule)
-        if context is None:
+        hit = self._hit_by(rule)
+        if hit is None:
             return
+        context, counted = hit
         asked: list[Outcome] = []
         try:
             for outcome in rule.fault.on_request(context):
@@ -180,24 +192,32 @@ class OpenDecision:
                     self._actions.append(outcome)
         except (NotApplicableError, NoPlaceForError) as error:
             rule.refuse(str(error))
+            self._plan.take_back(rule, counted, self._now_us)
             return
         keys = None if context.partitions is None else frozenset(map(partition_key, context.partitions))
         self._hits.append(rule.hit(of_request(asked, keys)))
 
     def after(self, rule: Rule) -> None:
         """Ask one rule that acts on the answer."""
-        context = self._hit_by(rule)
-        if context is not None:
-            keys = None if context.partitions is None else frozenset(map(partition_key, context.partitions))
-            self._pending.append(Pending(rule, keys))
-            self._hits.append(rule.hit())
+        hit = self._hit_by(rule)
+        if hit is None:
+            return
+        context, counted = hit
+        keys = None if context.partitions is None else frozenset(map(partition_key, context.partitions))
+        self._pending.append(Pending(rule, keys, counted))
+        self._hits.append(rule.hit())
+        if rule.fault.ends is not None:
+            self._end(rule, keys if rule.fault.ends == "partitions" else None)
 
     def watch(self, rule: Rule) -> None:
         """Let a standing rule see the answer; it is a hit when that changes it."""
         self._pending.append(Pending(rule, None))
 
-    def _hit_by(self, rule: Rule) -> Context | None:
-        """The context of a rule whose match agrees on the header, if it hits this request; the trigger counts here."""
+    def _hit_by(self, rule: Rule) -> tuple[Context, tuple[object, ...]] | None:
+        """The context of a rule whose match agrees on the header, if it hits this request; the trigger counts here.
+
+        Beside it what the trigger counted it for.
+        """
         fault, request = rule.fault, self._request
         if rule.needs & REQUEST_BODY and not is_known(request.header.api_key, request.header.api_version):
             rule.refuse(f"API {request.header.api_key} v{request.header.api_version} can't be decoded")
@@ -211,9 +231,10 @@ class OpenDecision:
         if fault.phase == "after_broker" and rule.needs & REQUEST_BODY and has_no_response(request):
             rule.refuse("a Produce with acks=0 has no answer")
             return None
-        if not fault.applies(context):
+        if self._has_ended(rule, context) or not fault.applies(context):
             return None
-        return context if self._fires(rule, context) else None
+        counted = self._fires(rule, context)
+        return (context, counted) if counted else None
 
     def _means_body(self, rule: Rule, context: Context) -> bool:
         match, request = rule.fault.match, self._request
@@ -272,15 +293,50 @@ class OpenDecision:
             return bool(meant)
         return bool(context.partitions) or any(name not in known for name in meant)
 
-    def _fires(self, rule: Rule, context: Context) -> bool:
+    def _has_ended(self, rule: Rule, context: Context) -> bool:
+        """Whether rules before this one have left it nothing; what they have left is what it means from here on."""
+        if self._is_over:
+            return True
+        if self._ended_topics:
+            return self._metadata_has_ended(rule.fault.match, context)
+        if not self._ended:
+            return False
+        chosen = self._entries() if context.partitions is None else context.partitions
+        left = [entry for entry in chosen if partition_key(entry) not in self._ended]
+        if context.partitions is not None:
+            context.partitions = left
+        return not left
+
+    def _metadata_has_ended(self, match: Match, context: Context) -> bool:
+        ended = self._ended_topics
+        if match.partition_index is not None and context.partitions:
+            names = [(self._name(each.topic, each.topic_id), each.partition_index) for each in context.partitions]
+            return all(any(chosen(name, -1) or chosen(name, index) for chosen in ended) for name, index in names)
+        meant = [name for name in self.topics() or () if match.partition(name, -1)]
+        return bool(meant) and all(any(chosen(name, -1) for chosen in ended) for name in meant)
+
+    def _end(self, rule: Rule, partitions: Collection[PartitionKey] | None) -> None:
+        """Leave nothing of these partitions to later rules, of None nothing at all."""
+        if self._request.header.api_key == ApiKey.Metadata and rule.fault.ends == "partitions":
+            if rule.fault.match.topic is None and rule.fault.match.partition_index is None:
+                self._is_over = True
+            self._ended_topics.append(topics_and_partitions(rule.fault.match))
+        elif partitions is None:
+            self._is_over = True
+        else:
+            self._ended.update(partitions)
+
+    def _fires(self, rule: Rule, context: Context) -> tuple[object, ...]:
+        """What the trigger has counted a hit for; nothing where it hits nothing."""
         node_id = self._connection.node_id
         if rule.fault.trigger.per == "partition":
             chosen = self._entries() if context.partitions is None else context.partitions
             context.partitions = [
                 entry for entry in chosen if self._plan.fires(rule, partition_key(entry), self._now_us, node_id)
             ]
-            return bool(context.partitions)
-        return self._plan.fires(rule, rule.scope(self._connection), self._now_us, node_id)
+            return tuple(map(partition_key, context.partitions))
+        scope = rule.scope(self._connection)
+        return (scope,) if self._plan.fires(rule, scope, self._now_us, node_id) else ()
 
     def _entries(self) -> list[PartitionEntry]:
         """What the request asks for, named or not: a Fetch's session, the known partitions of Metadata's topics."""
@@ -303,12 +359,15 @@ class OpenDecision:
         if api_key == ApiKey.Metadata and refuses_by_entry(api_key, api_version, fail.error_code):
             chosen = topics_and_partitions(rule.fault.match)
             self._merges.append(lambda answer: refuse_metadata(answer, fail.error_code, chosen))
+            self._end(rule, None)
         elif fail.partitions is not None:
             for key in fail.partitions:
                 self._failures.setdefault(key, Failure(fail.error_code))
+            self._end(rule, fail.partitions)
         elif is_altered(api_key) and refuses_by_entry(api_key, api_version, fail.error_code):
             for entry in self._entries():
                 self._failures.setdefault(partition_key(entry), Failure(fail.error_code))
+            self._end(rule, None)
         else:
             self._terminal = refuse_whole(self._request, fail.error_code)
 
@@ -377,7 +436,7 @@ class OpenDecision:
         return Answer(with_endpoints(api_key, api_version, action.body, self._plan.cluster), action.api_version)
 
     def _merge(self, answer: Body) -> Body:
-        for merge in self._merges:
+        for merge in reversed(self._merges):  # of two rules the first has the last word
             answer = merge(answer)
         return answer
 
@@ -397,11 +456,3 @@ class OpenDecision:
         if hit.kind in ("leader_election", "leader_move") and api_key == ApiKey.Metadata:
             return True
         return isinstance(self._terminal, Forward) and is_altered(api_key) and hit.rule_name in self._refusing
-
-
-def asked_topics(request: Request) -> list[tuple[str | None, UUID | None]] | None:
-    """The topics that a Metadata request names, None when it asks for all."""
-    topics = request.body["topics"]
-    if topics is None or (not topics and request.header.api_version == 0):
-        return None
-    return [(topic.get("name"), topic.get("topic_id")) for topic in topics]

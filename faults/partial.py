@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from notleader.faults.actions import Action, Answer, Body, Close, Forward, PartitionKey
 from notleader.faults.answers import (
@@ -31,7 +32,7 @@ from notleader.faults.answers import (
 from notleader.faults.match import Match
 from notleader.proxy.wire.codec import response_codec
 from notleader.proxy.wire.names import ApiKey, ErrorCode
-from notleader.proxy.wire.partitions import iter_partitions, without_partitions
+from notleader.proxy.wire.partitions import PartitionEntry, iter_partitions, without_partitions
 from notleader.proxy.wire.schemas import Field
 
 if TYPE_CHECKING:
@@ -114,6 +115,21 @@ def with_fetched(answer: Body, entries: Mapping[PartitionKey, Body]) -> Body:
             topics.append({name: above, "partitions": places[above]})
         places[above].append(entry)
     return {**answer, "responses": topics}
+
+
+def asked_topics(request: Request) -> list[tuple[str | None, UUID | None]] | None:
+    """The topics that a Metadata request names, None when it asks for all."""
+    topics = request.body["topics"]
+    if topics is None or (not topics and request.header.api_version == 0):
+        return None
+    return [(topic.get("name"), topic.get("topic_id")) for topic in topics]
+
+
+def names_nothing(request: Request, asked: Collection[PartitionEntry]) -> bool:
+    """Whether a Metadata or Fetch request is about no topic or partition (`asked`, those of its session included)."""
+    if request.header.api_key == ApiKey.Metadata:
+        return asked_topics(request) == []
+    return is_altered(request.header.api_key) and not asked
 
 
 Chosen = Callable[[str | None, int], bool]

@@ -69,6 +69,7 @@ class Plan:
         self._rules_in_order: list[Rule] = []
         self._random_source = random_source
         self._rules: dict[str, Rule] = {}
+        self._rules_ever = 0
         self._awaited: set[str] = set()  # the rules that others wait for
         self._gone: dict[str, str | None] = {}  # the kinds of rules that are gone unhit; None once one was hit
         self._numbers: dict[str, int] = {}
@@ -141,9 +142,10 @@ class Plan:
             self._gone[rule.name] = None if rule.hits else self._gone.get(rule.name, rule.fault.kind)
 
     def release(self, name: str) -> None:
-        """Let go what the rule holds, for good: it holds nothing more until it is replaced. KeyError when unknown."""
-        self._rules[name].released = True
-        self.generation += 1
+        """Let go what the rule holds, for good: it is spent, until it is replaced. KeyError when unknown."""
+        rule = self._rules[name]
+        rule.released = rule.is_exhausted = True
+        self._changed()
 
     def switch(self, name: str, on: bool) -> None:
         """Let the rule rest, or act again: it keeps its place and its counters, not what it holds. KeyError."""
@@ -152,10 +154,10 @@ class Plan:
             self.elections.move_all_back(name)
         self._changed()
 
-    def is_held(self, rule_name: str) -> bool:
-        """Whether an exchange held by that rule still has to wait."""
+    def is_held(self, rule_name: str, number: int | None = None) -> bool:
+        """Whether an exchange held by that rule still has to wait; with `number`, by that one of those of this name."""
         rule = self._rules.get(rule_name)
-        return rule is not None and rule.is_on and not rule.released
+        return rule is not None and rule.is_on and not rule.released and number in (None, rule.number)
 
     def _named(self, fault: Fault) -> Fault:
         if fault.name:
@@ -169,7 +171,9 @@ class Plan:
         return fault.model_copy(update={"name": f"{fault.kind}-{number}"})
 
     def _put(self, fault: Fault, now_us: int | None) -> Rule:
-        rule = Rule(fault, self._random_source(f"{self.seed}:{fault.name}"), now_us, self._refused)
+        self._rules_ever += 1
+        random = self._random_source(f"{self.seed}:{fault.name}")
+        rule = Rule(fault, random, now_us, self._refused, self._rules_ever)
         awaited = self._rules.get(rule.trigger.waits_for or "")
         if awaited is not None and awaited.hits:
             rule.trigger.follow(now_us or 0, awaited.struck_node_id)
@@ -338,7 +342,8 @@ class Plan:
                 hit = Hit(name, kind, "after_broker") if name in known else self.touch(name, kind, "after_broker")
                 hits += (hit._replace(effects=effects),)
             rewritten = told if told is not response.body else None
-        for rule, partitions in decision.on_response:
+        undone: set[str] = set()
+        for rule, partitions, counted in decision.on_response:
             if rule is None or (isinstance(rule.fault, StandingFault) and not self.standing.is_in_force(rule)):
                 continue  # what stood when the request came may have ended before its answer
             context = self.context(rule, connection, request, now_us)
@@ -349,28 +354,35 @@ class Plan:
             effects = ()
             try:
                 for action in rule.fault.on_response(context):
+                    if isinstance(action, RewriteResponse) and action.body == context.answer:
+                        continue
                     effect = of_answer(action, response.codec, context.answer, partitions)
                     if isinstance(action, RewriteResponse):
-                        if isinstance(rule.fault, StandingFault):
-                            if action.body == context.answer:
-                                continue
-                            if all(hit.rule_name != rule.name for hit in hits):
-                                hit = self.touch(rule.name, rule.fault.kind, "after_broker")
-                                hits += (hit._replace(effects=(effect,)),)
+                        if isinstance(rule.fault, StandingFault) and all(hit.rule_name != rule.name for hit in hits):
+                            hit = self.touch(rule.name, rule.fault.kind, "after_broker")
+                            hits += (hit._replace(effects=(effect,)),)
                         rewritten = context.rewritten = action.body
                     else:
                         actions.append(action)
                         done |= isinstance(action, TERMINAL)
                     effects += (effect,)
+                if not effects and not isinstance(rule.fault, StandingFault):
+                    raise NotApplicableError("there is nothing in the answer that it would change")
             except (NotApplicableError, NoPlaceForError) as error:
                 rule.refuse(str(error))
+                if not effects and not isinstance(rule.fault, StandingFault):
+                    rule.hits -= 1
+                    self.take_back(rule, counted, now_us)
+                    undone.add(rule.name)
             if effects and not isinstance(rule.fault, StandingFault):
                 hits += (rule.seen(effects),)
             if done:
                 break
         if rewritten is not None:
             actions.insert(0, RewriteResponse(rewritten))
-        return Decision(tuple(actions), hits) if actions or hits else NOTHING
+        if not actions and not hits and not undone:
+            return NOTHING
+        return Decision(tuple(actions), hits, undone=frozenset(undone))
 
     def _refused(self, rule: Rule, reason: str) -> None:
         if self.on_refusal is not None:
@@ -404,6 +416,14 @@ class Plan:
             self._changed()
         return fires
 
+    def take_back(self, rule: Rule, counted: Iterable[object], now_us: int) -> None:
+        """What the trigger counted came to nothing; a rule whose last hit that was is in the index again."""
+        for scope in counted:
+            rule.trigger.take_back(scope)
+        if rule.is_exhausted and not rule.released and not rule.trigger.is_exhausted(now_us):
+            rule.is_exhausted = False
+            self._changed()
+
     def _let_follow(self, struck: Rule, now_us: int) -> None:
         if struck.name not in self._awaited:
             return
@@ -425,4 +445,5 @@ class Plan:
             elections=self.elections,
             state=rule.state,
             request=request,
+            rule_number=rule.number,
         )

@@ -30,6 +30,7 @@ class Rule:
         "is_on",
         "last_refusal",
         "needs",
+        "number",
         "random",
         "refused",
         "released",
@@ -44,8 +45,10 @@ class Rule:
         random: RandomSource,
         now_us: int | None,
         say: Callable[[Rule, str], None] = lambda rule, reason: None,
+        number: int = 0,
     ) -> None:
         self.fault = fault
+        self.number = number
         self._say = say
         self.hits = 0
         self.refused = 0

@@ -116,11 +116,8 @@ def meaningless_keys(kind: type[Fault], phase: str) -> tuple[frozenset[str], str
     """The match keys that faults of this kind are refused with in this phase, and why."""
     if phase != "connection":
         return frozenset(), ""
-    if issubclass(kind, StandingFault) and kind.selects_partitions:
-        return frozenset(Match.model_fields) - {
-            "topic",
-            "partition_index",
-        }, "means nothing here: every client is told the same"
+    if issubclass(kind, StandingFault) and kind.told_alike is not None:
+        return frozenset(Match.model_fields) - kind.told_alike, "means nothing here: every client is told the same"
     return _OF_REQUESTS, "is not known yet when a connection is accepted"
 
 

@@ -88,6 +88,12 @@ class TriggerState:
         seen_and_hits[1] += 1
         return True
 
+    def take_back(self, scope: object) -> None:
+        """A hit that was counted for `scope` came to nothing: the next matching exchange may be hit in its place."""
+        counted = None if self._counts is None else self._counts.get(scope)
+        if counted is not None and counted[1]:
+            counted[1] -= 1
+
     def start(self, now_us: int) -> None:
         """Start the clock of the time window, if nothing has yet and no other rule has to strike first."""
         if self.started_us is None and self.waits_for is None:

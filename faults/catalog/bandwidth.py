@@ -9,7 +9,7 @@ from pydantic import Field
 
 from notleader.faults.actions import Shape, Standing
 from notleader.faults.base import StandingFault
-from notleader.faults.document import Bytes
+from notleader.faults.document import SomeBytes
 
 
 class Bandwidth(StandingFault):
@@ -17,7 +17,7 @@ class Bandwidth(StandingFault):
 
     kind: Literal["bandwidth"] = "bandwidth"
 
-    rate_bytes_per_s: Bytes = Field(ge=1, description="Bytes a second, for each connection and direction on its own.")
+    rate_bytes_per_s: SomeBytes = Field(description="Bytes a second, for each connection and direction on its own.")
     direction: Literal["request", "response", "both"] = Field("both", description="Which way is slow.")
 
     def of_connection(self) -> Iterable[Standing]:

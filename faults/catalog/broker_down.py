@@ -30,6 +30,7 @@ class BrokerDown(StandingFault):
 
     kind: Literal["broker_down"] = "broker_down"
     watches = frozenset(map(int, NAMES_BROKERS))
+    told_alike = frozenset()
 
     node_id: NodeId | Literal["struck"] = Field(
         description="The broker that is gone; `struck` is the one whose exchange the rule of `after_fault` struck."

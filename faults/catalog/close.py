@@ -19,6 +19,7 @@ class CloseFault(Fault):
     """
 
     kind: Literal["close"] = "close"
+    ends = "exchange"
     phase: Literal["before_broker", "after_broker", "connection"] = Field(
         "before_broker", description="At which step the connection is closed."
     )

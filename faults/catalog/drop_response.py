@@ -20,6 +20,7 @@ class DropResponse(Fault):
     """
 
     kind: Literal["drop_response"] = "drop_response"
+    ends = "exchange"
     phase: Literal["after_broker"] = "after_broker"
     later: Literal["hold", "pass"] = Field("hold", description="What becomes of later answers of the connection.")
 

@@ -8,12 +8,13 @@ from typing import Literal
 from pydantic import Field
 
 from notleader.faults.actions import Action, Duplicate
+from notleader.faults.answers import partition_key
 from notleader.faults.base import Context, Fault
 from notleader.proxy.wire.names import ApiKey
 
 
 class DuplicateFault(Fault):
-    """The broker receives the request again, right behind itself; the client gets the first answer only.
+    """The broker receives the request again, or its matching partitions; the client gets the first answer only.
 
     What a retry of the network looks like to a broker: without idempotence a Produce is appended twice, with it the
     broker recognises the sequence number.
@@ -28,4 +29,5 @@ class DuplicateFault(Fault):
     copies: int = Field(1, ge=1, le=100, description="How often the broker gets it besides.")
 
     def on_request(self, context: Context) -> Iterable[Action]:
-        yield Duplicate(self.copies)
+        meant = None if context.partitions is None else frozenset(map(partition_key, context.partitions))
+        yield Duplicate(self.copies, meant)

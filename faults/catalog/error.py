@@ -8,11 +8,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from notleader.faults.actions import Action, Fail, RewriteResponse
-from notleader.faults.answers import partition_key
+from notleader.faults.answers import partition_key, refuses_by_entry
 from notleader.faults.base import Context, Fault
-from notleader.faults.partial import refuse_answer
+from notleader.faults.partial import names_nothing, refuse_answer
 from notleader.faults.selectors import number_schema, pattern_schema, spelled
 from notleader.proxy.wire.names import OLD_ERROR_NAMES, ErrorCode, parse_error_code
+from notleader.proxy.wire.view import Request
 
 _SPELLED = spelled(ErrorCode, OLD_ERROR_NAMES)
 
@@ -47,16 +48,23 @@ class ErrorFault(Fault):
 
     `before_broker`: the request, or its matching partitions, never reach the broker; the rest does, and the answers
     are merged. Metadata and Fetch always reach it, for only their answers are rewritten. `after_broker`: the broker
-    carries the request out, and then the client is told that it was refused. A Produce with acks=0 has no answer:
-    the connection is closed, as brokers do.
+    carries the request out, and then the client is told that it was refused. Of a Produce with acks=0, which has no
+    answer, `before_broker` closes the connection, as brokers do; `after_broker` can't be applied to it.
     """
 
     kind: Literal["error"] = "error"
+    ends = "partitions"
     reads_request = True
     phase: Literal["before_broker", "after_broker"] = Field(
         "before_broker", description="Whether the broker carries the request out before it is refused."
     )
     error_code: ErrorCodeField = Field(description="Kafka's error code, by name (old ones too) or number.")
+
+    def refuses_entries(self, request: Request) -> bool:
+        return refuses_by_entry(request.header.api_key, request.header.api_version, self.error_code)
+
+    def applies(self, context: Context) -> bool:
+        return not (self.refuses_entries(context.request) and names_nothing(context.request, context.asked))
 
     def on_request(self, context: Context) -> Iterable[Fail]:
         if context.partitions is None:

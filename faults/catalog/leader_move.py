@@ -32,6 +32,7 @@ class LeaderMove(StandingFault):
     kind: Literal["leader_move"] = "leader_move"
     watches = frozenset((ApiKey.Metadata, ApiKey.DescribeTopicPartitions))
     selects_partitions = True
+    told_alike = frozenset({"topic", "partition_index"})
 
     leader_id: NodeId | Literal["other"] = Field(
         "other", description="The broker that leads; `other` is the next replica in sync, else the next broker."

@@ -18,6 +18,7 @@ class OversizedFrame(Fault):
     """
 
     kind: Literal["oversized_frame"] = "oversized_frame"
+    ends = "exchange"
     phase: Literal["before_broker", "after_broker"] = Field(
         "before_broker", description="Whether the broker gets the request at all."
     )

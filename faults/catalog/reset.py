@@ -21,6 +21,7 @@ class ResetFault(Fault):
     """
 
     kind: Literal["reset"] = "reset"
+    ends = "exchange"
     phase: Literal["before_broker", "after_broker", "connection"] = Field(
         "before_broker", description="At which step the connection breaks."
     )

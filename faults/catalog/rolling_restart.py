@@ -29,6 +29,7 @@ class RollingRestart(StandingFault):
 
     kind: Literal["rolling_restart"] = "rolling_restart"
     watches = frozenset(map(int, NAMES_BROKERS))
+    told_alike = frozenset({"node_id"})
 
     down_ms: SomeMilliseconds = Field(5000, description="How long each broker is down.")
     pause_ms: Milliseconds = Field(5000, description="How long all of them are up between two restarts.")

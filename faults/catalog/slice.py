@@ -9,7 +9,7 @@ from pydantic import Field
 
 from notleader.faults.actions import Shape, Standing
 from notleader.faults.base import StandingFault
-from notleader.faults.document import YEAR_MS, Bytes
+from notleader.faults.document import YEAR_MS, Bytes, SomeBytes
 
 
 class Slice(StandingFault):
@@ -20,7 +20,7 @@ class Slice(StandingFault):
 
     kind: Literal["slice"] = "slice"
 
-    average_bytes: Bytes = Field(64, ge=1, description="Mean size of a piece.")
+    average_bytes: SomeBytes = Field(64, description="Mean size of a piece.")
     variation_bytes: Bytes = Field(0, description="How far above or below that a piece may be.")
     delay_us: int = Field(0, ge=0, le=1000 * YEAR_MS, description="Pause behind each piece.")
     direction: Literal["request", "response", "both"] = Field("both", description="Which way is cut.")

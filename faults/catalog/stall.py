@@ -33,4 +33,4 @@ class StallFault(Fault):
 
     def _hold(self, context: Context) -> Hold:
         until_us = None if self.for_ms is None else context.now_us + round(self.for_ms * 1000)
-        return Hold(context.rule_name, until_us)
+        return Hold(context.rule_name, until_us, context.rule_number)

@@ -20,6 +20,7 @@ class TruncateFault(Fault):
     """
 
     kind: Literal["truncate"] = "truncate"
+    ends = "exchange"
     phase: Literal["before_broker", "after_broker"] = Field(
         "after_broker", description="Whether the request is torn, or the answer to it."
     )

@@ -104,8 +104,7 @@ class Exchange(_Exchange):
     relayed: Any = None  # the answers of other brokers, while some are missing
     answer: tuple[bytes, ...] | None = None  # a whole frame that waits for its turn, in pieces
     release_at_us: int = 0
-    copies: int = 0  # how many times more the broker gets the request
-    is_copy: bool = False  # one of those: its answer is thrown away
+    is_copy: bool = False  # of a request that the broker gets again: its answer is thrown away
     close_after: bool = False  # the connection ends once the request is with the broker
     error_code: int = 0  # of an answer that a fault gave or changed
     mute_us: int = 0  # how long later requests wait once the answer has left

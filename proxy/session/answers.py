@@ -92,6 +92,7 @@ class Answering:
 
     def _judge(self, exchange: Exchange, response: Response, whole: bytes, now_us: int) -> None:
         """Let the faults and the rewriting see an answer; ``whole`` is its frame, empty where it has to be encoded."""
+        here = self._conversation
         body: Body | None = None
         exchange.actions = deque()
         if exchange.flags & RESPONSE_BODY:
@@ -107,6 +108,7 @@ class Answering:
                 else:
                     self._end_of(exchange, action, response, whole, now_us)
                     return
+        here.begin_delays(exchange, now_us)
         codec = response.codec
         if body is None:
             changed = rewrite.rewrite(codec, response.body, self._advertise)
@@ -123,7 +125,7 @@ class Answering:
         """What the plan says to an answer."""
         here = self._conversation
         after = here.plan.on_response(here.connection, response.request, response, exchange.decision or NOTHING, now_us)
-        exchange.hits = joined(exchange.hits, after.hits)
+        exchange.hits = joined(exchange.hits, after.hits, after.undone)
         return after.actions
 
     def _end_of(self, exchange: Exchange, action: Action, response: Response, whole: bytes, now_us: int) -> None:

@@ -50,13 +50,22 @@ class Conversation:
         self.life = Life(pump)
         self.muted_until_us = 0
 
+    def begin_delays(self, exchange: Exchange, now_us: int) -> None:
+        """Let the delays that come first begin now, also where the exchange has to wait for others: not one by one."""
+        actions, delay_us = exchange.actions, 0
+        while actions and isinstance(actions[0], Delay):
+            delay_us += actions.popleft().delay_us
+        if actions is not None and delay_us:
+            actions.appendleft(Delay(delay_us))
+            exchange.release_at_us = now_us + delay_us
+
     def waits(self, exchange: Exchange, action: Delay | Hold, now_us: int) -> bool:
         """Whether this exchange still has to wait; asks for a wake-up where the time is known."""
         if isinstance(action, Hold):
             if action.until_us is not None and now_us >= action.until_us:
                 held = False
             else:
-                held = self.plan.is_held(action.rule_name)
+                held = self.plan.is_held(action.rule_name, action.number)
             if held and action.until_us is not None:
                 self.commands.wake(action.until_us)
             return held

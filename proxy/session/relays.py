@@ -11,6 +11,7 @@ from typing import Final
 
 from notleader.faults.actions import Relay
 from notleader.proxy.pump import Exchange
+from notleader.proxy.session.copies import copied_bodies
 from notleader.proxy.wire.codec import Body
 from notleader.proxy.wire.errors import WireError
 from notleader.proxy.wire.header import encode_request_header
@@ -55,11 +56,11 @@ class Relays:
         self._torn: dict[int, bytes] = {}
 
     def send(self, exchange: Exchange, action: Relay, request: Request) -> Relayed | None:
-        """Send the parts of a request, and `exchange.copies` more of each; None where nobody will answer."""
+        """Send the parts of a request, and what is doubled of each; None where nobody will answer."""
         header = request.header
         for node_id, body in action.parts.items():
-            encoded = request.codec.encode(body)
-            for number in range(1 + exchange.copies):
+            for number, each in enumerate((body, *copied_bodies(exchange, request, body))):
+                encoded = request.codec.encode(each)
                 self._last_id = self._last_id + 1 & 0x7FFFFFFF
                 head = encode_request_header(header.api_key, header.api_version, self._last_id, header.client_id)
                 if action.merge is not None:

@@ -24,6 +24,7 @@ from notleader.proxy.pump.flags import ASK_PLAN, ASSEMBLE_RESPONSE, KEEP_REQUEST
 from notleader.proxy.session import rewrite
 from notleader.proxy.session.answers import Answering
 from notleader.proxy.session.conversation import Backlog, Conversation
+from notleader.proxy.session.copies import copied_frames
 from notleader.proxy.session.life import WAITING, Event, Requests
 from notleader.proxy.session.relays import Relays
 from notleader.proxy.session.sasl import Handshake, is_token
@@ -79,6 +80,7 @@ class Requesting:
                 exchange.decision = decision
                 exchange.hits = decision.hits
                 exchange.actions = deque(decision.actions)
+                here.begin_delays(exchange, now_us)
                 if decision.on_response:
                     exchange.flags |= RESPONSE_BODY
         if here.life.requests in WAITING or not self._act(exchange, whole, now_us):
@@ -149,9 +151,7 @@ class Requesting:
                 whole = pieces.framed(Request(whole[4:]).encode(action.body))
                 if exchange.hits:
                     exchange.outcome = "altered"
-            elif isinstance(action, Duplicate):
-                exchange.copies = action.copies
-            else:
+            elif not isinstance(action, Duplicate):
                 self._end_of(exchange, action, whole, now_us)
                 return True
         exchange.forwarded_at_us = now_us
@@ -188,8 +188,8 @@ class Requesting:
         here = self._conversation
         exchange.awaits_broker = exchange.expects_answer
         here.commands.to_broker(whole)
-        for _ in range(exchange.copies):
-            here.commands.to_broker(whole)
+        for copy in copied_frames(exchange, whole):
+            here.commands.to_broker(copy)
             if exchange.expects_answer:
                 here.pump.add_copy(exchange)
 

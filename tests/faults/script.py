@@ -159,7 +159,7 @@ def exchange(
     if flags & RESPONSE_BODY or done.decision.on_response:
         at_us = now_us if answered_ms is None else round(answered_ms * 1000)
         after = plan.on_response(on, asked, answer, done.decision, at_us)
-        done.hits = joined(done.hits, after.hits)
+        done.hits = joined(done.hits, after.hits, after.undone)
         for action in after.actions:
             match action:
                 case Delay():

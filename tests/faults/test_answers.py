@@ -74,6 +74,14 @@ def test_join_group_is_refused_as_brokers_do() -> None:
     assert answered(ApiKey.JoinGroup, 9, asked, ErrorCode.UNKNOWN_MEMBER_ID)["protocol_name"] is None
 
 
+def test_what_a_broker_leaves_out_of_a_refusal_is_null() -> None:
+    beat = request(ApiKey.ConsumerGroupHeartbeat, 0, {"group_id": "g", "member_id": "m"})
+    refused = refusal(beat, ErrorCode.UNKNOWN_MEMBER_ID)
+    assert (refused["member_id"], refused["assignment"]) == (None, None)
+    described = request(ApiKey.DescribeTopicPartitions, 0, {"topics": [{"name": "a"}], "cursor": None})
+    assert refusal(described, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)["next_cursor"] is None
+
+
 def test_find_coordinator_is_refused_with_no_node_old_and_batched() -> None:
     old = answered(ApiKey.FindCoordinator, 3, {"key": "g", "key_type": 0}, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     assert (old["error_code"], old["node_id"], old["host"], old["port"]) == (15, -1, "", -1)

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from notleader.faults.actions import Answer, Close, Drop, Hold, Reset
+from notleader.faults.effects import error_codes
 from notleader.faults.needs import REQUEST, REQUEST_BODY, RESPONSE_BODY
 from notleader.faults.plan import NOTHING, Plan
 from notleader.proxy.wire.names import ApiKey
 from notleader.proxy.wire.view import Request
-from tests.faults.script import connection, exchange, fault, fetch, fetched, knowing_plan, produce, produced, request
+from tests.faults.script import (
+    batch,
+    connection,
+    exchange,
+    fault,
+    fetch,
+    fetched,
+    knowing_plan,
+    metadata,
+    metadata_answer,
+    produce,
+    produced,
+    request,
+)
 
 FOREVER = {"times": "forever"}
+_FETCHED = {"responses": [{"topic": "orders", "partitions": [{"partition_index": 0, "records": batch()}]}]}
 HEARTBEAT = request(ApiKey.Heartbeat, 4, {"group_id": "g", "member_id": "m"})
 
 
@@ -113,6 +130,119 @@ def test_a_stall_holds_until_it_is_released_or_removed() -> None:
 def test_a_stall_for_a_time_names_its_end() -> None:
     plan = Plan(faults=[fault(name="s", kind="stall", for_ms=20)])
     assert exchange(plan, HEARTBEAT, lambda _: {}, now_ms=5, answered_ms=7).held == [Hold("s", 27_000)]
+
+
+def test_a_rule_that_replaces_another_holds_nothing_of_what_that_one_held() -> None:
+    plan = Plan(faults=[fault(name="s", kind="stall", phase="before_broker")])
+    (first,) = exchange(plan, HEARTBEAT).held
+    assert plan.is_held(first.rule_name, first.number)
+    plan.replace("s", fault(kind="stall", phase="before_broker"))
+    (second,) = exchange(plan, HEARTBEAT).held
+    assert not plan.is_held(first.rule_name, first.number)
+    assert plan.is_held(second.rule_name, second.number)
+
+
+def test_a_rule_that_was_released_strikes_no_more() -> None:
+    plan = Plan(faults=[fault(name="s", kind="stall", phase="before_broker", trigger=FOREVER)])
+    exchange(plan, HEARTBEAT)
+    plan.release("s")
+    assert exchange(plan, HEARTBEAT).held == []
+    assert (plan.get("s").hits, plan.get("s").is_exhausted) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("document", "spoilt", "meant", "broker"),
+    [
+        (
+            {"kind": "corrupt"},
+            fetch(("orders", 0)),
+            fetch(("orders", 0)),
+            [lambda _: {"responses": []}, lambda _: _FETCHED],
+        ),
+        (
+            {"kind": "throttle", "throttle_time_ms": 5, "match": {"api_key": "Produce"}},
+            produce(("orders", 0), version=9, acks=0),
+            produce(("orders", 0), version=9),
+            [produced, produced],
+        ),
+    ],
+)
+def test_a_rule_that_could_do_nothing_has_not_struck(
+    document: dict[str, object], spoilt: Request, meant: Request, broker: list[Callable[[Request], dict[str, object]]]
+) -> None:
+    plan = Plan(faults=[fault(name="r", **document)])
+    before = exchange(plan, spoilt, broker[0])
+    assert before.hits == ()
+    rule = plan.get("r")
+    assert (rule.hits, rule.refused, rule.is_exhausted) == (0, 1, False)
+    after = exchange(plan, meant, broker[1])
+    assert after.hit_names == ["r"]
+    assert after.hits[0].effects
+    assert (rule.hits, rule.is_exhausted) == (1, True)
+
+
+def test_a_metadata_request_that_names_no_topic_is_not_refused_for_one() -> None:
+    plan = knowing_plan(fault(name="r", kind="error", error_code=5, match={"api_key": "Metadata"}))
+    exchange(plan, request(ApiKey.Metadata, 12, {"topics": []}), lambda _: {**metadata_answer(), "topics": []})
+    assert plan.get("r").hits == 0
+    refused = exchange(plan, metadata("orders"), lambda _: metadata_answer())
+    assert refused.answer is not None
+    assert [topic["error_code"] for topic in refused.answer["topics"]] == [5, 5]
+
+
+@pytest.mark.parametrize("phase", ["before_broker", "after_broker"])
+@pytest.mark.parametrize(
+    ("asked", "broker", "match"),
+    [
+        (produce(("orders", 0), ("payments", 0)), produced, {"api_key": "Produce"}),
+        (produce(("orders", 0), ("payments", 0)), produced, {"api_key": "Produce", "topic": "orders"}),
+        (fetch(("orders", 0)), fetched(), {"api_key": "Fetch"}),
+        (fetch(("orders", 0)), fetched(), {"api_key": "Fetch", "topic": "orders"}),
+        (metadata("orders"), lambda _: metadata_answer(), {"api_key": "Metadata"}),
+        (metadata("orders"), lambda _: metadata_answer(), {"api_key": "Metadata", "topic": "orders"}),
+        (
+            metadata("orders"),
+            lambda _: metadata_answer(),
+            {"api_key": "Metadata", "topic": "orders", "partition_index": 0},
+        ),
+    ],
+)
+def test_two_rules_for_the_same_strike_one_exchange_each(
+    phase: str, asked: Request, broker: Callable[[Request], dict[str, object]], match: dict[str, object]
+) -> None:
+    plan = knowing_plan(
+        *[fault(name=str(code), kind="error", error_code=code, phase=phase, match=match) for code in (5, 29)]
+    )
+    told = []
+    for _ in range(3):
+        done = exchange(plan, asked, broker)
+        told.append((done.hit_names, sorted(set(error_codes(done.answer)))))
+    assert told == [(["5"], [5]), (["29"], [29]), ([], [])]
+
+
+def test_behind_a_lost_answer_no_rule_is_asked() -> None:
+    plan = Plan(
+        faults=[
+            fault(name="first", kind="drop_response", match={"api_key": "Produce", "topic": "orders"}),
+            fault(name="second", kind="error", error_code=6, phase="after_broker", match={"api_key": "Produce"}),
+        ]
+    )
+    assert exchange(plan, produce(("orders", 0), ("payments", 0)), produced).hit_names == ["first"]
+    assert exchange(plan, produce(("orders", 0), ("payments", 0)), produced).hit_names == ["second"]
+
+
+def test_a_partition_that_one_rule_refuses_is_left_out_of_what_the_next_means() -> None:
+    plan = Plan(
+        faults=[
+            fault(name="first", kind="error", error_code=5, match={"api_key": "Produce", "topic": "orders"}),
+            fault(name="second", kind="error", error_code=29, match={"api_key": "Produce", "topic": "*"}),
+        ]
+    )
+    done = exchange(plan, produce(("orders", 0), ("payments", 0)), produced)
+    assert done.hit_names == ["first", "second"]
+    assert done.answer is not None
+    answered = {topic["name"]: topic["partition_responses"][0]["error_code"] for topic in done.answer["responses"]}
+    assert answered == {"orders": 5, "payments": 29}
 
 
 def test_an_exhausted_rule_costs_nothing_and_is_still_listed() -> None:

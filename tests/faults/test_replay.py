@@ -77,11 +77,24 @@ def test_the_same_seed_and_session_give_the_same_decisions(path: Path) -> None:
     assert decided(path, 7) == decided(path, 7)
 
 
+def _is_about_nothing(request: Request) -> bool:
+    """A request that is refused entry by entry, and names none, or is of a session that began unseen."""
+    api_key, api_version, *_ = request.header
+    if api_key == ApiKey.Metadata:
+        return api_version > 0 and request.body["topics"] == []
+    if api_key == ApiKey.Fetch and request.body.get("session_id"):
+        return True
+    return api_key in (ApiKey.Fetch, ApiKey.ShareFetch) and request.body["topics"] == []
+
+
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
 def test_every_request_of_a_real_client_can_be_refused(path: Path) -> None:
     for request, answer in recorded(path):
         plan = Plan(faults=[fault(name="e", kind="error", error_code=41, trigger={"times": "forever"})])
         decision = plan.on_request(connection(), request, 0)
+        if _is_about_nothing(request):
+            assert plan.get("e").hits == 0
+            continue
         assert plan.get("e").hits == 1, plan.get("e").last_refusal
         for action in decision.actions:
             if isinstance(action, Answer):
@@ -91,5 +104,8 @@ def test_every_request_of_a_real_client_can_be_refused(path: Path) -> None:
             after = Plan(faults=[fault(kind="error", error_code=41, phase="after_broker")])
             response = Response(answer, request)
             made = after.on_response(connection(), request, response, after.on_request(connection(), request, 0), 0)
+            if request.header.api_key == ApiKey.Metadata and not response.body["topics"]:
+                assert made.actions == ()
+                continue
             assert len(made.actions) == 1
             assert response.encode(made.actions[0].body)  # type: ignore[union-attr]

@@ -107,3 +107,17 @@ def test_the_json_schema_knows_every_kind_and_describes_every_field() -> None:
     for name, model in schema["$defs"].items():
         for key, field in model["properties"].items():
             assert "description" in field or key in ("kind", "phase", "distribution"), (name, key)
+
+
+@pytest.mark.parametrize("match", [{"listener": "bootstrap"}, {"connection": 1}, {"node_id": 2}, {"principal": "me"}])
+def test_a_broker_is_down_for_every_client(match: dict[str, object]) -> None:
+    with pytest.raises(FaultDocumentError, match="every client is told the same"):
+        parse_fault_document({"kind": "broker_down", "node_id": 3, "match": match})
+
+
+@pytest.mark.parametrize(
+    "document", [{"kind": "bandwidth", "rate_bytes_per_s": 0}, {"kind": "slice", "average_bytes": 0}]
+)
+def test_nothing_passes_at_no_bytes_at_all(document: dict[str, object]) -> None:
+    with pytest.raises(FaultDocumentError, match="greater than or equal to 1"):
+        parse_fault_document(document)

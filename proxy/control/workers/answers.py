@@ -143,9 +143,9 @@ class Answers:
         now_us = self._plane.latest(now_us)
         return [self._plane.plan.link(self._connection(client), now_us) for client in clients]
 
-    def answer_is_held(self, rule_name: str) -> bool:
+    def answer_is_held(self, rule_name: str, number: int | None) -> bool:
         """Whether an exchange held by that rule still has to wait."""
-        return self._plane.plan.is_held(rule_name)
+        return self._plane.plan.is_held(rule_name, number)
 
     def answer_on_request(self, forgotten: list[int], client: Client, frame: bytes, now_us: int) -> Decided | None:
         """What to do with a request; None for nothing."""

@@ -132,9 +132,9 @@ class RemotePlan(Plan):
         stands: tuple[bool, bool] = self._remembered("standing")
         return stands
 
-    def is_held(self, rule_name: str) -> bool:
+    def is_held(self, rule_name: str, number: int | None = None) -> bool:
         """Whether an exchange held by that rule still has to wait."""
-        held: bool = self._ask("is_held", rule_name)
+        held: bool = self._ask("is_held", rule_name, number)
         return held
 
     # ---- requests and answers

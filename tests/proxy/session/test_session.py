@@ -13,6 +13,7 @@ from notleader.proxy.record.rows import Level
 from notleader.proxy.session.commands import Script
 from notleader.proxy.wire.codec import known_versions
 from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.view import Request
 from tests.proxy.session.conversation import Conversation, decoded, framed, request, response
 
 HEARTBEAT = {"group_id": "g", "generation_id": 1, "member_id": "m"}
@@ -193,6 +194,38 @@ def test_a_delay_holds_the_later_answers_back() -> None:
     assert woken == [("wake", 1_100_000)]
     assert talk.at(99) == [("wake", 1_100_000)]
     assert talk.at(100) == [("to_client", heart_answer(1)), ("to_client", heart_answer(2))]
+
+
+def test_delays_of_requests_that_come_together_run_together() -> None:
+    late = {"kind": "delay", "delay_ms": 100, "match": {"api_key": "Heartbeat"}, "trigger": {"times": "forever"}}
+    talk = Conversation({**late, "phase": "after_broker"})
+    talk.client(heartbeat(1) + heartbeat(2))
+    talk.broker(heart_answer(1))
+    talk.at(60)
+    talk.broker(heart_answer(2))
+    assert talk.at(100) == [("to_client", heart_answer(1)), ("wake", 1_160_000)]
+    assert talk.at(160) == [("to_client", heart_answer(2))]
+    talk = Conversation({**late, "name": "one", "delay_ms": 40}, {**late, "name": "other", "delay_ms": 60})
+    talk.client(heartbeat(1) + heartbeat(2))
+    assert talk.at(99) == [("wake", 1_100_000)]
+    assert talk.at(100) == [("to_broker", heartbeat(1)), ("to_broker", heartbeat(2))]
+
+
+def test_of_a_request_only_the_partitions_that_are_meant_are_doubled() -> None:
+    double = {"kind": "duplicate", "copies": 2}
+    both = {"topic_data": [{"name": name, "partition_data": [{"index": 0, "records": b"x"}]} for name in ("a", "b")]}
+    asked = request(ApiKey.Produce, 7, 1, {"acks": -1, **both})
+    talk = Conversation({**double, "match": {"topic": "b"}})
+    first, *copies = [command[1] for command in talk.client(asked)]
+    assert first == asked
+    sent = [[topic["name"] for topic in Request(copy[4:]).body["topic_data"]] for copy in copies]
+    assert sent == [["b"], ["b"]]
+    talk = Conversation({**double, "match": {"topic": "?"}})
+    assert [command[1] for command in talk.client(asked)] == [asked] * 3
+    refused = {"kind": "error", "error_code": 6, "match": {"topic": "b"}}
+    talk = Conversation({**double, "match": {"topic": "b"}}, refused)
+    (only,) = [command[1] for command in talk.client(asked)]
+    assert [topic["name"] for topic in Request(only[4:]).body["topic_data"]] == ["a"]
 
 
 def test_a_delayed_request_holds_the_later_requests_back() -> None:
