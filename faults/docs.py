@@ -30,12 +30,15 @@ faults:
 ```
 
 Rules are asked in their order. Delays add up; the first rule that ends the matter (answers, drops, closes) is the last
-that is asked. Of a request for several partitions only the matching ones are faulted: the others reach the broker, and
-the client gets one answer with all of them, in its own order. A rule that meant an exchange but can't be applied to it
-(a version without a place for the error, a Produce that has no answer) counts it as refused and says why.
+that is asked, of a partition or topic that it refuses too. Of a request for several partitions only the matching ones
+are faulted: the others reach the broker, and the client gets one answer with all of them, in its own order. Metadata is
+faulted topic by topic; any other request that names several topics without partitions, or several groups, as a whole. A
+rule that meant an exchange but could do nothing to it (a version without a place for the error, a Produce that has no
+answer, an answer without records to damage) counts it as `refused`, says why, and keeps its hit for the next one.
 
 **Phases.** `before_broker`: the request never reached the broker. `after_broker`: the broker carried it out, then
-its answer was changed, held or lost; such rules are asked only about requests that reach the broker. `connection`: when
+its answer was changed, held or lost; such rules are asked only about requests that reach the broker, and count when the
+request comes: `hits` may be there before the answer is. `connection`: when
 the client connects. Where the broker had to be asked for a refusal (Metadata, and Fetch in part) the capture says
 `after_broker`.
 
