@@ -48,10 +48,10 @@ def print_kind(kind: dict[str, Any]) -> None:
 def _rule_row(rule: dict[str, Any]) -> tuple[str, ...]:
     if not rule.get("enabled", True):
         state = "off"
-    elif rule.get("exhausted"):
-        state = "spent"
     elif rule.get("released"):
         state = "released"
+    elif rule.get("exhausted"):
+        state = "spent"
     else:
         state = "active"
     return (

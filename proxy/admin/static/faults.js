@@ -5,7 +5,7 @@ import { html, Prose, short, Small, Table } from "./html.js";
 
 const path = (rule) => `/v1/faults/${encodeURIComponent(rule.name)}`;
 const stateOf = (rule) =>
-  !rule.enabled ? "off" : rule.exhausted ? "spent" : rule.released ? "released" : "active";
+  !rule.enabled ? "off" : rule.released ? "released" : rule.exhausted ? "spent" : "active";
 
 // Shows what was asked for until the proxy has answered: a look at the faults meanwhile must not turn it back.
 function Switch({ rule, act }) {
@@ -20,7 +20,7 @@ function Switch({ rule, act }) {
 }
 
 /** What a person may change of a rule: its document, without what the proxy counts. */
-const documentOf = ({ hits, enabled, exhausted, released, ...document }) =>
+const documentOf = ({ hits, refused, enabled, exhausted, released, ...document }) =>
   Object.fromEntries(Object.entries(document).filter(([, value]) => value !== null));
 
 function Edit({ rule, act, close }) {
