@@ -89,6 +89,8 @@ PARTITION_KINDS: Final = {
 PARTITION_FIELDS: Final = tuple(PARTITION_KINDS)
 # Answers whose point is one offset per partition; it is the row's base_offset.
 _OFFSET_ANSWERS: Final[dict[int, str]] = {ApiKey.ListOffsets: "offset", ApiKey.OffsetFetch: "committed_offset"}
+# Of AddPartitionsToTxn and ShareFetch the last two. What CreateTopics says of configurations it can't show is none.
+_ERROR_FIELDS: Final = ("error_code", "partition_error_code", "acknowledge_error_code")
 MESSAGE_ID_HEADER: Final = "notleader-id"
 
 Row = tuple[Any, ...]
@@ -403,6 +405,8 @@ class Rows:
                 row = entries[_key(entry)] = self._partition(entry)
             code = fields.get("error_code")
             if code is None:
+                code = fields.get("partition_error_code")
+            if code is None:
                 code = entry.topic_fields.get("error_code")
             row["error_code"] = code
             error = error or code or 0
@@ -529,7 +533,7 @@ def _leading_response(codec: Codec) -> Codec | None:
 
 
 def _has_errors(field: Field) -> bool:
-    return any(inner.name == "error_code" or _has_errors(inner) for inner in field.fields)
+    return any(inner.name in _ERROR_FIELDS or _has_errors(inner) for inner in field.fields)
 
 
 def _faults(
@@ -587,11 +591,11 @@ def _key(entry: PartitionEntry) -> tuple[Any, int]:
 
 
 def first_error(body: Any) -> int:
-    """The first non-zero ``error_code`` anywhere in a decoded answer, 0 where all is well."""
+    """The first error anywhere in a decoded answer, 0 where all is well."""
     if isinstance(body, dict):
-        code = body.get("error_code")
-        if code:
-            return int(code)
+        for name in _ERROR_FIELDS:
+            if code := body.get(name):
+                return int(code)
         return next((found for value in body.values() if (found := first_error(value))), 0)
     if isinstance(body, list):
         return next((found for value in body if (found := first_error(value))), 0)

@@ -45,6 +45,29 @@ def test_an_offset_commit_at_each_level(level: Level) -> None:
     assert (row["request_frame"] is not None) == (level is Level.PAYLOAD)
 
 
+@pytest.mark.parametrize("version", [0, 3, 4, 5])
+def test_a_partition_that_a_transaction_did_not_get_has_its_error(version: int) -> None:
+    partitions = [{"partition_index": 0}, {"partition_index": 1, "partition_error_code": 48}]
+    results = [{"name": "orders", "results_by_partition": partitions}]
+    old, new = {"results_by_topic_v3_and_below": results}, {"results_by_transaction": [{"topic_results": results}]}
+    talk = Conversation(level=Level.PARTITION)
+    talk.client(request(ApiKey.AddPartitionsToTxn, version, 1))
+    talk.broker(response(ApiKey.AddPartitionsToTxn, version, 1, old if version < 4 else new))
+    row = row_of(talk.exchanges[0], Level.PARTITION)
+    assert row["error_code"] == 48
+    assert [part["error_code"] for part in row["partitions"]] == [0, 48]
+
+
+def test_an_acknowledgement_that_failed_is_an_error_of_its_share_fetch() -> None:
+    partitions = [{"partition_index": 0, "acknowledge_error_code": 121, "records": b""}]
+    talk = Conversation(level=Level.PARTITION)
+    talk.client(request(ApiKey.ShareFetch, 1, 1, {"group_id": "g"}))
+    talk.broker(response(ApiKey.ShareFetch, 1, 1, {"responses": [{"partitions": partitions}]}))
+    row = row_of(talk.exchanges[0], Level.PARTITION)
+    assert row["error_code"] == 121
+    assert [part["error_code"] for part in row["partitions"]] == [0]
+
+
 def test_a_body_that_cannot_be_read_is_said_and_kept_as_a_row() -> None:
     talk = Conversation(level=Level.PARTITION)
     whole = request(ApiKey.OffsetCommit, 3, 1, {"group_id": "g"})
