@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 
 GROUP_KEY_TYPE = 0
 TRANSACTION_KEY_TYPE = 1
+NAMING_FIELDS = frozenset(
+    {
+        *("group_id", "groups", "groups_names", "group_ids", "key_type", "key", "coordinator_keys"),
+        *("transactional_id", "v3_and_below_transactional_id", "transactions", "transactional_ids"),
+    }
+)
+"""All that `groups_named` and `transactional_ids_named` look at, of a request's own fields."""
 
 
 class Match(Document):

@@ -250,8 +250,8 @@ EXCHANGE = _struct(
         Told("what each of them did; no entry for an error of the broker's own", "none did"),
     ),
     ("seed", _LONG, Told("what the run's random decisions began with")),
-    ("transactional_id", _STRING, Told("the request's", "it has none; level `header`")),
-    ("group_id", _STRING, Told("the request's; of requests about one group", "it has none; level `header`")),
+    ("transactional_id", _STRING, Told("the only one that the request names", "none or several; level `header`")),
+    ("group_id", _STRING, Told("the only one that the request names", "none or several; level `header`")),
     ("acks", _SHORT, Told("a Produce's: -1 (all), 0 or 1", "no Produce; level `header`")),
     (
         "partitions",

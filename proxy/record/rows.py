@@ -5,7 +5,7 @@ Parquet types, and a test compares both with what ``spark_analysis`` reads.
 """
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from functools import cache
 from typing import Any, Final
@@ -13,6 +13,7 @@ from uuid import UUID
 
 from notleader.faults.actions import PartitionKey
 from notleader.faults.base import Connection
+from notleader.faults.match import NAMING_FIELDS, groups_named, transactional_ids_named
 from notleader.faults.plan import Hit
 from notleader.proxy.pump import Exchange, Kept, Passing
 from notleader.proxy.record.block import WHAT
@@ -364,8 +365,13 @@ class Rows:
                 body, _ = leading.decode_some(request.frame, request.header.body_offset)
             else:
                 body = request.body
+            # The only ones that it names, wherever its version has them.
             facts.transactional_id = body.get("transactional_id")
+            if facts.transactional_id is None:
+                facts.transactional_id = _only(transactional_ids_named(exchange.api_key, body))
             facts.group_id = body.get("group_id")
+            if facts.group_id is None:
+                facts.group_id = _only(groups_named(exchange.api_key, body))
             facts.acks = body.get("acks")
             facts.detail = body.get("reason") or None  # why a member joins or leaves (KIP-800)
             if leading is None:
@@ -512,13 +518,19 @@ def _who(connection: Connection | None, client_id: str | None = None) -> tuple[A
     )
 
 
+def _only(names: Iterator[str]) -> str | None:
+    """The name that all of them are; None without one, and of several."""
+    found = set(names)
+    return found.pop() if len(found) == 1 else None
+
+
 @cache
 def _leading_request(codec: Codec) -> Codec | None:
     """The beginning of a request that has all a row needs; None where only the whole has it."""
     names = [field.name for field in codec.fields]
     if speaks_of_partitions(codec) or "reason" in names:
         return None
-    wanted = [place for place, name in enumerate(names, 1) if name in ("transactional_id", "group_id", "acks")]
+    wanted = [place for place, name in enumerate(names, 1) if name == "acks" or name in NAMING_FIELDS]
     return codec.leading(max(wanted, default=0))
 
 

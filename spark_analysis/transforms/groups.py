@@ -9,6 +9,7 @@ from notleader.spark_analysis.plans import broadcast
 
 _APART_US = 60_000_000
 _MOST_OF = 2 / 3
+_ABOUT_ANY_GROUP = "Describe|^(DeleteGroups|FindCoordinator)$"
 
 
 def with_groups(operations: DataFrame, exchanges: DataFrame) -> DataFrame:
@@ -20,7 +21,8 @@ def with_groups(operations: DataFrame, exchanges: DataFrame) -> DataFrame:
     """
     wanted = F.col("operation").isin("poll", "commit") & F.col("group_id").isNull()
     ungrouped = operations.filter(wanted)
-    of_group = exchanges.filter((F.col("event") == "exchange") & F.col("group_id").isNotNull())
+    is_members = F.col("group_id").isNotNull() & ~F.col("api_name").rlike(_ABOUT_ANY_GROUP)  # not a tool's
+    of_group = exchanges.filter((F.col("event") == "exchange") & is_members)
     captured = of_group.select("scope", "client_id", F.col("group_id").alias("of")).distinct()
     clients = ungrouped.groupBy("scope", "client").agg(
         F.max("client_id").alias("told_id"),

@@ -81,6 +81,36 @@ def test_frames_of_a_hidden_topic_or_header_are_not_kept_and_fields_are_blotted_
     assert kept["response_frame"] == whole["response_frame"]
 
 
+@pytest.mark.parametrize(
+    ("api_key", "version", "body", "answer"),
+    [
+        (ApiKey.FindCoordinator, 3, {"key": "hr", "key_type": 0}, {}),
+        (ApiKey.FindCoordinator, 3, {"key": "tx-1", "key_type": 1}, {}),
+        (ApiKey.FindCoordinator, 4, {"coordinator_keys": ["hr"]}, {"coordinators": [{"key": "hr"}]}),
+        (ApiKey.OffsetFetch, 8, {"groups": [{"group_id": "hr"}]}, {"groups": [{"group_id": "hr"}]}),
+        (ApiKey.AddPartitionsToTxn, 3, {"v3_and_below_transactional_id": "tx-1"}, {}),
+        (
+            ApiKey.AddPartitionsToTxn,
+            4,
+            {"transactions": [{"transactional_id": "tx-1"}]},
+            {"results_by_transaction": [{"transactional_id": "tx-1"}]},
+        ),
+    ],
+)
+def test_a_group_or_transaction_is_blotted_out_wherever_a_request_has_its_only_one(
+    api_key: ApiKey, version: int, body: dict[str, Any], answer: dict[str, Any]
+) -> None:
+    talk = Conversation(level=Level.PAYLOAD)
+    talk.client(request(api_key, version, 1, body))
+    talk.broker(response(api_key, version, 1, answer))
+    hidden = told(rows(Level.PAYLOAD, "field:group_id=drop", "field:transactional_id=hash"), talk.exchanges[0])
+    for frame in (hidden["request_frame"], hidden["response_frame"]):
+        assert frame
+        assert b"hr" not in frame
+        assert b"tx-1" not in frame
+    assert b"**" in hidden["request_frame"]
+
+
 def test_a_frame_that_may_name_a_hidden_topic_somewhere_is_not_kept() -> None:
     talk = Conversation(level=Level.PAYLOAD)
     talk.client(request(ApiKey.DeleteTopics, 4, 1, {"topic_names": [SECRET]}))

@@ -45,6 +45,41 @@ def test_an_offset_commit_at_each_level(level: Level) -> None:
     assert (row["request_frame"] is not None) == (level is Level.PAYLOAD)
 
 
+@pytest.mark.parametrize(
+    ("api_key", "version", "body", "ids"),
+    [
+        (ApiKey.OffsetFetch, 7, {"group_id": "g"}, ("g", None)),
+        (ApiKey.OffsetFetch, 8, {"groups": [{"group_id": "g"}]}, ("g", None)),
+        (ApiKey.OffsetFetch, 10, {"groups": [{"group_id": "g"}, {"group_id": "h"}]}, (None, None)),
+        (ApiKey.DescribeShareGroupOffsets, 0, {"groups": [{"group_id": "g"}]}, ("g", None)),
+        (ApiKey.DescribeGroups, 5, {"groups": ["g"]}, ("g", None)),
+        (ApiKey.DescribeGroups, 5, {"groups": ["g", "h"]}, (None, None)),
+        (ApiKey.DeleteGroups, 2, {"groups_names": ["g"]}, ("g", None)),
+        (ApiKey.ConsumerGroupDescribe, 0, {"group_ids": ["g"]}, ("g", None)),
+        (ApiKey.FindCoordinator, 0, {"key": "g"}, ("g", None)),
+        (ApiKey.FindCoordinator, 3, {"key": "g", "key_type": 0}, ("g", None)),
+        (ApiKey.FindCoordinator, 3, {"key": "t", "key_type": 1}, (None, "t")),
+        (ApiKey.FindCoordinator, 4, {"key_type": 1, "coordinator_keys": ["t"]}, (None, "t")),
+        (ApiKey.FindCoordinator, 6, {"key_type": 2, "coordinator_keys": ["g:id:0"]}, (None, None)),
+        (ApiKey.AddPartitionsToTxn, 3, {"v3_and_below_transactional_id": "t"}, (None, "t")),
+        (ApiKey.AddPartitionsToTxn, 4, {"transactions": [{"transactional_id": "t"}]}, (None, "t")),
+        (ApiKey.AddPartitionsToTxn, 4, {"transactions": [{"transactional_id": one} for one in "tu"]}, (None, None)),
+        (ApiKey.DescribeTransactions, 0, {"transactional_ids": ["t"]}, (None, "t")),
+        (ApiKey.TxnOffsetCommit, 3, {"group_id": "g", "transactional_id": "t"}, ("g", "t")),
+        (ApiKey.Heartbeat, 4, {"group_id": "g"}, ("g", None)),
+        (ApiKey.ListGroups, 4, {}, (None, None)),
+    ],
+)
+def test_the_only_group_and_transaction_that_a_request_names_are_in_its_row(
+    api_key: ApiKey, version: int, body: dict[str, Any], ids: tuple[str | None, str | None]
+) -> None:
+    talk = Conversation(level=Level.PARTITION)
+    talk.client(request(api_key, version, 1, body))
+    talk.broker(response(api_key, version, 1))
+    row = row_of(talk.exchanges[0], Level.PARTITION)
+    assert (row["group_id"], row["transactional_id"]) == ids
+
+
 @pytest.mark.parametrize("version", [0, 3, 4, 5])
 def test_a_partition_that_a_transaction_did_not_get_has_its_error(version: int) -> None:
     partitions = [{"partition_index": 0}, {"partition_index": 1, "partition_error_code": 48}]
