@@ -123,7 +123,11 @@ PARTITION = _struct(
         _SHORT,
         Told("the answer's code for this partition, 0 for none", "it has none, or there was no answer"),
     ),
-    ("leader_epoch", _INT, Told("the request's current leader epoch, or else the answer's", "not on the wire")),
+    (
+        "leader_epoch",
+        _INT,
+        Told("the request's current leader epoch, or else (-1 too) the answer's", "not on the wire"),
+    ),
     ("message_ids", _STRINGS, Told("of each record its header `notleader-id`; null for one without", _BELOW_RECORD)),
     (
         "key_hashes",

@@ -26,6 +26,7 @@ _NUMBERS: Final = (Struct(">b"), _I16, _I32, Struct(">q"))
 # base offset, length, leader epoch, magic, CRC, attributes, last offset delta, times, producer id, epoch, sequence,
 # count
 _BATCH: Final = Struct(">qiibIhiqqqhii")
+_LEADER: Final = Struct(">ii")  # id, epoch
 _BEFORE_MAGIC: Final = 16
 _LOG_OVERHEAD_BYTES: Final = 12
 _ALL: Final = 1 << 62
@@ -310,13 +311,16 @@ class Probe:
                 raise _BrokenError(f"{self._tags_left} tagged fields in one place")
         elif self._tag < 0:
             tag, behind = _uvarint(data, at, end, at)
-            if finds and tag == self._program[self._pc + 1]:
+            if finds and tag == self._program[self._pc + 1] and self._program[self._pc + 2] >= FRAME_FROM:
                 if behind - at > 1:
                     raise _BrokenError("a varint is longer than it has to be")
                 self._put(self._program[self._pc + 2], before + at)
             self._tag, at = tag, behind
         else:
-            size, at = _uvarint(data, at, end, at)
+            size, behind = _uvarint(data, at, end, at)
+            if finds and self._tag == self._program[self._pc + 1] and self._program[self._pc + 2] < FRAME_FROM:
+                self._leader(data, at, behind, end, min(size, self.total - before - behind))
+            at = behind
             self._tag = -1
             self._tags_left -= 1
             if size > self.total - before - at:
@@ -326,6 +330,15 @@ class Probe:
             self._tags_left = -1
             self._pc += 3 if finds else 1
         return at
+
+    def _leader(self, data: Buffer, at: int, behind: int, end: int, size: int) -> None:
+        """The epoch of a leader's id and epoch, where that is known."""
+        if size < _LEADER.size:
+            return
+        _need(at, end, behind - at + _LEADER.size)
+        epoch = _LEADER.unpack_from(data, behind)[1]
+        if epoch >= 0:
+            self._put(self._program[self._pc + 2], epoch)
 
     def _records(self, data: Buffer, at: int, end: int) -> int:
         """On to the next batch, or behind the last one."""

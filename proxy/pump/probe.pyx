@@ -35,6 +35,7 @@ cdef enum:
     MOST_TEXT = 0x7FFF
     BATCH = 61  # bytes of a record batch before its records
     BEFORE_MAGIC = 16
+    LEADER = 8  # bytes of a leader's id and epoch
 
 cdef long long NOTHING = _probe.NOTHING
 cdef long long ALL = 1 << 62
@@ -319,7 +320,7 @@ cdef class Probe:
                         self._break(b"too many tagged fields in one place")
                         break
                 elif self._tag < 0:
-                    if op == FIND and value == pc[1]:
+                    if op == FIND and value == pc[1] and pc[2] >= FRAME_FROM:
                         if used > 1:
                             self._break(b"a varint is longer than it has to be")
                             break
@@ -327,6 +328,12 @@ cdef class Probe:
                     self._tag = value
                 else:
                     size = value
+                    if op == FIND and self._tag == pc[1] and pc[2] < FRAME_FROM and size >= LEADER <= total - at - used:
+                        if end - at - used < LEADER:
+                            self._need = used + LEADER
+                            break
+                        if int32_at(p + at + used + 4) >= 0:
+                            row[pc[2]] = int32_at(p + at + used + 4)
                     self._tag = -1
                     tags_left -= 1
                     if size > total - at - used:

@@ -465,6 +465,8 @@ cdef class BlockWriter:
         cdef long long* row = first if first != NULL else last
         key.topic, key.index = one.topic, <int>row[INDEX]
         key.epoch = row[LEADER_EPOCH]
+        if key.epoch < 0 and last != NULL and last[LEADER_EPOCH] != NO_OFFSET:
+            key.epoch = last[LEADER_EPOCH]
         key.producer_id = key.producer_epoch = key.compression = key.error = NO_OFFSET
         part.base_sequence = part.count = part.size = part.base_offset = NO_OFFSET
         if first != NULL and first[RECORDS_BYTES] != NO_OFFSET:

@@ -20,7 +20,7 @@ from notleader.proxy.record.block import WHAT
 from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.redaction import NOTHING, ROW_FIELDS, Redaction
 from notleader.proxy.record.skim import SKIMMED, skim_request, skim_response, skimmed, told
-from notleader.proxy.wire.codec import Codec, is_known
+from notleader.proxy.wire.codec import Body, Codec, is_known
 from notleader.proxy.wire.errors import WireError
 from notleader.proxy.wire.names import ApiKey
 from notleader.proxy.wire.partitions import PartitionEntry, speaks_of_partitions
@@ -422,8 +422,9 @@ class Rows:
                 self._batches(row, fields["records"], facts)
             elif exchange.api_key in _OFFSET_ANSWERS:
                 row["base_offset"] = fields.get(_OFFSET_ANSWERS[exchange.api_key])
-            if row["leader_epoch"] is None:
-                row["leader_epoch"] = fields.get("leader_epoch")
+            epoch = _leader_epoch(fields)
+            if epoch is not None and (row["leader_epoch"] is None or row["leader_epoch"] < 0):
+                row["leader_epoch"] = epoch
         if not error:
             error = first_error(body)
         facts.error_code = error
@@ -594,6 +595,14 @@ def _too_large(exchange: Exchange) -> list[str]:
     """Which of its frames went by without being kept."""
     frames = (("request", exchange.request), ("answer", exchange.response))
     return [name for name, kept in frames if isinstance(kept, Passing)]
+
+
+def _leader_epoch(answered: Body) -> int | None:
+    """The epoch that an answer tells of a partition; who refuses it may name the leader (KIP-951)."""
+    epoch: int | None = answered.get("leader_epoch")
+    if epoch is None and (leader := answered.get("current_leader")) and leader["leader_epoch"] >= 0:
+        epoch = leader["leader_epoch"]
+    return epoch
 
 
 def _key(entry: PartitionEntry) -> tuple[Any, int]:

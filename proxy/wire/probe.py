@@ -39,7 +39,7 @@ class Op(IntEnum):
     NEXT = 11  # bytes of the program back to the first step of the loop
     MAYBE = 12  # bytes of the program to jump over where a struct is null
     TAGS = 13  # past tagged fields
-    FIND = 14  # tag, place: past tagged fields; where that tag's number stands in the frame
+    FIND = 14  # tag, place: past tagged fields; where that tag's number is in the frame, or a row its leader's epoch
     RECORDS = 15  # record batches: what they say goes into the row
     CRECORDS = 16
     ROW = 17  # whether it is its topic's: a partition begins
@@ -99,6 +99,7 @@ MOST_TEXT_BYTES: Final = 4 << 20
 MOST_DEPTH: Final = 6
 
 _ENDPOINTS_FIELD: Final = "node_endpoints"
+_LEADER_FIELD: Final = "current_leader"  # its id, and then its epoch (KIP-951)
 _OF_FRAME: Final = {
     "acks": Frame.ACKS,
     "error_code": Frame.ERROR_CODE,
@@ -219,11 +220,14 @@ class _Program:
             if field.tag is None:
                 self._field(field, taken.get(field.name), topics)
         if self._flexible:
-            endpoints = next((one.tag for one in fields if one.name == _ENDPOINTS_FIELD and one.tag is not None), None)
-            if endpoints is None or _ENDPOINTS_FIELD not in self._wanted:
-                self._op(Op.TAGS)
-            else:
+            tags = {one.name: one.tag for one in fields if one.tag is not None}
+            endpoints, leader = tags.get(_ENDPOINTS_FIELD), tags.get(_LEADER_FIELD)
+            if endpoints is not None and _ENDPOINTS_FIELD in self._wanted:
                 self._op(Op.FIND, endpoints, FRAME_FROM + Frame.ENDPOINTS)
+            elif leader is not None and topics is not None and ROWS in self._wanted:
+                self._op(Op.FIND, leader, Row.LEADER_EPOCH)
+            else:
+                self._op(Op.TAGS)
 
     def _field(self, field: Field, to: int | None, topics: TopicsPlace | None) -> None:
         if field.is_array:

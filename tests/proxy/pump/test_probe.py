@@ -65,6 +65,12 @@ def said_by_codec(codec: Codec, body: dict[str, Any]) -> dict[str, Any]:
             "base_offset": fields.get(first) if isinstance(fields.get(first), int) else None,
             "leader_epoch": fields.get(epoch),
         }
+        # Of those that have it as a tagged field.
+        leader = (
+            fields.get("current_leader") if codec.api_key not in (ApiKey.ShareFetch, ApiKey.ShareAcknowledge) else None
+        )
+        if leader is not None and leader["leader_epoch"] >= 0:
+            row["leader_epoch"] = leader["leader_epoch"]
         records = fields.get("records")
         if records is not None:
             found = list(iter_batches(records))

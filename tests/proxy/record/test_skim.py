@@ -13,13 +13,15 @@ from hypothesis import strategies as st
 from notleader.faults.base import Connection
 from notleader.proxy.pump import Exchange, Passing, Probe
 from notleader.proxy.record import skim as skimming
-from notleader.proxy.record.rows import COLUMNS, Level, Rows
+from notleader.proxy.record.blocks import Blocks
+from notleader.proxy.record.rows import COLUMNS, Level, Rows, TopicIds
 from notleader.proxy.record.skim import skim_request, skim_response
 from notleader.proxy.wire.codec import known_versions, request_codec, response_codec
 from notleader.proxy.wire.header import encode_request_header, encode_response_header
 from notleader.proxy.wire.names import ApiKey
 from notleader.proxy.wire.partitions import iter_partitions
 from notleader.proxy.wire.probe import NOTHING, facts_program
+from tests.proxy.record.blocks import rows_of as block_rows
 from tests.proxy.wire.frames import random_body
 from tests.proxy.wire.frames import recorded as frames_of_real_clients
 
@@ -84,6 +86,37 @@ def test_random_bodies(api: ApiKey, version: int) -> None:
         skim_response(api, version, response[: rng.randrange(len(response))])
 
     agrees()
+
+
+@pytest.mark.parametrize(("api", "version"), VERSIONS)
+@pytest.mark.parametrize(
+    ("asked", "leader", "expected"),
+    [(-1, (1, 9), 9), (4, (1, 9), 4), (-1, None, -1), (-1, (1, -1), -1)],
+    ids=["the answer knows it", "the request does", "nobody does", "the answer knows the leader alone"],
+)
+def test_the_leader_epoch_of_an_answer_is_told_where_the_request_has_none(
+    api: ApiKey, version: int, asked: int, leader: tuple[int, int] | None, expected: int
+) -> None:
+    with_epoch = api == ApiKey.Fetch and version >= 9
+    told = version >= (12 if api == ApiKey.Fetch else 10)
+    topic = {"name": "orders", "topic": "orders", "topic_id": UUID(int=7)}
+    partitions = [{"index": 0, "partition": 0, "current_leader_epoch": asked, "records": None}]
+    request = {"topic_data": [{**topic, "partition_data": partitions}], "topics": [{**topic, "partitions": partitions}]}
+    answered: dict[str, Any] = {"index": 0, "partition_index": 0, "error_code": 6, "records": None}
+    if leader is not None and told:
+        answered["current_leader"] = {"leader_id": leader[0], "leader_epoch": leader[1]}
+    parts = {"partition_responses": [answered], "partitions": [answered]}
+    frames = [
+        encode_request_header(api, version, 1, "c") + request_codec(api, version).encode(request),
+        encode_response_header(api, version, 1) + response_codec(api, version).encode({"responses": [topic | parts]}),
+    ]
+    if not told or not with_epoch:
+        expected = asked if with_epoch else leader[1] if told and leader and leader[1] >= 0 else None
+    blocks = Blocks(Level.PARTITION, TopicIds())
+    entry = exchange(api, version, *frames)
+    assert blocks.writer.take(entry)
+    made = [*block_rows(blocks.swap(), "run", "proxy", 7), *rows_of(entry)]
+    assert [row[PLACES["partitions"]][0]["leader_epoch"] for row in made] == [expected] * 3
 
 
 def test_frames_of_real_clients() -> None:
