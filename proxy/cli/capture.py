@@ -1,6 +1,7 @@
 """`notleader capture …`: recorded and live traffic, from the shell; exported as `capture_app`.
 
-Exit codes: 0 done, 1 a negative verdict (nothing matches, nothing to export), 2 wrong use or nothing to read.
+Exit codes: 0 done, 1 a negative verdict (nothing matches, nothing to export, a segment that can't be read), 2 wrong use
+or nothing to read.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, NoReturn
 
@@ -27,6 +28,7 @@ from notleader.proxy.capture.stats import Statistics
 from notleader.proxy.capture.tree import document, tree
 from notleader.proxy.config.extras import missing
 from notleader.proxy.record.limits import CaptureError
+from notleader.proxy.wire.errors import in_words
 
 if TYPE_CHECKING:
     # These load Arrow, which comes with the extra `capture`.
@@ -87,6 +89,8 @@ def list_segments(
             typer.echo("segments that a killed proxy left behind: --repair finishes them", err=True)
     if any(one.problem for one in found):
         raise typer.Exit(NEGATIVE)
+    if not found:
+        _stop(NEGATIVE, "no segments", False)
 
 
 @capture_app.command("show")
@@ -122,6 +126,7 @@ def show(
         typer.echo(f"only the first {limit}: --limit 0 shows all, a filter fewer", err=True)
     if not found:
         _stop(NEGATIVE, "nothing matches" if filter_text else "no rows", False)
+    _whole(capture)
 
 
 @capture_app.command("stats")
@@ -139,6 +144,7 @@ def stats(where: Where, filter_text: FilterText = "", spool: Spool = None, as_js
     _tell(capture.problems)
     if not told["exchanges"]:
         _stop(NEGATIVE, "no exchanges", False)
+    _whole(capture)
 
 
 @capture_app.command("tail")
@@ -189,8 +195,12 @@ def tail(
             return
         capture = _opened(where, spool, as_json)
         if not follow:
-            _emit(capture.last(20 if count is None else count, accepts, frames=as_json), as_json)
+            found = capture.last(20 if count is None else count, accepts, frames=as_json)
+            _emit(found, as_json)
             _tell(capture.problems)
+            if not found and count != 0:
+                _stop(NEGATIVE, "nothing matches" if filter_text else "no rows", False)
+            _whole(capture)
             return
         from notleader.proxy.capture.reading import Follower
 
@@ -234,18 +244,25 @@ def export(
     try:
         with nullcontext(sys.stdout.buffer) if file == "-" else open(partial, "wb") as target:
             told = _export(read, to, target)
+            if not any(told.values()):
+                _tell(capture.problems)
+                raise CaptureError("nothing matches" if filter_text else "no rows")
         if file != "-":
             os.replace(partial, file)
     except (CaptureError, OSError) as error:
         if file != "-":
-            Path(partial).unlink(missing_ok=True)
-        _stop(NEGATIVE if isinstance(error, CaptureError) else WRONG_USE, str(error), as_json)
+            with suppress(OSError):
+                Path(partial).unlink(missing_ok=True)
+        if isinstance(error, CaptureError):
+            _stop(NEGATIVE, str(error), as_json and file != "-")
+        _stop(WRONG_USE, f"can't write {file}: {in_words(error)}", as_json)
     _tell(capture.problems)
     if as_json and file != "-":
         _print_json({"file": file, "format": to, **told})
     else:
         counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in told.items())
         typer.echo(f"{file}: {counts}", err=True)
+    _whole(capture)
 
 
 @capture_app.command("to-faults")
@@ -282,6 +299,7 @@ def to_faults(
         _print_json({"file": file, **outage.summary()})
     else:
         typer.echo(f"{file}: " + ", ".join(f"{count} {name}" for name, count in outage.summary().items()), err=True)
+    _whole(capture)
 
 
 # ---- what they share ------------------------------------------------------------------------------------------------
@@ -366,6 +384,12 @@ def _export(read: Any, to: str, target: BinaryIO) -> dict[str, int]:
 def _tell(problems: list[str]) -> None:
     for problem in problems:
         typer.echo(problem, err=True)
+
+
+def _whole(capture: Capture) -> None:
+    """End with a negative verdict where something could not be read, which has been told."""
+    if capture.problems:
+        raise typer.Exit(NEGATIVE)
 
 
 def _print_json(document: Any) -> None:

@@ -63,6 +63,15 @@ def test_ls_of_an_unreadable_segment_says_so(folder: Path) -> None:
     shown = run("show", str(folder))
     assert len(shown.stdout.splitlines()) == 11
     assert "broken.parquet can't be read" in shown.stderr
+    assert shown.exit_code == 1
+    others = (
+        ("stats", str(folder)),
+        ("tail", str(folder)),
+        ("export", str(folder), str(folder / "x.csv"), "--to", "csv"),
+    )
+    for arguments in others:
+        assert run(*arguments).exit_code == 1
+    assert len((folder / "x.csv").read_text().splitlines()) == 12
 
 
 def test_show_filters_limits_and_says_when_there_is_more(folder: Path) -> None:
@@ -86,9 +95,31 @@ def test_show_of_one_row_is_its_tree(folder: Path) -> None:
 def test_nothing_found_is_exit_1_and_nothing_there_is_exit_2(folder: Path) -> None:
     assert run("show", str(folder), "topic == x").exit_code == 1
     assert run("stats", str(folder), "topic == x").exit_code == 1
+    assert run("tail", str(folder), "topic == x").exit_code == 1
     done = run("show", str(folder / "none"), "--json")
     assert done.exit_code == 2
     assert "there is nothing at" in json.loads(done.stdout)["error"]
+
+
+def test_an_empty_folder_has_no_segments(tmp_path: Path) -> None:
+    assert run("ls", str(tmp_path)).exit_code == 1
+    assert json.loads(run("ls", str(tmp_path), "--json").stdout) == []
+
+
+@pytest.mark.parametrize("to", ["csv", "jsonl", "pcapng"])
+def test_an_export_of_nothing_is_exit_1_and_no_file(folder: Path, to: str) -> None:
+    file = folder / "out"
+    file.write_text("before")
+    done = run("export", str(folder), str(file), "--to", to, "--filter", "topic == x")
+    assert (done.exit_code, done.stderr) == (1, "nothing matches\n")
+    assert file.read_text() == "before"
+    assert not (folder / "out.partial").exists()
+
+
+def test_an_export_that_can_not_be_written_says_so(folder: Path) -> None:
+    file = folder / "none" / "out.csv"
+    done = run("export", str(folder), str(file), "--to", "csv")
+    assert (done.exit_code, done.stderr) == (2, f"can't write {file}: No such file or directory\n")
 
 
 def test_a_wrong_filter_is_exit_2_with_a_caret(folder: Path) -> None:
