@@ -106,8 +106,12 @@ PARTITION = _struct(
     ("producer_id", _LONG, Told("the first batch's; -1: not idempotent", "without a batch; message formats before v2")),
     ("producer_epoch", _SHORT, Told("the first batch's; -1: not idempotent", "as `producer_id`")),
     ("base_sequence", _INT, Told("the first batch's; -1: not idempotent", "as `producer_id`")),
-    ("record_count", _INT, Told("records in all batches", "neither Produce nor Fetch, or no records field came")),
-    ("batch_bytes", _LONG, Told("all batches as they were sent, compressed", "as `record_count`")),
+    ("record_count", _INT, Told("records in all batches", "as `batch_bytes`; compressed before format v2")),
+    (
+        "batch_bytes",
+        _LONG,
+        Told("all batches as they were sent, compressed", "neither Produce nor Fetch, or no records field came"),
+    ),
     ("compression", _STRING, Told("the first batch's", "without a batch", _COMPRESSIONS)),
     (
         "base_offset",

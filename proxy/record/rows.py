@@ -444,11 +444,14 @@ class Rows:
         if records is None:
             return
         count = 0
+        is_counted = True
         first = None
         for batch in iter_batches(records):
             first = first or batch
             count += batch.record_count
-        row["record_count"] = count
+            is_counted &= batch.magic >= 2 or batch.record_count >= 0
+        # A compressed message of the formats before v2 doesn't say how many are in it.
+        row["record_count"] = count if is_counted else None
         row["batch_bytes"] = len(records)
         if first is None:
             return

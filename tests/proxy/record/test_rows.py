@@ -6,7 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 
+from notleader.proxy.capture.stats import Statistics
 from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.rows import COLUMNS, Level, Rows
 from notleader.proxy.recorder.schema import EXCHANGE
@@ -101,6 +103,25 @@ def test_an_acknowledgement_that_failed_is_an_error_of_its_share_fetch() -> None
     row = row_of(talk.exchanges[0], Level.PARTITION)
     assert row["error_code"] == 121
     assert [part["error_code"] for part in row["partitions"]] == [0]
+
+
+@pytest.mark.parametrize(("codec", "count"), [(0, 3), (1, None)], ids=["plain", "gzip"])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_how_many_records_a_compressed_message_set_has_is_not_known(magic: int, codec: int, count: int | None) -> None:
+    builder = LegacyRecordBatchBuilder(magic, codec, 1 << 20)
+    for offset in range(3):
+        builder.append(offset, timestamp=1000, key=b"k", value=b"v")
+    records = bytes(builder.build())
+    talk = Conversation(level=Level.PARTITION)
+    body = {"acks": 1, "topic_data": [{"name": "orders", "partition_data": [{"index": 0, "records": records}]}]}
+    talk.client(request(ApiKey.Produce, 2, 1, body))
+    talk.broker(response(ApiKey.Produce, 2, 1))
+    row = row_of(talk.exchanges[0], Level.PARTITION)
+    (part,) = row["partitions"]
+    assert (part["record_count"], part["batch_bytes"]) == (count, len(records))
+    statistics = Statistics()
+    statistics.add_all([row])
+    assert statistics.document()["producers"][0]["records"] == (count or 0)
 
 
 def test_a_body_that_cannot_be_read_is_said_and_kept_as_a_row() -> None:
