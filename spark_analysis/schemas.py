@@ -77,7 +77,7 @@ _EVENTS = {
     "exchange": "a request and what became of it",
     "connect": "a client connected; `detail` has the listener",
     "disconnect": "a connection ended; `detail` says how",
-    "wire_error": "bytes that are none of Kafka's; `detail` says why",
+    "wire_error": "bytes that are none of Kafka's, or a TLS handshake that failed; `detail` says why",
     "fault": "a rule took a connection or a listener, or let it go",
     "mark": "a label that was set through `POST /v1/capture`",
     "gap": "rows are missing here; `detail` says how many and why",

@@ -152,7 +152,7 @@ def _connections(counters: Counters) -> Iterator[Metric]:
     yield opened
     yield still_open
     wire_errors = CounterMetricFamily(
-        "notleader_wire_errors", "Connections closed because a side did not speak Kafka.", labels=["side"]
+        "notleader_wire_errors", "Connections closed because a side did not speak Kafka, or TLS.", labels=["side"]
     )
     for side, count in sorted(counters.wire_errors.items()):
         wire_errors.add_metric([side], count)

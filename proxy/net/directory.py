@@ -79,22 +79,20 @@ class Listener:
             silence(self.socket, wanted == "silent")
         self._state = wanted
 
-    def serve(
-        self, protocol: Callable[[], asyncio.Protocol], tls: ssl.SSLContext | None = None
-    ) -> Coroutine[None, None, None]:
-        """Accept connections until the listener refuses or closes."""
+    def serve(self, protocol: Callable[[], asyncio.Protocol]) -> Coroutine[None, None, None]:
+        """Accept connections without TLS until the listener refuses or closes."""
         listening = self._served = self.socket.dup()  # a server may close what it serves on
-        return self._serve(listening, protocol, tls)
+        return self._serve(listening, protocol)
 
-    def serve_announced(self, welcome: Welcome, tls: ssl.SSLContext | None, refused: Refused) -> None:
-        """Accept connections that begin with a PROXY protocol header, likewise."""
-        self.server = AnnouncedServer(self.socket, welcome, tls, refused)
-
-    async def _serve(
-        self, listening: socket.socket, protocol: Callable[[], asyncio.Protocol], tls: ssl.SSLContext | None
+    def serve_announced(
+        self, welcome: Welcome, tls: ssl.SSLContext | None, refused: Refused, *, has_header: bool
     ) -> None:
+        """Accept connections that begin with a PROXY protocol header, or TLS, or one after the other, likewise."""
+        self.server = AnnouncedServer(self.socket, welcome, tls, refused, has_header=has_header)
+
+    async def _serve(self, listening: socket.socket, protocol: Callable[[], asyncio.Protocol]) -> None:
         try:
-            server = await asyncio.get_running_loop().create_server(protocol, sock=listening, ssl=tls)
+            server = await asyncio.get_running_loop().create_server(protocol, sock=listening)
         except (OSError, RuntimeError, ValueError):
             if self._served is listening:
                 raise

@@ -43,6 +43,9 @@ from notleader.proxy.wire.errors import OwnMistake, WireError
 log = logging.getLogger("notleader")
 
 _DRAIN_S = 2.0
+# Of those that are turned away before they say a word a line for each client's address.
+_WARN_EVERY_US = 10_000_000
+_MOST_WARNED = 1000
 
 
 class Proxy:
@@ -85,6 +88,7 @@ class Proxy:
         self._accepted = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._newer: set[Newer] = set()
+        self._warned_us: dict[str, int] = {}
         self._standing_timer: asyncio.TimerHandle | None = None
         self._random = Random(f"{settings.seed}:transport")
 
@@ -235,11 +239,12 @@ class Proxy:
 
     def _serve(self, listener: Listener) -> None:
         """Accept on a socket that is listening already."""
-        if self.settings.proxy_protocol:
+        has_header = self.settings.proxy_protocol
+        if has_header or self.tls.listen is not None:
             welcome = partial(self._new_link, listener)
-            listener.serve_announced(welcome, self.tls.listen, self._unannounced)
+            listener.serve_announced(welcome, self.tls.listen, self._turned_away, has_header=has_header)
         else:
-            self._spawn(listener.serve(lambda: self._new_link(listener), self.tls.listen))
+            self._spawn(listener.serve(lambda: self._new_link(listener)))
         asyncio.get_running_loop().call_soon(self._apply_to_listener, listener)
 
     def _new_link(self, listener: Listener, client_addr: str | None = None) -> Link:
@@ -250,10 +255,15 @@ class Proxy:
         nth = self._accepted
         return Connection(connection_id=nth, nth=nth, listener=listener, node_id=node_id, client_addr=client_addr or "")
 
-    def _unannounced(self, address: str, error: WireError) -> None:
-        """A connection was closed because its PROXY protocol header is none."""
+    def _turned_away(self, address: str, error: WireError) -> None:
+        """A connection was closed because its PROXY protocol header is none, or its TLS handshake failed."""
         self.counters.wire_errors["client"] += 1
-        log.warning("%s: %s", address, error.reason)
+        host, now_us = address.rpartition(":")[0], self.now_us()
+        if now_us - self._warned_us.get(host, -_WARN_EVERY_US) >= _WARN_EVERY_US:
+            if len(self._warned_us) >= _MOST_WARNED:
+                self._warned_us.clear()
+            self._warned_us[host] = now_us
+            log.warning("%s: %s", address, error.reason)
         self.record(ConnectionEvent("wire_error", None, self.now_us(), f"client: {address}: {error.reason}"))
 
     def listeners(self) -> list[tuple[str, str, str]]:

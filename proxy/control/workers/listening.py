@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-import ssl
 from collections.abc import Callable
 from typing import Final, Literal
 
@@ -68,12 +67,9 @@ class SharedListener(Listener):
 class Accepting:
     """Accepts connections on a socket that another process listens with, until that process shuts it."""
 
-    def __init__(
-        self, listening: socket.socket, protocol: Callable[[], asyncio.Protocol], tls: ssl.SSLContext | None
-    ) -> None:
+    def __init__(self, listening: socket.socket, protocol: Callable[[], asyncio.Protocol]) -> None:
         self._listening = listening
         self._protocol = protocol
-        self._tls = tls
         self._loop = asyncio.get_running_loop()
         self._arriving: set[asyncio.Task[None]] = set()
         self._again: asyncio.TimerHandle | None = None
@@ -109,6 +105,6 @@ class Accepting:
 
     async def _take(self, connection: socket.socket) -> None:
         try:
-            await self._loop.connect_accepted_socket(self._protocol, connection, ssl=self._tls)
-        except OSError:  # it went away again, or its TLS handshake came to nothing
+            await self._loop.connect_accepted_socket(self._protocol, connection)
+        except OSError:  # it went away again
             connection.close()

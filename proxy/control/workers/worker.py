@@ -156,11 +156,13 @@ class Worker(Proxy):
         if before is not None:
             before.close()
         listening = socket.socket(fileno=descriptor)
-        if self.settings.proxy_protocol:
-            welcome = partial(self._accepted_by, name, node_id)
-            self._accepting[name] = AnnouncedServer(listening, welcome, self.tls.listen, self._unannounced)
+        welcome, has_header = partial(self._accepted_by, name, node_id), self.settings.proxy_protocol
+        if has_header or self.tls.listen is not None:
+            self._accepting[name] = AnnouncedServer(
+                listening, welcome, self.tls.listen, self._turned_away, has_header=has_header
+            )
         else:
-            self._accepting[name] = Accepting(listening, partial(self._accepted_by, name, node_id), self.tls.listen)
+            self._accepting[name] = Accepting(listening, welcome)
 
     def order_changed(self) -> None:
         """The plan has changed: look again."""

@@ -15,7 +15,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from notleader.proxy.config.settings import ConfigError, load
 from notleader.proxy.lab.kafka import KafkaCluster
 from notleader.proxy.net.tls import Tls
-from tests.integration.proxy.conftest import ProxyFor, told
+from tests.clients.comparison import captured
+from tests.integration.proxy.conftest import WORKERS, ProxyFor, told
+from tests.proxy.net.test_proxy_protocol import addresses, header
 
 
 class Files(NamedTuple):
@@ -69,6 +71,34 @@ async def test_a_client_without_a_certificate_is_turned_away(
             reader, writer = await asyncio.open_connection(*proxy.listen, ssl=context)
             writer.write(b"\0\0\0\x0b\0\x12\0\0\0\0\0\1\0\1c")
             await reader.readexactly(1)
+
+
+@pytest.mark.parametrize("has_header", [False, True], ids=["alone", "behind a PROXY protocol header"])
+async def test_a_handshake_that_fails_is_told(
+    proxy_for: ProxyFor, files: Files, tmp_path: Path, caplog: pytest.LogCaptureFixture, has_header: bool
+) -> None:
+    server = {"tls_cert": files.cert, "tls_key": files.key, "proxy_protocol": has_header}
+    announced = header(1, 1, addresses("10.0.0.9", 5)) if has_header else b""
+    async with proxy_for("127.0.0.1:1", capture=str(tmp_path / "traffic"), **server) as proxy:
+        for _ in range(2):
+            reader, writer = await asyncio.open_connection(*proxy.listen)
+            writer.write(announced + b"\0\0\0\x0b\0\x12\0\0\0\0\0\1\0\1c")
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                await reader.readexactly(100)
+            writer.close()
+        if not has_header:
+            with pytest.raises(ssl.SSLError):  # it doesn't trust who issued the certificate
+                await asyncio.open_connection(*proxy.listen, ssl=ssl.create_default_context())
+            _, writer = await asyncio.open_connection(*proxy.listen)
+            writer.close()  # a port that is open is all that it wanted to know
+            await asyncio.sleep(0.2)
+        assert (await told(proxy)).counters.wire_errors["client"] == (2 if has_header else 3)
+    details = [row["detail"] for row in captured(tmp_path / "traffic") if row["event"] == "wire_error"]
+    client = "client: 10.0.0.9:5" if has_header else "client: 127.0.0.1:"
+    assert len(details) == (2 if has_header else 3)
+    assert all(detail.startswith(client) and "the TLS handshake failed: " in detail for detail in details)
+    assert "wrong version number" in details[0].lower()
+    assert WORKERS > 1 or caplog.text.count("the TLS handshake failed") == 1
 
 
 async def test_certificates_are_read_again_when_they_change(files: Files) -> None:
