@@ -145,7 +145,8 @@ def told(asked: Skimmed, answered: Skimmed | None) -> list[PartitionFacts]:
         if one is None:
             found[name or topic_id, index] = one = [name, topic_id, index, None, None, None, None, epoch, *_NO_RECORDS]
         one[6] = error
-        if epoch is not None and (one[7] is None or one[7] < 0):
+        asked_epoch: Any = one[7]
+        if epoch is not None and (asked_epoch is None or asked_epoch < 0):
             one[7] = epoch
         if offset is not None:
             one[11] = offset
