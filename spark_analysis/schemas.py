@@ -130,7 +130,7 @@ PARTITION = _struct(
     (
         "leader_epoch",
         _INT,
-        Told("the request's current leader epoch, or else (-1 too) the answer's", "not on the wire"),
+        Told("the request's current leader epoch; where it has none, or -1, the answer's", "not on the wire"),
     ),
     ("message_ids", _STRINGS, Told("of each record its header `notleader-id`; null for one without", _BELOW_RECORD)),
     (
