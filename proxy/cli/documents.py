@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import yaml
 
 from notleader.proxy.config.yaml_text import parse_yaml
+
+_JSON_BEGINS: Final = re.compile(r"[\s{\[]*(\"|$)")
 
 
 class UnreadableDocumentError(ValueError):
@@ -31,7 +34,7 @@ def read_document(argument: str) -> Any:
     """
     text = argument.lstrip()
     if text.startswith(("{", "[")):
-        return _parse_json(text)
+        return _parse_inline(text)
     if "\n" in text or (": " in text and not Path(argument).exists()):
         return _parse_yaml(text, "the YAML on the command line")
     name = "standard input" if argument == "-" else argument
@@ -64,11 +67,22 @@ def _parse_yaml(text: str, name: str) -> Any:
         raise UnreadableDocumentError(f"{name}: is neither YAML nor JSON: {_one_line(error)}") from error
 
 
-def _parse_json(text: str) -> Any:
+def _parse_inline(text: str) -> Any:
+    """JSON, or else YAML, whose `{kind: close}` begins the same way; what is neither is told as a mistake in the one
+    that it looks like.
+    """
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UnreadableDocumentError(f"the JSON on the command line: {_one_line(error)}") from error
+        wrong_json = error
+    try:
+        return parse_yaml(text)
+    except yaml.YAMLError as error:
+        if _JSON_BEGINS.match(text):
+            raise UnreadableDocumentError(f"the JSON on the command line: {_one_line(wrong_json)}") from wrong_json
+        raise UnreadableDocumentError(
+            f"what is on the command line is neither JSON nor YAML: {_one_line(error)}"
+        ) from error
 
 
 def _one_line(error: BaseException) -> str:

@@ -119,6 +119,8 @@ class TestAdd:
             ("/no/such/file.yaml", "/no/such/file.yaml: No such file or directory"),
             ('{"kind": ', "the JSON on the command line: "),
             ("[", "the JSON on the command line: "),
+            ('{"kind": "close", "name": "a" "match": {}}', "the JSON on the command line: Expecting ',' delimiter"),
+            ("{kind: close", "what is on the command line is neither JSON nor YAML: "),
             ("-", "standard input: is neither YAML nor JSON: "),
         ],
     )
@@ -134,6 +136,13 @@ class TestAdd:
         done = shell("add", text)
         assert "No such file" not in done.output
         assert done.exit_code in (0, 2)
+
+    @pytest.mark.parametrize(
+        "text", ["{kind: close, name: a}", "[{kind: close, name: a}]", "{'kind': 'close', 'name': a}"]
+    )
+    def test_yaml_that_begins_like_json(self, shell: Shell, text: str) -> None:
+        done = shell("add", text)
+        assert (done.exit_code, done.stderr, names(shell.proxy)) == (0, "", ["a"])
 
     def test_a_document_without_faults_is_refused(self, shell: Shell) -> None:
         assert shell("add", "-", stdin="just text").exit_code == 2
