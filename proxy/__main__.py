@@ -26,10 +26,25 @@ def main() -> None:
     elif sys.argv[1:2] == ["toxiproxy"]:
         from notleader.proxy.cli.toxiproxy import alone as app
     else:
-        from notleader.proxy.cli.app import app
-
-        _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+        sys.exit(_any_other())
     app(prog_name="notleader")
+
+
+def _any_other() -> int:
+    """Run a command that may have something to clean up: Ctrl-C is an exception in it, once it is to begin."""
+    from typer.main import get_command
+
+    from notleader.proxy.cli.app import app
+
+    command = get_command(app)  # takes typer a while
+    try:
+        _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+        command(prog_name="notleader")
+    except KeyboardInterrupt:  # before click minds it, or behind
+        return 130
+    finally:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+    return 0
 
 
 if __name__ == "__main__":
