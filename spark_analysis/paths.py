@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -66,8 +67,18 @@ def check_paths(
         if not growing:
             _check_whole(root)
     for path in filter(is_local, () if growing else outcomes):
-        if not any(character in path for character in "*?[") and not local_path(path).exists():
+        if not _may_be_there(local_path(path)):
             raise InputError(f"outcomes file {path} does not exist")
+
+
+def _may_be_there(path: Path) -> bool:
+    """Whether there is such a file, or folder, or one that a glob stands for."""
+    if path.exists():
+        return True
+    if not any(character in str(path) for character in "*?["):
+        return False
+    # Hadoop's globs have more than Python's.
+    return any(more in str(path) for more in ("{", "\\", "[^")) or next(glob.iglob(str(path)), None) is not None
 
 
 def _check_whole(root: Path) -> None:

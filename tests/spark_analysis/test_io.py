@@ -30,6 +30,17 @@ def test_missing_and_empty_folders_are_told_before_spark_starts(tmp_path: Path) 
         check_paths([str(tmp_path / "capture")], [])
 
 
+def test_outcomes_that_no_file_matches_are_told_before_spark_starts(tmp_path: Path) -> None:
+    pattern = str(tmp_path / "said-*.jsonl")
+    with pytest.raises(InputError, match=re.escape(f"outcomes file {pattern} does not exist")):
+        check_paths([], [pattern])
+    check_paths([], [pattern], growing=True)  # they may come
+    (tmp_path / "said-1.jsonl").write_text("")
+    check_paths([], [pattern])
+    # What only Hadoop can tell is left to it.
+    check_paths([], [str(tmp_path / "said-{1,2}.json*"), f"{tmp_path}/said-[^2].jsonl"])
+
+
 def test_remote_paths_are_left_to_spark(tmp_path: Path) -> None:
     check_paths(["s3a://bucket/capture"], ["s3a://bucket/said"])
     assert size_bytes([str(tmp_path)]) == 0
