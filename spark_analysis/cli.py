@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from notleader.spark_analysis import resident
 from notleader.spark_analysis.options import Options
-from notleader.spark_analysis.paths import SMALL_BYTES, InputError, check_paths, size_bytes
+from notleader.spark_analysis.paths import SMALL_BYTES, InputError, check_paths, is_local, local_path, size_bytes
 
 if TYPE_CHECKING:
     from notleader.spark_analysis.jobs.analyze import Analysis
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _LIVE_HANG_MS = 30_000
 # Whatever is there yet, a live recording is going to be larger.
 _LIVE_MEMORY = "2g"
+_LOOK_S = 0.2
 
 _DESCRIPTION = """\
 Say what the faults did to the clients.
@@ -163,6 +164,8 @@ def _analyze(given: argparse.Namespace) -> int:
         raise InputError("--live follows whole folders: leave out --run and --date")
     given.out = _usable_out(given.out)
     progress = _Progress(not given.json and sys.stderr.isatty())
+    if given.live:
+        _wait_for_captures(given)
     size = size_bytes([*given.capture, *given.outcomes, *given.log])
     if (code := _by_resident(given, size, progress)) is not None:
         return code
@@ -198,6 +201,20 @@ def _analyze(given: argparse.Namespace) -> int:
     with suppress(Exception, KeyboardInterrupt):
         spark.stop()
     return code
+
+
+def _wait_for_captures(given: argparse.Namespace) -> None:
+    """Wait for the proxy to make the capture folders: Spark's stream refuses one that isn't there."""
+
+    def missing() -> list[str]:
+        return [path for path in given.capture if is_local(path) and not local_path(path).exists()]
+
+    if not (absent := missing()):
+        return
+    print(f"waiting for {', '.join(absent)}, to be made by the proxy", file=sys.stderr)  # noqa: T201
+    while missing():
+        time.sleep(_LOOK_S)
+    check_paths(given.capture, given.outcomes, growing=True)
 
 
 def _options(given: argparse.Namespace) -> Options:

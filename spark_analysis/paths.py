@@ -46,7 +46,7 @@ def size_bytes(paths: Iterable[str]) -> int:
 def check_paths(
     captures: Sequence[str], outcomes: Sequence[str], logs: Sequence[str] = (), *, growing: bool = False
 ) -> None:
-    """InputError for the first local path that is missing or has nothing to read (`growing`: nothing to read yet)."""
+    """InputError for the first local path that is missing or has nothing to read (`growing`: what may still come)."""
     for path in filter(is_local, logs):
         root = local_path(path)
         if not root.is_dir():
@@ -56,6 +56,8 @@ def check_paths(
         _check_whole(root)
     for path in filter(is_local, captures):
         root = local_path(path)
+        if not root.exists() and growing:
+            continue
         if not root.exists():
             raise InputError(f"capture folder {path} does not exist")
         if not root.is_dir() and root.suffix != ".parquet":

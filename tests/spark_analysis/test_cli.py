@@ -55,6 +55,20 @@ def test_help_suffices(capsys: pytest.CaptureFixture[str]) -> None:
         assert word in told
 
 
+def test_a_live_analysis_waits_for_the_capture_folder_and_makes_none(tmp_path: Path) -> None:
+    capture = tmp_path / "capture"
+    command = ["analyze", "--live", "--capture", str(capture), "--out", str(tmp_path / "out")]
+    with subprocess.Popen(
+        [sys.executable, "-m", "notleader.spark_analysis", *command], stderr=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stderr is not None
+        assert run.stderr.readline() == f"waiting for {capture}, to be made by the proxy\n"
+        assert not capture.exists()
+        capture.write_text("")
+        assert run.stderr.read() == f"notleader analyze: {capture} is not a capture folder\n"
+    assert run.returncode == 2
+
+
 # Python imports this before anything else.
 NO_PROXY = """
 import sys
