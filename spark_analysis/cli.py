@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from notleader.spark_analysis import resident
 from notleader.spark_analysis.options import Options
@@ -28,6 +28,7 @@ _LIVE_HANG_MS = 30_000
 # Whatever is there yet, a live recording is going to be larger.
 _LIVE_MEMORY = "2g"
 _LOOK_S = 0.2
+_SECOND_S = 1.0
 
 _DESCRIPTION = """\
 Say what the faults did to the clients.
@@ -163,9 +164,14 @@ def _analyze(given: argparse.Namespace) -> int:
     if given.live and (given.run or given.date):
         raise InputError("--live follows whole folders: leave out --run and --date")
     given.out = _usable_out(given.out)
-    progress = _Progress(not given.json and sys.stderr.isatty())
     if given.live:
         _wait_for_captures(given)
+    with _Progress(not given.json and sys.stderr.isatty()) as progress:
+        return _done(given, progress)
+
+
+def _done(given: argparse.Namespace, progress: _Progress) -> int:
+    """Have the analysis done by a Spark that stays, or else by one that is started here."""
     size = size_bytes([*given.capture, *given.outcomes, *given.log])
     if (code := _by_resident(given, size, progress)) is not None:
         return code
@@ -426,18 +432,40 @@ def _configured() -> str:
 
 
 class _Progress:
-    """One line on a terminal that says what is going on, and since when; silent elsewhere."""
+    """One line on a terminal that says what is going on, and since when; silent elsewhere.
+
+    For the length of a `with`: what ends that is told below the line, not behind it.
+    """
 
     def __init__(self, shown: bool) -> None:
         self._shown = shown
         self._started = time.monotonic()
         self._said = False
+        self._what = ""
+        self._writing = threading.Lock()
+        self._over = threading.Event()
+        self._clock: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._clock is not None and kind is KeyboardInterrupt:
+            self._stand()
+            sys.stderr.write("\n")
+        else:
+            self.done()
 
     def __call__(self, what: str) -> None:
-        if self._shown:
-            seconds = time.monotonic() - self._started
-            sys.stderr.write(f"\r\x1b[K{what} … ({seconds:.0f} s)")
-            sys.stderr.flush()
+        if not self._shown:
+            return
+        with self._writing:
+            self._what = what
+            self._write()
+        if self._clock is None:
+            self._over.clear()
+            self._clock = threading.Thread(target=self._tick, daemon=True)
+            self._clock.start()
 
     def say(self, text: str) -> None:
         """Print the first of an answer; an analysis that has to be done again says it no second time."""
@@ -447,5 +475,23 @@ class _Progress:
         self._said = True
 
     def done(self) -> None:
+        self._stand()
         if self._shown:
             sys.stderr.write("\r\x1b[K")
+
+    def _stand(self) -> None:
+        """Let the seconds run no more."""
+        self._over.set()
+        if self._clock is not None:
+            self._clock.join()
+            self._clock = None
+
+    def _tick(self) -> None:
+        while not self._over.wait(_SECOND_S):
+            with self._writing:
+                self._write()
+
+    def _write(self) -> None:
+        seconds = time.monotonic() - self._started
+        sys.stderr.write(f"\r\x1b[K{self._what} … ({seconds:.0f} s)")
+        sys.stderr.flush()

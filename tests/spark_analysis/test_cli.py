@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from notleader.spark_analysis import cli
 from notleader.spark_analysis.cli import main
 from notleader.spark_analysis.paths import check_paths
 
@@ -171,3 +173,33 @@ def test_an_interrupted_analysis_ends_without_a_word(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, "", "")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("ends", "last"), [(RuntimeError, "\r\x1b[K"), (KeyboardInterrupt, "\n")])
+def test_the_seconds_run_while_nothing_else_happens(
+    monkeypatch: pytest.MonkeyPatch, ends: type[BaseException], last: str
+) -> None:
+    monkeypatch.setattr(cli, "_SECOND_S", 0.02)
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with pytest.raises(ends), cli._Progress(True) as progress:
+        progress("starting Spark")
+        while terminal.getvalue().count("starting Spark … (0 s)") < 3:
+            time.sleep(0.01)
+        raise ends
+    written = terminal.getvalue()
+    assert written.endswith(last)
+    time.sleep(0.1)
+    assert terminal.getvalue() == written  # the clock stands
+
+
+def test_off_a_terminal_nothing_is_told_of_the_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyboardInterrupt), cli._Progress(False) as progress:
+        progress("starting Spark")
+        raise KeyboardInterrupt
+    assert capsys.readouterr() == ("", "")
