@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import TypedDict
 
 from notleader.proxy.lab.kafka import KafkaCluster
-from notleader.proxy.lab.paths import cache_folder
+from notleader.proxy.lab.paths import cache_folder, cache_place
+
+_RUNNING = "running"
 
 
 class ClusterRecord(TypedDict):
@@ -38,7 +40,9 @@ def record(cluster: KafkaCluster) -> ClusterRecord:
     """Let a cluster outlive this process, and write down how to end it."""
     described = describe(cluster)
     # Written first: between the two a kill leaves either a watched cluster or a recorded one.
-    (_folder() / f"{cluster.nodes[1].client_port}.json").write_text(json.dumps(described))
+    folder = cache_folder() / _RUNNING
+    folder.mkdir(exist_ok=True)
+    (folder / f"{cluster.nodes[1].client_port}.json").write_text(json.dumps(described))
     cluster.release()
     return described
 
@@ -46,7 +50,7 @@ def record(cluster: KafkaCluster) -> ClusterRecord:
 def end(port: int | None = None) -> list[ClusterRecord]:
     """End the recorded cluster whose first port is `port`, or every one; returns those that still ran."""
     ended = []
-    for path in sorted(_folder().glob("*.json" if port is None else f"{port}.json")):
+    for path in sorted((cache_place() / _RUNNING).glob("*.json" if port is None else f"{port}.json")):
         described: ClusterRecord = json.loads(path.read_text())
         pids = [pid for pid in described["pids"].values() if _is_broker(pid, described["folder"])]
         for pid in pids:
@@ -59,12 +63,6 @@ def end(port: int | None = None) -> list[ClusterRecord]:
         if pids:
             ended.append(described)
     return ended
-
-
-def _folder() -> Path:
-    folder = cache_folder() / "running"
-    folder.mkdir(exist_ok=True)
-    return folder
 
 
 def _is_broker(pid: int, folder: str) -> bool:

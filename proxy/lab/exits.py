@@ -6,11 +6,13 @@ import contextlib
 import errno
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import typer
 
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.interrupts import interruptible
+from notleader.proxy.lab.paths import CacheFolderError, cache_place
 from notleader.proxy.lab.stages import fail
 
 _EXIT_INTERRUPTED = 128 + signal.SIGINT
@@ -39,6 +41,11 @@ def clear_errors() -> Iterator[None]:
 
 def _unwritten(error: OSError) -> str | None:
     """What to do about a place that can't be written; None where it is something else."""
+    if isinstance(error, CacheFolderError) or (error.errno in (*_FULL, *_NOT_WRITABLE) and _is_cache(error.filename)):
+        return (
+            f"can't write the cache folder, {error.filename}: {error.strerror}; name another with the variable "
+            "XDG_CACHE_HOME"
+        )
     if error.errno in _FULL:
         return (
             f"can't write {error.filename or 'what was recorded'}: {error.strerror}; make room, or name another --out"
@@ -46,3 +53,7 @@ def _unwritten(error: OSError) -> str | None:
     if error.errno in _NOT_WRITABLE and error.filename is not None:
         return f"can't write {error.filename}: {error.strerror}; name a folder that can be written, with --out"
     return None
+
+
+def _is_cache(name: str | None) -> bool:
+    return name is not None and Path(name).absolute().is_relative_to(cache_place().absolute())

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 
+class CacheFolderError(OSError):
+    """There is no cache folder and none can be made."""
+
+
 def cache_folder() -> Path:
-    """`$XDG_CACHE_HOME/notleader`, by default `~/.cache/notleader`; made when absent."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    folder = (Path(base) if base else Path.home() / ".cache") / "notleader"
-    folder.mkdir(parents=True, exist_ok=True)
+    """`cache_place()`, made when absent. Raises CacheFolderError."""
+    folder = cache_place()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CacheFolderError(error.errno, error.strerror, str(folder)) from error
     return folder
+
+
+def cache_place() -> Path:
+    """`$XDG_CACHE_HOME/notleader`, by default `~/.cache/notleader`. Raises CacheFolderError where there is no home."""
+    try:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError as error:
+        raise CacheFolderError(errno.ENOENT, "this user has no home", "~/.cache/notleader") from error
+    return Path(base) / "notleader"

@@ -40,3 +40,34 @@ def test_a_full_disk_is_said_and_another_mistake_is_not_hidden(capsys: pytest.Ca
     assert "No space left on device; make room" in " ".join(capsys.readouterr().err.split())
     with pytest.raises(FileNotFoundError), clear_errors():
         raise FileNotFoundError(errno.ENOENT, "not there", "lines.json")
+
+
+@pytest.mark.parametrize(
+    ("home", "command"),
+    [
+        ("file", ["kafka", "up"]),
+        ("cache", ["kafka", "up"]),
+        ("file", ["incident", "run", "lost-acknowledgement"]),
+    ],
+    ids=["kafka", "kafka-in-the-cache", "incident"],
+)
+def test_where_the_cache_can_not_be_the_cache_is_named_and_what_moves_it(
+    home: str, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "cache" / "notleader").mkdir(parents=True)
+    (tmp_path / "cache" / "notleader" / "jars").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / home))
+    monkeypatch.chdir(tmp_path)
+    ended = CliRunner().invoke(app, command)
+    assert ended.exit_code == 2, ended.output
+    said = " ".join(ended.output.split())
+    assert f"can't write the cache folder, {tmp_path / home / 'notleader'}" in said
+    assert said.endswith("name another with the variable XDG_CACHE_HOME")
+
+
+def test_where_no_cache_can_be_no_kafka_was_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    ended = CliRunner().invoke(app, ["kafka", "down"])
+    assert (ended.exit_code, ended.output) == (0, "nothing was running\n")
