@@ -22,7 +22,7 @@ from notleader.proxy.cli.files import init, schema
 from notleader.proxy.cli.run import run
 from notleader.proxy.cli.toxiproxy import toxiproxy
 from notleader.proxy.cli.wire import app as wire_app
-from notleader.proxy.config.settings import ConfigError, load, located, read_yaml
+from notleader.proxy.config.settings import ConfigError, lines_in, load, located, read_yaml
 from notleader.proxy.lab.bisect.cli import bisect
 from notleader.proxy.lab.cli import demo, incident_app, kafka_app
 from notleader.proxy.lab.explore.cli import explore
@@ -101,7 +101,10 @@ def check(
     except ConfigError as error:
         problems = error.problems
     if as_json:
-        listed = [{"path": problem.path, "message": problem.message} for problem in problems]
+        line_of = lines_in(file)
+        listed = [
+            {"path": problem.path, "line": line_of(problem.path), "message": problem.message} for problem in problems
+        ]
         print(json.dumps({"file": str(file), "valid": not problems, "problems": listed}))  # noqa: T201
     else:
         for line in located(problems, file):

@@ -9,7 +9,7 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -321,11 +321,7 @@ def read_yaml(file: Path) -> dict[str, Any]:
 
 def located(problems: Iterable[Problem], file: Path | None, apart: Iterable[str] = ()) -> list[str]:
     """A line for each, behind FILE:LINE where the file says it; `apart`: settings that the file does not decide."""
-    try:
-        text = file.read_text("utf-8") if file is not None else ""
-    except (OSError, UnicodeDecodeError):
-        text = ""
-    line_of = lines_of(text)
+    line_of = lines_in(file)
 
     def told(problem: Problem) -> str:
         said = f"{problem.path}: {problem.message}"
@@ -334,6 +330,14 @@ def located(problems: Iterable[Problem], file: Path | None, apart: Iterable[str]
         return f"{file}:{line}: {said}"
 
     return [told(problem) for problem in problems]
+
+
+def lines_in(file: Path | None) -> Callable[[str], int | None]:
+    """Which line of a file says what a problem's path names; of a file that can't be read none does."""
+    try:
+        return lines_of(file.read_text("utf-8") if file is not None else "")
+    except (OSError, UnicodeDecodeError):
+        return lines_of("")
 
 
 def _itself(address: Endpoint) -> Problem:

@@ -108,6 +108,16 @@ def test_init_writes_over_nothing_unasked(tmp_path: Path) -> None:
     assert ran("init", str(file), "--force").exit_code == 0
 
 
+def test_check_tells_programs_the_line_that_it_shows(tmp_path: Path) -> None:
+    file = tmp_path / "rules.yaml"
+    file.write_text("kafka: localhost:9092\nfaults:\n- kind: close\n  trigger: {times: many}\n")
+    checked = json.loads(ran("check", "--json", str(file)).stdout)
+    assert [(found["path"], found["line"]) for found in checked["problems"]] == [("faults[0].trigger.times", 4)]
+    file.unlink()
+    (gone,) = json.loads(ran("check", "--json", str(file)).stdout)["problems"]
+    assert gone["line"] is None
+
+
 def test_help_is_that_of_the_command() -> None:
     assert "all of them or none" in ran("help", "fault", "add").output
     assert "Commands" in ran("help").output
