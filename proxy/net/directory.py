@@ -1,6 +1,7 @@
 """Which broker is reached through which listener: ports, once given to a node id, stay with it."""
 
 import asyncio
+import errno
 import logging
 import socket
 import ssl
@@ -188,7 +189,8 @@ class Directory:
                 return self._opened(node_id, self._host, port, self._accept)
             except OSError as error:
                 if strict or not port:
-                    raise
+                    named = ", with --broker-ports" if error.errno == errno.EADDRINUSE else ""
+                    raise OSError(error.errno, f"broker {node_id}: {error.strerror}{named}") from error
                 log.warning("broker %d can't have port %d (%s): trying another", node_id, port, error.strerror)
 
     def _take_port(self) -> int:

@@ -95,7 +95,7 @@ async def test_a_broker_that_leaves_is_refused_and_keeps_its_port(directory: Dir
 async def test_a_taken_port_is_an_error_at_start_and_passed_over_later(directory: Directory) -> None:
     taken = directory.listeners[None].port
     other = Directory(Endpoint("127.0.0.1", 0), [taken], lambda listener: None)
-    with pytest.raises(OSError, match=f"can't listen on 127.0.0.1:{taken}"):
+    with pytest.raises(OSError, match=f"broker 1: can't listen on 127.0.0.1:{taken}: .*, with --broker-ports"):
         other.endpoint(1, "real", 9092, strict=True)
     other = Directory(Endpoint("127.0.0.1", 0), [taken], lambda listener: None)
     assert other.endpoint(1, "real", 9092).listen_port != taken
