@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 def start() -> int:
     """Run the command, or say what it needs."""
-    if find_spec("pyspark") is None:
+    if find_spec("pyspark") is None and not {"-h", "--help"} & set(sys.argv[1:]):
         print("notleader analyze needs Spark: pip install 'notleader[analysis]'", file=sys.stderr)  # noqa: T201
         return 2
     from notleader.spark_analysis.cli import main

@@ -14,11 +14,12 @@ def become(given: Sequence[str]) -> int:
 
     The log is read where `--kafka` asks for it. Spark gets the signals, the terminal and the exit code.
     """
-    if (line := missing("notleader analyze", "analysis")) is not None:
+    is_help = bool({"-h", "--help"} & set(given))
+    if not is_help and (line := missing("notleader analyze", "analysis")) is not None:
         return _refused(line)
     environment = {**os.environ, "NOTLEADER_PROG": "notleader"}
     arguments = list(given)
-    if not {"-h", "--help"} & set(arguments):
+    if not is_help:
         from notleader.proxy.lab.errors import LabError
         from notleader.proxy.lab.java import find_java
 
