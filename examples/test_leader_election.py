@@ -5,17 +5,19 @@ import os
 from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
 from aiokafka import AIOKafkaProducer
 
 from notleader.proxy import Proxy
 
 
-@pytest.fixture
+@pytest_asyncio.fixture
 async def proxy() -> AsyncIterator[Proxy]:
     async with Proxy.in_front_of(os.environ.get("KAFKA", "localhost:9092"), seed=7) as running:
         yield running
 
 
+@pytest.mark.asyncio
 async def test_no_order_is_lost_while_there_is_no_leader(proxy: Proxy) -> None:
     producer = AIOKafkaProducer(bootstrap_servers=proxy.bootstrap, acks="all", enable_idempotence=True)
     await producer.start()

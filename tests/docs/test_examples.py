@@ -32,6 +32,6 @@ def test_embedding(kafka: KafkaCluster) -> None:
 
 
 def test_the_pytest_module_to_copy(kafka: KafkaCluster) -> None:
-    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto", "-o", "addopts="]
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=strict", "-o", "addopts="]
     out = run(*words, str(EXAMPLES / "test_leader_election.py"), kafka=kafka)
     assert re.search(r"\b1 passed\b", out)
