@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -44,9 +46,12 @@ def main(jobs: Iterable[str], told: IO[str], *, early: bool = False) -> int:
         told.flush()
 
     with ExitStack() as at_end:
-        if early and not resident.is_there() and not _left_behind():
-            spark = _own_spark(at_end)
-        for line in filter(str.strip, jobs):
+        lines: Iterator[str] = filter(str.strip, jobs)
+        if early and not resident.is_there():
+            first = _first_while_one_starts(lines)
+            lines = chain(first or (), lines)
+            spark = _own_spark(at_end) if first is None else None
+        for line in lines:
             job = json.loads(line)
             judged = partial(_tell_findings, job, tell)
             try:
@@ -73,15 +78,30 @@ def _checked(job: dict[str, Any]) -> int:
     return size_bytes([*job["capture"], *job["outcomes"], *logs])
 
 
-def _left_behind() -> bool:
-    """Start a Spark that stays, where one may; whether there is one now."""
+def _first_while_one_starts(lines: Iterator[str]) -> list[str] | None:
+    """Start a Spark that stays, and wait for the first job, or the end of them; None where no Spark may stay.
+
+    SIGTERM before that job ends the Spark that was started here: nobody has use for it.
+    """
     if warmth() != "keep":
-        return False
+        return None
+
+    def end(*_: object) -> None:
+        raise SystemExit(128 + signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, end)
+    began = False
     try:
-        resident.start()
+        began = resident.start()
+        return list(islice(lines, 1))
     except resident.UnavailableError:
-        return False
-    return True
+        return None
+    except SystemExit:
+        if began:
+            resident.dismiss()
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _own_spark(at_end: ExitStack) -> Any:

@@ -31,6 +31,8 @@ IDLE_S: Final = 600.0
 _START_S: Final = 120.0
 _BREATH_S: Final = 3.0
 _STOP_S: Final = 10.0
+_JAVA_S: Final = 2.0
+_STARTING: Final = ".starting"
 _MOST_JOBS: Final = 500  # Java's memory of generated classes grows with each
 
 Progress = Callable[[str], None]
@@ -74,11 +76,20 @@ def is_there() -> bool:
     return (folder() / f"{key()}.sock").exists()
 
 
-def start() -> None:
-    """See to it that one is there, and has started; raises UnavailableError."""
+def start() -> bool:
+    """See to it that one is there, and has started; whether it was started here. Raises UnavailableError."""
     place = folder() / f"{key()}.sock"
-    connection = _connected(place) or _started(place)
-    connection.close()
+    there = _connected(place)
+    (there or _started(place)).close()
+    return there is None
+
+
+def dismiss() -> None:
+    """Let the one that `ask` would ask end when it has done what it does; nothing happens where there is none."""
+    connection = _connected(folder() / f"{key()}.sock")
+    if connection is not None:
+        with connection, connection.makefile("w", encoding="utf-8") as lines:
+            _send(lines, {"stop": True})
 
 
 def ask(asked: dict[str, Any], progress: Progress, say: Say = lambda _: None, *, leave: bool) -> tuple[str, str, int]:
@@ -110,13 +121,14 @@ def ask(asked: dict[str, Any], progress: Progress, say: Say = lambda _: None, *,
 
 
 def stop() -> int:
-    """End every resident Spark of this user; how many there were."""
+    """End every resident Spark of this user, also one that is starting; how many there were."""
     try:
-        places = sorted(folder().glob("*.sock"))
+        here = folder()
     except UnavailableError:
         return 0
-    ended = 0
-    for place in places:
+    # Before the sockets are looked at: what has started by then is found by its socket.
+    ended = sum(_ended_while_starting(mark) for mark in sorted(here.glob(f"*{_STARTING}")))
+    for place in sorted(here.glob("*.sock")):
         connection = _connected(place)
         if connection is None:
             place.unlink(missing_ok=True)
@@ -129,6 +141,32 @@ def stop() -> int:
             time.sleep(0.02)
         ended += 1
     return ended
+
+
+def _ended_while_starting(mark: Path) -> bool:
+    """End the process that a mark is of, where it still is that process."""
+    place, pid = mark.with_suffix("").with_suffix(".sock"), int(mark.suffixes[0][1:])
+    is_it = _is_resident(pid, place)
+    if is_it:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+        until = time.monotonic() + _STOP_S
+        while _is_resident(pid, place) and time.monotonic() < until:
+            time.sleep(0.02)
+    mark.unlink(missing_ok=True)
+    return is_it
+
+
+def _is_resident(pid: int, place: Path) -> bool:
+    """Whether that process is the Spark for this socket: a process id may have gone to another."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        if Path("/proc/self").exists():
+            return False
+        asked = ["ps", "-p", str(pid), "-o", "command="]
+        words = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.split()
+    return __name__ in words and str(place) in words
 
 
 def serve(
@@ -153,6 +191,7 @@ def serve(
         listener.bind(str(fresh))
         listener.listen()
         fresh.replace(place)
+        _mark(place, os.getpid()).unlink(missing_ok=True)
     finally:
         os.umask(before)
     identity = place.stat().st_ino
@@ -274,17 +313,31 @@ def _started(place: Path) -> socket.socket:
             stderr=output,
             start_new_session=True,
         )
-    until = time.monotonic() + _START_S
-    while time.monotonic() < until:
-        connection = _connected(place)
-        if connection is not None:
-            started.returncode = 0  # it outlives this process, which shall not complain of that
-            return connection
-        if started.poll() is not None:
-            raise UnavailableError(f"it ended while it started: {log}")
-        time.sleep(0.05)
-    started.terminate()
-    raise UnavailableError(f"it did not start in {_START_S:.0f} s: {log}")
+    mark = _mark(place, started.pid)
+    try:
+        mark.touch()
+        until = time.monotonic() + _START_S
+        while time.monotonic() < until:
+            connection = _connected(place)
+            if connection is not None:
+                started.returncode = 0  # it outlives this process, which shall not complain of that
+                return connection
+            if started.poll() is not None:
+                raise UnavailableError(f"it ended while it started: {log}")
+            time.sleep(0.05)
+        started.terminate()
+        raise UnavailableError(f"it did not start in {_START_S:.0f} s: {log}")
+    except (KeyboardInterrupt, SystemExit):
+        started.terminate()  # nobody waits for it any more
+        started.wait()
+        raise
+    finally:
+        mark.unlink(missing_ok=True)
+
+
+def _mark(place: Path, pid: int) -> Path:
+    """What lies beside the socket's place while that process starts."""
+    return place.with_suffix(f".{pid}{_STARTING}")
 
 
 def _send(lines: IO[str], said: dict[str, Any]) -> None:
@@ -292,9 +345,23 @@ def _send(lines: IO[str], said: dict[str, Any]) -> None:
     lines.flush()
 
 
+def _end(*_: object) -> None:
+    """End this process, and Java with it: by the end of our pipe alone it would go on until it has started."""
+    if os.getpgrp() == os.getpid():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.killpg(0, signal.SIGTERM)
+        until = time.monotonic() + _JAVA_S
+        with contextlib.suppress(ChildProcessError):
+            while time.monotonic() < until:
+                os.waitpid(-1, os.WNOHANG)
+                time.sleep(0.02)
+            os.killpg(0, signal.SIGKILL)
+    os._exit(0)
+
+
 def main(place: Path) -> int:
     """Start Spark, then serve."""
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # Java ends when its parent's end of a pipe does
+    signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     from notleader.spark_analysis.cli import resident_job
 

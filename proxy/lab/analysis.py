@@ -21,6 +21,7 @@ from notleader.proxy.lab.stages import Stages
 # Each job has its overhead, and the runs of one become constants of its plan.
 _PER_JOB = 40
 _TICK_S = 0.1
+_STOP_S = 5.0
 
 
 class AnalysisError(LabError):
@@ -103,8 +104,12 @@ class Analyst:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._child.running():
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if not self._child.running():
+            return
+        if kind is KeyboardInterrupt and not self._asked:
+            self._child.stop(_STOP_S)  # the Spark that it may have started to stay is ended by its word alone
+        else:
             self._child.kill()
 
     def analyse(self, recorded: Sequence[Recorded], stages: Stages, *, report: bool) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -220,3 +221,88 @@ def test_many_analyses_are_asked_of_it_too(place: Path, tmp_path: Path, monkeypa
     assert [asked["capture"] for asked in heard] == [[str(capture)]]
     assert heard[0]["more_options"] == {"by_run": True, "runs_are_told": True, "groups_per_check": 2000}
     assert not heard[0]["live"]
+
+
+@pytest.fixture
+def never_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A resident Spark that is started in this test goes on starting."""
+    waits = 'import sys, time\nif "notleader.spark_analysis.resident" in sys.orig_argv:\n    time.sleep(60)\n'
+    (tmp_path / "sitecustomize.py").write_text(waits)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.setenv("NOTLEADER_SPARK_WARM", "keep")
+
+
+def starting(place: Path) -> int:
+    """The process of the one that starts, as soon as there is one."""
+    until = time.monotonic() + 20
+    while not (marks := list(place.parent.glob("*.starting"))):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    return int(marks[0].name.split(".")[1])
+
+
+@pytest.mark.usefixtures("never_up")
+def test_one_that_is_starting_is_ended_too(place: Path) -> None:
+    failed: list[resident.UnavailableError] = []
+
+    def start() -> None:
+        try:
+            resident.start()
+        except resident.UnavailableError as error:
+            failed.append(error)
+
+    caller = threading.Thread(target=start)
+    caller.start()
+    pid = starting(place)
+    assert resident.stop() == 1
+    caller.join(10)
+    assert "it ended while it started" in str(failed[0])
+    assert list(place.parent.glob("*.starting")) == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert resident.stop() == 0
+
+
+def test_no_other_process_is_ended_in_the_name_of_one_that_was_starting(place: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        mark = place.with_suffix(f".{other.pid}.starting")
+        mark.touch()
+        assert resident.stop() == 0
+        assert not mark.exists()
+        assert other.poll() is None
+        other.communicate(b"\n")
+    assert other.returncode == 0
+
+
+@pytest.mark.usefixtures("never_up")
+def test_one_that_was_begun_early_ends_with_who_began_it_before_any_job(place: Path, tmp_path: Path) -> None:
+    words = ["-m", "notleader.spark_analysis.each", str(tmp_path / "jobs.jsonl"), "--early"]
+    with subprocess.Popen([sys.executable, *words]) as begun:
+        pid = starting(place)
+        begun.terminate()
+        assert begun.wait(20) == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert resident.stop() == 0
+
+
+def test_so_does_one_that_is_up_by_then(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOTLEADER_SPARK_WARM", "keep")
+    monkeypatch.setattr(resident, "is_there", lambda: False)
+    server: list[threading.Thread] = []
+
+    def start() -> bool:
+        server.append(serving(place, lambda asked, progress, say: ("", "", 0)))
+        return True
+
+    def no_job_yet() -> Iterator[str]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(10)
+        yield ""
+
+    monkeypatch.setattr(resident, "start", start)
+    with pytest.raises(SystemExit):
+        each.main(no_job_yet(), io.StringIO(), early=True)
+    server[0].join(10)
+    assert not server[0].is_alive()
+    assert not place.exists()

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -80,3 +81,22 @@ def test_a_spark_that_ends_without_a_word_is_an_error(
         pytest.raises(AnalysisError, match="code 3"),
     ):
         analyst.analyse([recorded], Stages(quiet=True), report=True)
+
+
+def test_ctrl_c_before_any_analysis_asks_its_process_to_end_the_spark_that_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = """
+import pathlib, signal, sys, time
+def end(*_):
+    (pathlib.Path(sys.argv[1]) / "asked").touch()
+    sys.exit()
+signal.signal(signal.SIGTERM, end)
+(pathlib.Path(sys.argv[1]) / "up").touch()
+time.sleep(60)
+"""
+    with pytest.raises(KeyboardInterrupt), _analyst_whose_spark_is(program, tmp_path, monkeypatch):
+        while not (tmp_path / "up").exists():
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+    assert (tmp_path / "asked").exists()
