@@ -1,6 +1,6 @@
 """`recorded(client, file)` for confluent-kafka's Producer and Consumer (librdkafka).
 
-Recorded are `produce`, `poll`, `consume` and `seek` of a consumer, and synchronous `commit`;
+Recorded are `produce`, `poll`, `consume` and `seek` of a consumer, `assign` at offsets, and synchronous `commit`;
 anything else is the client's own.
 What an asynchronous commit became only the configuration's `on_commit` hears, so it is not written down.
 """
@@ -119,6 +119,16 @@ class RecordedConsumer(_Recorded):
         self._lines.sought([(partition.topic, partition.partition)], at)
         self._client.seek(partition)
 
+    def assign(self, partitions: Any) -> None:
+        """As Consumer.assign."""
+        self._placed(partitions)
+        self._client.assign(partitions)
+
+    def incremental_assign(self, partitions: Any) -> None:
+        """As Consumer.incremental_assign."""
+        self._placed(partitions)
+        self._client.incremental_assign(partitions)
+
     def poll(self, *args: Any, **kwargs: Any) -> Any:
         """As Consumer.poll."""
         message = self._client.poll(*args, **kwargs)
@@ -155,6 +165,14 @@ class RecordedConsumer(_Recorded):
             else:
                 self._lines.failed(line, place.error)
         return places
+
+    def _placed(self, partitions: Iterable[Any]) -> None:
+        # Without an offset, or with the committed one, a consumer goes on where it was: it is not moved.
+        for partition in partitions:
+            if partition.offset >= 0:
+                self._lines.sought([(partition.topic, partition.partition)], partition.offset)
+            elif partition.offset in (confluent_kafka.OFFSET_BEGINNING, confluent_kafka.OFFSET_END):
+                self._lines.sought([(partition.topic, partition.partition)])
 
     def _got(self, messages: Iterable[Any]) -> None:
         self._lines.got(

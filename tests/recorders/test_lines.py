@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import json
+import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from unittest.mock import MagicMock
 
 import pytest
 from aiokafka import errors
@@ -107,6 +110,32 @@ def test_a_seek_is_a_line_for_each_place(tmp_path: Path) -> None:
     assert places == [("orders", 0, 7), ("orders", 3, 7), ("bills", 1, None)]
     assert {(line["operation"], line["outcome"], line["group_id"]) for line in said} == {("seek", "ok", "g")}
     assert all(line["called_at_us"] == line["completed_at_us"] for line in said)
+
+
+class Place(NamedTuple):
+    """As confluent-kafka's TopicPartition; -1001 is no offset, below 0 are names."""
+
+    topic: str
+    partition: int
+    offset: int = -1001
+
+
+def test_who_is_assigned_an_offset_is_moved_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = MagicMock(OFFSET_BEGINNING=-2, OFFSET_END=-1, OFFSET_STORED=-1000, KafkaException=Exception)
+    monkeypatch.setitem(sys.modules, "confluent_kafka", library)
+    monkeypatch.delitem(sys.modules, "notleader.recorders.confluent_kafka", raising=False)
+    recorder = importlib.import_module("notleader.recorders.confluent_kafka")
+    monkeypatch.delitem(sys.modules, "notleader.recorders.confluent_kafka")
+    client = MagicMock()
+    consumer = recorder.RecordedConsumer(client, Lines(tmp_path / "said.jsonl", "app", "1"))
+    places = [Place("orders", 0, 30), Place("orders", 1), Place("orders", 2, -2), Place("orders", 3, -1000)]
+    consumer.assign(places)
+    consumer.incremental_assign([Place("bills", 0, 5)])
+    client.assign.assert_called_once_with(places)
+    client.incremental_assign.assert_called_once_with([Place("bills", 0, 5)])
+    said = [json.loads(text) for text in (tmp_path / "said.jsonl").read_text().splitlines()]
+    places_said = [(line["operation"], line["topic"], line["partition"], line.get("offset")) for line in said]
+    assert places_said == [("seek", "orders", 0, 30), ("seek", "orders", 2, None), ("seek", "bills", 0, 5)]
 
 
 def test_the_clients_in_go_know_the_same_codes() -> None:
