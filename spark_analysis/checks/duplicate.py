@@ -27,6 +27,7 @@ class Duplicate(Check):
     name = "duplicate"
     title = "Duplicated"
     brief = "{n} in the log more than once"
+    brief_unknown = "messages came twice, a transaction may have aborted one copy"
     counts = ("message", "messages")
     jepsen = "duplicate"
     needs = ("sends",)
@@ -42,7 +43,10 @@ class Duplicate(Check):
             "the log has each message at one place; without it: consumers got each at one place, and went past any "
             "other that the broker's answers tell of"
         ),
-        unknown="sends have no message ids, or nobody read and no log was given, and the broker's answers show no case",
+        unknown=(
+            "sends have no message ids, or nobody read and no log was given, and the broker's answers show no case; "
+            "without the log: a message that was sent in transactions is at two offsets, of which some may be aborted"
+        ),
         evidence=(
             "the log, what consumers got at which offset, or the offsets in the broker's answers, those that a "
             "rule swallowed included"
@@ -86,6 +90,7 @@ class Duplicate(Check):
             "copied_by": F.array_distinct(F.flatten(F.collect_list(_copied()))),
             "attempts": F.array_sort(F.array_distinct(F.flatten(F.collect_list("attempts")))),
             "copies": F.max("copies"),
+            "maybe_aborted": F.bool_or(F.col("transactional") & ~settled_by_log()),
         }
         wanted = [F.col(name) for name in found.columns if name not in ("scope", "message_id", *of_all)]
         told = F.struct("trouble", "attempt_count", "operation_id")
@@ -106,7 +111,8 @@ class Duplicate(Check):
                 F.col("calls") > 1, F.concat(F.lit("; sent by the application "), F.col("calls"), F.lit(" times"))
             ).otherwise(F.lit("")),
         )
-        return as_cases(rows, self.name, "invalid", "copied_by", note=note)
+        verdict = F.when(F.col("maybe_aborted"), "unknown").otherwise("invalid")
+        return as_cases(rows, self.name, verdict, "copied_by", note=note)
 
     def unsettled(self, tables: Tables) -> str | None:
         if tables.outcomes.unnamed_sends:
@@ -116,6 +122,9 @@ class Duplicate(Check):
     def sentence(self, group: Group) -> str:
         verb = "is" if group.cases == 1 else "are"
         what = f"{count(group.cases, 'message')} sent to {place(group)}{by_client(group)}"
+        if group.verdict == "unknown":
+            verb = "was" if group.cases == 1 else "were"
+            return f"{what} {verb} read, or appended, more than once, in transactions of which some may be aborted"
         return f"{what} {verb} in the log more than once{because(group)}"
 
     def all_clear(self, tables: Tables) -> str:

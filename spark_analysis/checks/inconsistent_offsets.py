@@ -130,6 +130,8 @@ def _named(tables: Tables) -> DataFrame:
 def _is_wrong() -> Column:
     """Of an acknowledged send: by the log its message is elsewhere, or isn't there and another one is."""
     is_here = F.exists("landed", lambda p: (p["partition"] == F.col("partition")) & (p["offset"] == F.col("offset")))
+    # A copy that was aborted is no place where it has landed, and yet the place that its sender was told.
+    is_here |= F.coalesce(~_is_another(), F.lit(False))
     wrong = ((F.col("in_log") == "there") & ~is_here) | ((F.col("in_log") == "absent") & _is_another())
     return F.col("offset").isNotNull() & wrong
 

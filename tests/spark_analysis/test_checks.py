@@ -214,6 +214,15 @@ def appended_twice_without_a_name(s: Story) -> None:
 
 
 @story
+def sent_again_after_an_abort(s: Story) -> None:
+    # A reader of everything got the aborted copy too; without the log nobody says which transaction was aborted.
+    for at_ms, offset in ((0, 0), (20, 2)):
+        s.produce(at_ms + 0.2, message_ids=["m0"], base_offset=offset, transactional_id="tx")
+        s.send(at_ms, "m0", offset=offset)
+        s.poll(at_ms + 50, "m0", offset)
+
+
+@story
 def read_twice(s: Story) -> None:
     acked(s, 0, "m0", 0)
     s.poll(500, "m0", 0)
@@ -871,7 +880,8 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "failing_on_the_wire",
             "stuck",
             "waiting_for_itself",
-        }
+        },
+        "unknown": {"sent_again_after_an_abort"},
     },
     "inconsistent_offsets": {"invalid": {"other_id_at_its_place", "lost_for_another"}},
     "read_again": {

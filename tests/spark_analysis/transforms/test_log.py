@@ -149,6 +149,18 @@ def doubled_though_aborted_once(s: Story) -> None:
 
 
 @story
+def aborted_and_sent_again(s: Story) -> None:
+    """Exactly once: what a transaction held that was aborted goes out again in the next one."""
+    for at_ms, offset in ((0, 0), (20, 2)):
+        acked(s, at_ms, "m0", offset)
+    for row in s.exchanges:
+        row["transactional_id"] = "tx"
+    s.poll(100, "m0", 0, client=f"{s.client}-reader")
+    s.poll(101, "m0", 2, client=f"{s.client}-reader")
+    s.holds("m0:aborted", "marker", "m0:committed", "marker")
+
+
+@story
 def aborted_though_acknowledged(s: Story) -> None:
     acked(s, 0, "m0", 0)
     s.holds("m0:aborted", "marker")
