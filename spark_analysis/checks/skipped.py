@@ -1,11 +1,11 @@
-"""Did a consumer group pass over records that are in the log?"""
+"""Did a consumer group pass over records that others saw in the log?"""
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, joined
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, joined, settled_by_log
 from notleader.spark_analysis.checks.phrases import SENT, by_rule, count, place
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
@@ -28,9 +28,9 @@ class Skipped(Check):
     means = Meaning(
         invalid="a group read on both sides of a record that somebody else got, and not it",
         valid=(
-            "no such record; without the log, of those sent in transactions none is asked for, as some are aborted; "
-            "of a group that asked for an offset of its own accord, between two reads, and went on there, or whose "
-            "member said that it sought (`seek`)"
+            "no such record, or one that the log no longer has; without the log, of those sent in transactions none "
+            "is asked for, as some are aborted; of a group that asked for an offset of its own accord, between two "
+            "reads, and went on there, or whose member said that it sought (`seek`)"
         ),
         unknown="nobody read, or no send was told of",
         evidence="what consumers got, by group, their seeks, and captured ListOffsets answers",
@@ -62,9 +62,9 @@ class Skipped(Check):
         )
 
     def sentence(self, group: Group) -> str:
-        verb = "is" if group.cases == 1 else "are"
+        verb = "was" if group.cases == 1 else "were"
         what = (
-            f"{count(group.cases, 'record')} of {place(group)} {verb} in the log,"
+            f"{count(group.cases, 'record')} of {place(group)} {verb} seen in the log,"
             f" but {group.client} read past {'it' if group.cases == 1 else 'them'}"
         )
         return f"{what}; {SENT[group.trouble or 'place']}{by_rule(group)}" if group.rule else what
@@ -112,8 +112,9 @@ def _passed_over(tables: Tables, gaps: DataFrame) -> DataFrame:
     place = ("scope", "topic", "partition")
     committed = F.coalesce(F.col("in_log") == "there", F.lit(False))
     # Of a transaction's records those that were aborted are in the log, and a reader of committed ones passes over
-    # them: without the log nothing here says how it ended.
-    seen = tables.history.filter(~F.col("transactional") | committed)
+    # them: without the log nothing here says how it ended. What the log no longer has may have been gone for the group.
+    silent = ~settled_by_log()
+    seen = tables.history.filter(committed | (silent & ~F.col("transactional")))
     points = seen.select("scope", "operation_id", F.explode("landed").alias("at"))
     points = points.select("*", "at.topic", "at.partition", "at.offset")
     groups = gaps.groupBy(*[F.col(f"j_{name}").alias(f"g_{name}") for name in place]).agg(

@@ -231,6 +231,33 @@ def resent_behind_a_later_one(s: Story) -> None:
     s.holds("m0", "m1", "m0")
 
 
+def read_by_two(s: Story, *second: int) -> None:
+    """One reads all three before the log loses some of them, the other what is left of them."""
+    for number in range(3):
+        acked(s, 10 * number, f"m{number}", number, key_hash=7)
+        s.poll(100 + number, f"m{number}", number, client=f"{s.client}-first")
+    for number in second:
+        s.poll(200 + number, f"m{number}", number, client=f"{s.client}-second")
+
+
+@story
+def compacted_between_two_readers(s: Story) -> None:
+    read_by_two(s, 0, 2)
+    s.holds(None, None, "m2@7", cleanup_policy="compact")
+
+
+@story
+def deleted_between_two_readers(s: Story) -> None:
+    read_by_two(s, 0, 2)
+    s.holds("m2", start=2)
+
+
+@story
+def passed_over_between_two_readers(s: Story) -> None:
+    read_by_two(s, 0, 2)
+    s.holds("m0", "m1", "m2")
+
+
 @story
 def passed_over_in_transactions(s: Story) -> None:
     for number in range(3):
@@ -361,7 +388,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
     "phantom": {"invalid": {"there_though_failed", "failed_and_behind_a_later_one"}},
     "late": {"invalid": {"later_than_any_may_be"}},
     "reordered": {"invalid": {"out_of_order"}},
-    "skipped": {"invalid": {"passed_over_in_transactions"}},
+    "skipped": {"invalid": {"passed_over_in_transactions", "passed_over_between_two_readers"}},
     "inconsistent_offsets": {
         "invalid": {
             "told_a_wrong_offset",
