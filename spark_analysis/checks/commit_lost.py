@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, joined
@@ -12,6 +12,7 @@ from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.attempts import touches_at
 from notleader.spark_analysis.transforms.keys import same
+from notleader.spark_analysis.transforms.lives import in_one_life, with_lives
 
 
 class CommitLost(Check):
@@ -27,7 +28,7 @@ class CommitLost(Check):
     means = Meaning(
         invalid=(
             "a group read a record after a commit beyond it, and in between was told an older offset as the "
-            "committed one"
+            "committed one, or none, and nobody had set it back"
         ),
         valid="no such record; a group that was told no other place than the one it committed went back by itself",
         unknown="a group read a record after a commit beyond it, and what it was told in between was not captured",
@@ -36,54 +37,38 @@ class CommitLost(Check):
     )
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        group = F.coalesce("group_id", "client").alias("group")
-        committed = tables.operations.filter((F.col("operation") == "commit") & (F.col("outcome") == "ok")).select(
-            "scope", group, "topic", "partition", F.col("completed_at_us").alias("at_us"),
-            F.col("offset").alias("committed"), F.lit(None).cast("long").alias("first_offset"),
-            F.lit(None).cast("string").alias("message_id"),
-        )  # fmt: skip
-        read = tables.delivered.select(
-            "scope", group, "topic", "partition", "at_us", F.lit(None).cast("long").alias("committed"),
-            "first_offset", "message_id",
-        )  # fmt: skip
-        before = (
-            Window.partitionBy("scope", "group", "topic", "partition")
-            .orderBy("at_us")
-            .rangeBetween(Window.unboundedPreceding, -1)
-        )
-        behind = (
-            committed.unionByName(read)
-            .withColumn(
-                "last", F.max(F.when(F.col("committed").isNotNull(), F.struct("committed", "at_us"))).over(before)
+        told, last = F.col("told"), F.col("last")
+        # Whoever passed that place again and committed it was not sent back there by what it was told before.
+        not_since = (last["at_us"] <= told["at_us"]) | (last["committed"] <= F.col("first_offset"))
+        between = F.col("first_offset").between(told["offset"], told["committed"] - 1)
+        lost = F.coalesce(told["is_lost"] & not_since & between, F.lit(False))
+        behind = F.coalesce(F.col("first_offset") < last["committed"], F.lit(False))
+        # Whoever was never told another place than the one committed went back by itself: a seek.
+        rows = (
+            _reads(tables)
+            .withColumns(
+                {"lost": lost, "committed": F.when(lost, told["committed"]).otherwise(last["committed"])},
             )
-            .filter(F.col("first_offset") < F.col("last.committed"))
+            .filter(F.col("lost") | (behind & ~F.col("heard")))
+            .join(broadcast(_faked_commits(tables)), same("w_", *_PLACE), "left")
         )
-        rows = behind.join(broadcast(_asked(tables)), same("w_", "scope", "group", "topic", "partition"), "left")
-        told = F.filter(
-            "answers",
-            lambda a: (
-                (a["at_us"] >= F.col("last.at_us"))
-                & (a["at_us"] <= F.col("at_us"))
-                & (a["offset"] < F.col("last.committed"))
-            ),
+        faked = F.filter("faked_commits", lambda c: c["offset"] == F.col("committed"))
+        by_told = F.when(F.col("lost"), F.array(told["by"]))
+        rows = rows.withColumn(
+            "seen", F.flatten(F.array_compact(F.array(by_told, F.transform(faked, lambda c: c["by"]))))
         )
-        unheard = F.coalesce(F.size("answers"), F.lit(0)) == 0
-        faked = F.filter("commits", lambda c: c["offset"] == F.col("last.committed"))
-        lost = F.size(told) > 0
-        rows = rows.withColumn("seen", F.flatten(F.array(told, faked))).withColumns(
+        rows = rows.withColumns(
             {
                 "rule": joined(F.array_distinct(F.flatten(F.transform("seen", lambda s: s["rules"])))),
                 "kind": joined(F.array_distinct(F.flatten(F.transform("seen", lambda s: s["kinds"])))),
             }
         )
-        # Whoever was never told another place than the one committed went back by itself: a seek.
-        rows = rows.filter(unheard | lost)
         return from_exchanges(
             rows,
             self.name,
-            F.when(lost, "invalid").otherwise("unknown"),
+            F.when(F.col("lost"), "invalid").otherwise("unknown"),
             client=F.col("group"),
-            note=F.format_string("offset %d although %d was committed", "first_offset", "last.committed"),
+            note=F.format_string("offset %d although %d was committed", "first_offset", "committed"),
         )
 
     def sentence(self, group: Group) -> str:
@@ -95,7 +80,7 @@ class CommitLost(Check):
             unheard = f"{what}; whether it was told to or sought to was not captured"
             return f"{unheard}; the commit was changed or made up{by_rule(group)}" if group.rule else unheard
         if not group.rule:
-            return f"{what}, because it was told an older offset; no fault had a hand in it"
+            return f"{what}, because it was not told of that commit; no fault had a hand in it"
         return f"{what}; the commit, or the offset that it was told, was changed or made up{by_rule(group)}"
 
     def all_clear(self, tables: Tables) -> str:
@@ -103,13 +88,87 @@ class CommitLost(Check):
 
 
 _FAKED = ("answered", "altered_request", "altered_answer", "swallowed_request")
+_PLACE = ("scope", "group", "topic", "partition")
+# A group that is deleted loses what it committed, and so does one whose offsets or topics are.
+_DELETES = ("DeleteGroups", "OffsetDelete", "DeleteTopics")
 
 
-def _asked(tables: Tables) -> DataFrame:
-    """w_scope, w_group, w_topic, w_partition → `answers` to OffsetFetch and `commits` that a rule faked.
+def _reads(tables: Tables) -> DataFrame:
+    """What groups read (_PLACE, at_us, first_offset, message_id), with the `last` commit that they had told of before.
 
-    Each has at_us, offset, rules, kinds. A group that was never seen to ask has no row.
+    `told` is what the broker last said of the group's place before, as `committed` was by then: at_us, offset,
+    committed, is_lost (an older one than that, and nobody's commit or deletion explains it), by. `heard`: anybody of
+    the group ever asked.
     """
+    group = F.coalesce("group_id", "client").alias("group")
+    committed = tables.operations.filter((F.col("operation") == "commit") & (F.col("outcome") == "ok")).select(
+        "scope", group, "topic", "partition", F.col("completed_at_us").alias("at_us"), "offset",
+        F.lit("committed").alias("what"),
+    )  # fmt: skip
+    read = tables.delivered.select(
+        "scope", group, "topic", "partition", "at_us", F.lit("read").alias("what"), "first_offset", "message_id"
+    )
+    rows = committed.unionByName(_of_wire(tables), allowMissingColumns=True)
+    rows = rows.unionByName(read, allowMissingColumns=True)
+    # What was committed before a topic was made anew says nothing of where to go on in it.
+    rows = with_lives(rows, tables.exchanges, F.col("at_us")) if tables.capture.anew else in_one_life(rows)
+    deleted = tables.exchanges.filter(F.col("api_name").isin(*_DELETES) & F.col("response_at_us").isNotNull())
+    deleted = deleted.groupBy(F.col("scope").alias("d_scope")).agg(F.collect_set("response_at_us").alias("deleted"))
+    rows = rows.join(broadcast(deleted), F.col("scope").eqNullSafe(F.col("d_scope")), "left")
+
+    before = Window.partitionBy(*_PLACE, "life").orderBy("at_us").rangeBetween(Window.unboundedPreceding, -1)
+
+    def last(what: str, *fields: Column | str) -> Column:
+        return F.max(F.when(F.col("what") == what, F.struct("at_us", *fields))).over(before)
+
+    known = rows.withColumns(
+        {
+            "last": last("committed", F.col("offset").alias("committed")),
+            "set": last("set", "offset"),
+            "heard": F.bool_or(F.col("what") == "told").over(Window.partitionBy(*_PLACE)),
+        }
+    )
+    since = F.col("last.at_us")
+    set_there = (F.col("set.at_us") > since) & (F.col("offset") >= F.col("set.offset"))
+    deleted_since = (F.col("offset") < 0) & F.exists("deleted", lambda at: (at > since) & (at < F.col("at_us")))
+    explained = F.coalesce(set_there, F.lit(False)) | F.coalesce(deleted_since, F.lit(False))
+    is_lost = (F.col("offset") < F.col("last.committed")) & ~explained
+    fields = ("offset", F.col("last.committed").alias("committed"), is_lost.alias("is_lost"), "by")
+    return known.withColumn("told", last("told", *fields)).filter(F.col("what") == "read")
+
+
+def _of_wire(tables: Tables) -> DataFrame:
+    """What the broker said of committed offsets (`told`), and commits of anybody's that it took (`set`).
+
+    _PLACE, at_us, offset, what, and `by`: the rules and kinds that had a hand in it.
+    """
+    asked = F.col("api_name") == "OffsetFetch"
+    untouched = F.size("by.rules") == 0
+    good = F.col("response_at_us").isNotNull() & (F.coalesce("p.error_code", F.lit(0)) == 0)
+    return _placed(tables).filter(good & (asked | untouched)).select(
+        "scope", F.col("group_id").alias("group"), F.col("p.topic").alias("topic"),
+        F.col("p.partition_index").alias("partition"),
+        # What is acknowledged while it is asked may come too late to be told.
+        F.when(asked, F.col("request_at_us")).otherwise(F.col("response_at_us")).alias("at_us"),
+        F.coalesce("p.base_offset", F.lit(-1)).alias("offset"),
+        F.when(asked, "told").otherwise("set").alias("what"),
+        "by",
+    )  # fmt: skip
+
+
+def _faked_commits(tables: Tables) -> DataFrame:
+    """w_scope, w_group, w_topic, w_partition → `faked_commits`, those that a rule faked: offset, by."""
+    faked = _placed(tables).filter((F.col("api_name") == "OffsetCommit") & (F.size("by.rules") > 0))
+    return faked.groupBy(
+        F.col("scope").alias("w_scope"),
+        F.col("group_id").alias("w_group"),
+        F.col("p.topic").alias("w_topic"),
+        F.col("p.partition_index").alias("w_partition"),
+    ).agg(F.collect_list(F.struct(F.coalesce("p.base_offset", F.lit(-1)).alias("offset"), "by")).alias("faked_commits"))
+
+
+def _placed(tables: Tables) -> DataFrame:
+    """OffsetFetch and OffsetCommit by partition `p`, with the group's id, and `by`: the rules that faked it."""
     # OffsetFetch names its groups inside from version 8 on: what else was asked on the connection names the group.
     group = F.max("group_id").over(Window.partitionBy("scope", "proxy_id", "connection_id"))
     of_groups = tables.exchanges.filter(F.col("group_id").isNotNull() | (F.col("api_name") == "OffsetFetch"))
@@ -118,24 +177,8 @@ def _asked(tables: Tables) -> DataFrame:
     faked = F.filter(
         touches_at(F.col("place")), lambda t: t["did"].isin(*_FAKED) & (F.coalesce(t["error_code"], F.lit(0)) == 0)
     )
-    told = F.struct(
-        F.coalesce("response_at_us", "request_at_us").alias("at_us"),
-        F.coalesce("p.base_offset", F.lit(-1)).alias("offset"),
+    by = F.struct(
         F.transform("faked", lambda t: t["rule"]).alias("rules"),
         F.transform("faked", lambda t: t["kind"]).alias("kinds"),
     )
-    asked = F.col("api_name") == "OffsetFetch"
-    good = F.col("response_at_us").isNotNull() & (F.coalesce("p.error_code", F.lit(0)) == 0)
-    return (
-        placed.withColumn("faked", faked)
-        .groupBy(
-            F.col("scope").alias("w_scope"),
-            F.col("group_id").alias("w_group"),
-            F.col("p.topic").alias("w_topic"),
-            F.col("p.partition_index").alias("w_partition"),
-        )
-        .agg(
-            F.collect_list(F.when(asked & good, told)).alias("answers"),
-            F.collect_list(F.when(~asked & (F.size("faked") > 0), told)).alias("commits"),
-        )
-    )
+    return placed.withColumn("faked", faked).withColumn("by", by)

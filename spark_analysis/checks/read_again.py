@@ -64,7 +64,7 @@ class ReadAgain(Check):
 def _again(delivered: DataFrame) -> DataFrame:
     """Records that a client got though it had come further (`reached`), with how far and since when (`furthest`)."""
     before = (
-        Window.partitionBy("scope", "client", "topic", "partition")
+        Window.partitionBy("scope", "client", "topic", "partition", "life")
         .orderBy("at_us", "first_offset")
         .rowsBetween(Window.unboundedPreceding, -1)
     )

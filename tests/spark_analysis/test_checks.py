@@ -444,6 +444,66 @@ def sought_back(s: Story) -> None:
     s.exchange(9, "OffsetCommit", partitions=[{**place, "base_offset": 1}], took_ms=0.5, **asked)
 
 
+def told_to_go_on_at(s: Story, at_ms: float, offset: int, api_name: str = "OffsetFetch", **given: Any) -> None:
+    place = {"topic": "orders", "partition_index": 0, "base_offset": offset}
+    asked = {"client_id": f"{s.client}-reader", "group_id": s.client, "took_ms": 0.5, **given}
+    s.exchange(at_ms, api_name, partitions=[place], **asked)
+
+
+def read_three_and_committed(s: Story, *commits: int) -> dict[str, Any]:
+    of_group = {"group_id": s.client}
+    for offset in range(3):
+        s.poll(0, f"m{offset}", offset, **of_group)
+    for at_ms, offset in enumerate(commits, 5):
+        s.poll(at_ms, None, offset, operation="commit", **of_group)
+    return of_group
+
+
+@story
+def committed_less_and_went_on_there(s: Story) -> None:
+    of_group = read_three_and_committed(s, 3, 1)
+    told_to_go_on_at(s, 8, 1)
+    s.poll(10, "m1", 1, **of_group)
+    s.poll(11, "m2", 2, **of_group)
+
+
+@story
+def sent_back_and_reading_on(s: Story) -> None:
+    # What it commits on its way is no new place to go on from.
+    of_group = read_three_and_committed(s, 3)
+    told_to_go_on_at(s, 8, 0)
+    for offset in range(3):
+        s.poll(10 + 2 * offset, f"m{offset}", offset, **of_group)
+        s.poll(11 + 2 * offset, None, offset + 1, operation="commit", **of_group)
+    # It seeks, and is told nothing.
+    s.poll(20, "m0", 0, **of_group)
+
+
+@story
+def set_back_by_an_operator(s: Story) -> None:
+    of_group = read_three_and_committed(s, 3)
+    told_to_go_on_at(s, 6, 1, "OffsetCommit", client_id="operator", connection_id=9)
+    told_to_go_on_at(s, 8, 1)
+    s.poll(10, "m1", 1, **of_group)
+
+
+@story
+def its_group_was_deleted(s: Story) -> None:
+    of_group = read_three_and_committed(s, 3)
+    s.exchange(6, "DeleteGroups", client_id="operator", connection_id=9, took_ms=0.5)
+    told_to_go_on_at(s, 8, -1)
+    s.poll(10, "m0", 0, **of_group)
+
+
+@story
+def its_topic_was_made_anew(s: Story) -> None:
+    s.produce(0, message_ids=["m0"], base_offset=0, took_ms=0.1)
+    of_group = read_three_and_committed(s, 3)
+    s.produce(7, message_ids=["m9"], base_offset=0, took_ms=0.1)
+    told_to_go_on_at(s, 8.5, -1)
+    s.poll(10, "m9", 0, **of_group)
+
+
 @story
 def on_from_its_commit(s: Story) -> None:
     s.poll(0, "m0", 0)
@@ -800,7 +860,8 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "doubled_and_read_without_ids",
             "doubled_by_two_calls",
             "the_second_copy_was_acknowledged",
-        }
+        },
+        "unknown": {"sent_again_after_an_abort"},
     },
     "reordered": {"invalid": {"out_of_order"}},
     "phantom": {"invalid": {"ghost", "ghost_by_the_broker_s_word", "doubled_by_two_calls"}},
@@ -880,8 +941,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "failing_on_the_wire",
             "stuck",
             "waiting_for_itself",
-        },
-        "unknown": {"sent_again_after_an_abort"},
+        }
     },
     "inconsistent_offsets": {"invalid": {"other_id_at_its_place", "lost_for_another"}},
     "read_again": {
@@ -891,6 +951,10 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "sent_back_by_a_faked_commit",
             "behind_a_faked_commit_and_never_seen_to_ask",
             "sought_back",
+            "committed_less_and_went_on_there",
+            "sent_back_and_reading_on",
+            "set_back_by_an_operator",
+            "its_group_was_deleted",
             "read_twice",
             "read_in_ranges",
             "out_of_order",
@@ -899,7 +963,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         },
     },
     "commit_lost": {
-        "invalid": {"sent_back_by_a_faked_commit"},
+        "invalid": {"sent_back_by_a_faked_commit", "sent_back_and_reading_on"},
         "unknown": {"behind_its_commit", "behind_a_faked_commit_and_never_seen_to_ask"},
     },
     "skipped": {"invalid": {"passed_over"}},
@@ -968,6 +1032,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
 # check → story → how many cases it has of it, and the longest of their times in ms, where they have any.
 MEASURED: dict[str, dict[str, tuple[int, float | None]]] = {
     "read_again": {"read_in_ranges": (3, None)},
+    "commit_lost": {"sent_back_and_reading_on": (3, None)},
     # From the failure to the next acknowledgement, without the time in which nobody sent.
     "recovery": {"quiet_after_a_failure": (1, 1003)},
 }
@@ -1099,6 +1164,22 @@ def test_the_note_says_what_lies_at_a_lost_offset(findings: list[Finding]) -> No
     notes = {f.group.client: f.evidence[0]["note"] for f in findings if f.check == "lost" and f.group and f.evidence}
     assert notes["lost_for_another"] == "offset 1 holds message other"
     assert notes["lost_without_trace"] == "no consumer got offset 1"
+
+
+def test_what_was_passed_over_is_said_to_have_been_seen_and_not_to_be_there(findings: list[Finding]) -> None:
+    said = sentence_of(findings, "skipped", "passed_over-late")
+    assert said == "1 record of orders-0 was seen in the log, but passed_over-late read past it."
+
+
+def test_who_was_told_no_offset_is_not_said_to_have_been_told_an_old_one(findings: list[Finding]) -> None:
+    said = sentence_of(findings, "commit_lost", "sent_back_and_reading_on")
+    assert "because it was not told of that commit; no fault had a hand in it" in said
+
+
+def test_what_a_transaction_may_have_aborted_is_not_called_doubled(findings: list[Finding]) -> None:
+    said = sentence_of(findings, "duplicate", "sent_again_after_an_abort")
+    assert said.startswith("1 message sent to orders-0 by sent_again_after_an_abort was read, or appended, more than")
+    assert "aborted" in said
 
 
 def test_a_faked_commit_is_named_with_its_rule(findings: list[Finding]) -> None:
