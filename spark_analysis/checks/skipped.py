@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, joined, settled_by_log
@@ -30,7 +30,8 @@ class Skipped(Check):
         valid=(
             "no such record, or one that the log no longer has; without the log, of those sent in transactions none "
             "is asked for, as some are aborted; of a group that asked for an offset of its own accord, between two "
-            "reads, and went on there, or whose member said that it sought (`seek`)"
+            "reads, and went on there, or whose member said that it sought (`seek`), or that was told an offset which "
+            "somebody outside of it had committed for it"
         ),
         unknown="nobody read, or no send was told of",
         evidence="what consumers got, by group, their seeks, and captured ListOffsets answers",
@@ -166,7 +167,7 @@ def _blamed(missed: DataFrame, tables: Tables) -> DataFrame:
 
 
 def _sought(tables: Tables, gaps: DataFrame) -> DataFrame:
-    """_GAP of those over which a member jumped to an offset it had asked for, or said that it sought.
+    """_GAP of those over which a member jumped to an offset it had asked for, was set to, or said that it sought.
 
     Not where it had to ask: OFFSET_OUT_OF_RANGE, or no committed offset, sends a consumer to ListOffsets as well.
     """
@@ -185,6 +186,15 @@ def _sought(tables: Tables, gaps: DataFrame) -> DataFrame:
         F.col("p.base_offset").alias("s_offset"),
         F.col("request_at_us").alias("s_at_us"),
         "why",
+        ((F.col("api_name") == "OffsetFetch") & _is_untouched()).alias("untouched"),
+    )
+    # Who goes on where an operator has set its group to does as it is told.
+    obeying = asked.filter(F.col("untouched")).join(
+        broadcast(_set_by_others(tables)),
+        [same("x_", "scope", "topic", "partition", "offset", own="s_"), F.col("x_at_us") <= F.col("s_at_us")],
+    )
+    asked = asked.withColumn("s_group", F.lit(None).cast("string")).unionByName(
+        obeying.withColumns({"why": F.lit("obeyed"), "s_group": F.col("x_group")}).select(*asked.columns, "s_group")
     )
     # Over what it had fetched before a consumer seeks without asking: only its own word tells.
     said = seeks(tables.operations).withColumn("why", F.lit("said"))
@@ -193,14 +203,44 @@ def _sought(tables: Tables, gaps: DataFrame) -> DataFrame:
     by_itself = F.array_contains("whys", F.lit("asked")) & ~F.array_contains("whys", F.lit("sent"))
     return (
         gaps.join(
-            asked.unionByName(said),
+            asked.unionByName(said, allowMissingColumns=True),
             [
                 same("s_", "scope", "client", "topic", "partition", own="j_"),
                 F.col("s_at_us").between(F.col("j_from_us"), F.col("j_until_us")),
+                F.coalesce("s_group", "j_group") == F.col("j_group"),
             ],
         )
         .groupBy(*_GAP)
         .agg(whys.alias("whys"))
-        .filter(F.array_contains("whys", F.lit("said")) | by_itself)
+        .filter(F.arrays_overlap("whys", F.array(F.lit("said"), F.lit("obeyed"))) | by_itself)
         .select(*_GAP)
     )
+
+
+# What a member of a group, or a consumer that looks where to go on, does besides committing.
+_MEMBERS = ("JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat", "OffsetFetch", "Fetch")
+
+
+def _set_by_others(tables: Tables) -> DataFrame:
+    """x_scope, x_group, x_topic, x_partition, x_offset, x_at_us: commits for a group by who isn't its member."""
+    by_connection = Window.partitionBy("scope", "proxy_id", "connection_id")
+    rows = (
+        tables.exchanges.filter(F.col("api_name").isin("OffsetCommit", *_MEMBERS))
+        .withColumn("is_member", F.bool_or(F.col("api_name").isin(*_MEMBERS)).over(by_connection))
+        .filter((F.col("api_name") == "OffsetCommit") & ~F.col("is_member") & _is_untouched())
+        .filter((F.col("outcome") == "answered") & F.col("group_id").isNotNull())
+        .withColumn("p", F.explode("partitions"))
+        .filter(F.coalesce("p.error_code", F.lit(0)) == 0)
+    )
+    return rows.select(
+        F.col("scope").alias("x_scope"),
+        F.col("group_id").alias("x_group"),
+        F.col("p.topic").alias("x_topic"),
+        F.col("p.partition_index").alias("x_partition"),
+        F.col("p.base_offset").alias("x_offset"),
+        F.col("response_at_us").alias("x_at_us"),
+    ).distinct()
+
+
+def _is_untouched() -> Column:
+    return F.coalesce(F.size("fault_names"), F.lit(0)) <= 0

@@ -519,6 +519,30 @@ def passed_over(s: Story) -> None:
     s.poll(101, "m2", 2, client="passed_over-late", group_id="passed_over-late")
 
 
+def went_on_at_two(s: Story, **of_the_commit: Any) -> None:
+    """A group is told to go on at an offset that it hasn't come to, which somebody has committed."""
+    late = {"client": f"{s.client}-late", "group_id": f"{s.client}-late"}
+    asked = {"client_id": late["client"], "group_id": late["group_id"]}
+    for number in range(3):
+        acked(s, 10 * number, f"m{number}", number, read=False)
+        s.poll(50 + number, f"m{number}", number, group_id=f"{s.client}-all")
+    s.exchange(99, "JoinGroup", **asked)
+    s.poll(100, "m0", 0, **late)
+    told_to_go_on_at(s, 102, 2, "OffsetCommit", **asked | of_the_commit)
+    told_to_go_on_at(s, 104, 2, **asked)
+    s.poll(106, "m2", 2, **late)
+
+
+@story
+def set_forward_by_an_operator(s: Story) -> None:
+    went_on_at_two(s, client_id="operator", connection_id=9)
+
+
+@story
+def committed_what_it_had_not_read(s: Story) -> None:
+    went_on_at_two(s)
+
+
 @story
 def shared_in_a_group(s: Story) -> None:
     for number, reader in enumerate("aba"):
@@ -966,7 +990,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         "invalid": {"sent_back_by_a_faked_commit", "sent_back_and_reading_on"},
         "unknown": {"behind_its_commit", "behind_a_faked_commit_and_never_seen_to_ask"},
     },
-    "skipped": {"invalid": {"passed_over"}},
+    "skipped": {"invalid": {"passed_over", "committed_what_it_had_not_read"}},
     "retry_storm": {"invalid": {"hammering"}, "valid": {"another_that_gave_up"}},
     "metadata_storm": {"invalid": {"hammering"}, "valid": {"backing_off"}},
     "reconnect_storm": {"invalid": {"reconnecting"}},
