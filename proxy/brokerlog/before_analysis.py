@@ -58,9 +58,10 @@ def topics_of(captures: Iterable[Path], outcomes: Iterable[Path]) -> list[str]:
 
     topics: set[str] = set()
     for capture in captures:
-        produced = pyarrow.dataset.dataset(capture, format="parquet").to_table(
-            columns=["partitions"], filter=pc.field("api_name") == "Produce"
-        )
+        captured = pyarrow.dataset.dataset(capture, format="parquet")
+        if not captured.files:
+            continue
+        produced = captured.to_table(columns=["partitions"], filter=pc.field("api_name") == "Produce")
         places = produced["partitions"].combine_chunks().flatten()
         topics.update(pc.unique(pc.struct_field(places, "topic")).to_pylist())
     for file in _files(outcomes):
