@@ -28,11 +28,11 @@ class Stuck(Check):
     order = 15
     means = Meaning(
         invalid=(
-            "after all was over that rules did to this client, and `--stuck-ms` more, it sent and nothing succeeded; a "
-            "swallowed request is over when its connection ends or a later answer comes, a listener or a connection "
-            "that is refused or silenced when that is lifted"
+            "after all was over that rules did to this client, and `--stuck-ms` more, it sent, and since the last hit "
+            "nothing succeeded; a swallowed request is over when its connection ends or a later answer comes, a "
+            "listener or a connection that is refused or silenced when that is lifted"
         ),
-        valid="something succeeded, or it sent nothing, or what a rule did to it was not over",
+        valid="something called after the last hit succeeded, or it sent nothing, or what a rule did was not over",
         unknown="no fault struck",
         evidence="outcome lines, and the hits on the client's own exchanges",
         cause="the rule whose hit on this client was the last",
@@ -71,17 +71,18 @@ class Stuck(Check):
         )
         sends = tables.history.filter(is_send()).join(broadcast(struck), same("w_", "scope", "client"))
         lifted = F.col("over_us") + options.stuck_ms * 1000
-        after = sends.filter(F.col("called_at_us") > lifted)
+        # Who got through after the last hit was well again, whatever happened to it then.
+        after = sends.filter(F.col("called_at_us") > F.col("last_us"))
         last = F.max_by(
             F.struct("operation_id", "message_id", "error", "attempts", "called_at_us"), F.col("called_at_us")
         )
         by_client_ = after.groupBy("client", "rule", "kind", "last_us").agg(
-            F.count("*").alias("wrong"),
+            F.count_if(F.col("called_at_us") > lifted).alias("wrong"),
             F.count_if(F.col("outcome") == "ok").alias("right"),
             last.alias("last"),
             F.max(F.coalesce("completed_at_us", tables.end_of_run())).alias("until_us"),
         )
-        rows = by_client_.filter(F.col("right") == 0).select("*", "last.*")
+        rows = by_client_.filter((F.col("wrong") > 0) & (F.col("right") == 0)).select("*", "last.*")
         return as_cases(
             rows,
             self.name,

@@ -355,6 +355,16 @@ def stuck(s: Story) -> None:
 
 
 @story
+def well_again_until_all_brokers_stopped(s: Story) -> None:
+    s.produce(100, message_ids=["m0"], base_offset=0, fault=("tiny", "delay"))
+    s.send(100, "m0", offset=0)
+    s.poll(150, "m0", 0)
+    acked(s, 200, "m1", 1)
+    for number in range(3):
+        s.send(3000 + 1000 * number, f"s{number}", outcome="fail", took_ms=900, error="timed out")
+
+
+@story
 def recovering(s: Story) -> None:
     s.produce(100, message_ids=["m1"], error_code=6, outcome="injected", took_ms=1, fault=("once", "error"))
     s.send(100, "m1", outcome="fail", took_ms=50)
@@ -906,6 +916,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "perhaps",
             "blocking_then_failed",
             "stuck",
+            "well_again_until_all_brokers_stopped",
             "behind_its_commit",
             "half_answered_batch",
             "many_timeouts",
@@ -1020,6 +1031,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
     "recovery": {
         "valid": {
             "blocked_and_well_again",
+            "well_again_until_all_brokers_stopped",
             "recovering",
             "retrying",
             "doubled",

@@ -259,7 +259,8 @@ def phantom(history: History) -> Iterator[tuple[str, object]]:
 def stuck(history: History) -> Iterator[tuple[str, object]]:
     hits = [ended_ms(at, a) for _, _, attempts in history.sends() for at, a in faults(attempts)]
     after = [s for _, s, _ in history.sends() if hits and s.called_ms > max(hits) + STUCK_MS]
-    if after and all(send.outcome != "ok" for send in after):
+    since = [s for _, s, _ in history.sends() if hits and s.called_ms > max(hits)]
+    if after and all(send.outcome != "ok" for send in since):
         yield "invalid", None
 
 

@@ -491,8 +491,9 @@ def _afterwards(run: Run, told: list[Line], seen: list[Row]) -> Cases:
         sends = [line for line in told if line["client"] == client.name and line["operation"] == "send"]
         last = max(hits.get(wire_id, 0), hits.get(None, 0))
         if last and not _stands(run):
-            after = [line for line in sends if line["called_at_us"] > last + 1_000_000]
-            if after and all(line["outcome"] != "ok" for line in after):
+            since = [line for line in sends if line["called_at_us"] > last]
+            after = [line for line in since if line["called_at_us"] > last + 1_000_000]
+            if after and all(line["outcome"] != "ok" for line in since):
                 yield "stuck", client.name
         acknowledged: dict[tuple[str, int], int] = {}
         for line in sends:
