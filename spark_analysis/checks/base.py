@@ -97,7 +97,7 @@ class Check:
     """What a rule did, in a few words: `{n} retried`; also {slowest}, {clients} and {rate} (a second)."""
 
     brief_unknown: ClassVar[str] = ""
-    """The same where nothing could be judged, if that needs words of its own."""
+    """The same of what could not be judged, if `perhaps` before it is not enough."""
 
     counts: ClassVar[tuple[str, str]] = ("send", "sends")
     """What {n} counts, one and several."""

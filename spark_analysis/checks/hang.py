@@ -16,6 +16,7 @@ class Hang(HistoryCheck):
     name = "hang"
     title = "Never answered"
     brief = "{n} never completed"
+    brief_unknown = "{n} not completed yet at the end"
     counts = ("operation", "operations")
     needs = ("operations",)
     order = 10

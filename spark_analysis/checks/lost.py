@@ -12,6 +12,7 @@ from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.intervals import join_offsets
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.landed import spans
+from notleader.spark_analysis.transforms.unseen import UNSEEN
 
 _LOSES = ("answered", "altered_request", "altered_answer", "swallowed_request", "garbled")
 _KEPT_AWAY = ("own:answered", "own:swallowed_request", "own:cut", "likely:unread")
@@ -27,6 +28,7 @@ class Lost(Check):
     name = "lost"
     title = "Lost though acknowledged"
     brief = "{n} acknowledged and lost"
+    brief_unknown = "{n} acknowledged and perhaps lost"
     jepsen = "lost write"
     needs = ("sends",)
     # Valid is what was read, by a consumer or in the log: rows missing from the capture hide nothing from that.
@@ -116,13 +118,29 @@ class Lost(Check):
                 ),
             ),
         )
-        return as_cases(rows, self.name, verdict, "lost_by", note=note)
+        why = (
+            F.when(said.isin("open", "deleted"), said)
+            .when(F.col("offset").isNull(), F.lit("placeless"))
+            .when(F.col("transactional"), F.lit("in_transaction"))
+            .otherwise(F.lit("ahead"))
+        )
+        undecided = (verdict == "unknown") & ~F.col("trouble").eqNullSafe(UNSEEN)
+        trouble = F.when(undecided, why).otherwise(F.col("trouble"))
+        return as_cases(rows, self.name, verdict, "lost_by", note=note, trouble=trouble, own_trouble=undecided)
 
     def sentence(self, group: Group) -> str:
         verb = "was" if group.cases == 1 else "were"
         them, they, their = ("it", "it", "its") if group.cases == 1 else ("them", "they", "their")
         if group.verdict == "unknown":
-            why = f"nobody read the log past {them}, or {they} had no offset of {their} own or may be deleted by now"
+            unjudged = {
+                "open": f"{they} {verb} in a transaction that had not ended when the log was read",
+                "deleted": f"{they} may have been deleted by retention or compaction",
+                "placeless": f"{they} had no offset of {their} own",
+                "in_transaction": f"{they} {verb} sent in a transaction, which may have been aborted",
+                "ahead": f"nobody read the log past {them}",
+            }
+            unseen = f"nobody read the log past {them}, or {they} had no offset of {their} own or may be deleted by now"
+            why = unjudged.get(group.trouble or "", unseen)
             return f"{sends(group)} {verb} acknowledged but cannot be judged: {why}"
         if (group.trouble or "").startswith(_KEPT_AWAY):
             what = f"no request with {them} reached the broker"

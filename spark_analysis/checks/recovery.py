@@ -22,7 +22,8 @@ class Recovery(Check):
     name = "recovery"
     title = "Recovery"
     brief = "acknowledged again after {slowest}"
-    brief_unknown = "nothing acknowledged since"
+    brief_unknown = "at {n} nothing acknowledged since"
+    counts = ("place", "places")
     needs = ("sends", "faults")
     of_causes = False
     order = 70

@@ -32,6 +32,7 @@ class UnfairAcks(Check):
     name = "unfair_acks"
     title = "Unfair acknowledgements"
     brief = "{n} acknowledged much more slowly"
+    brief_unknown = "{n} acknowledged more slowly, perhaps by chance"
     counts = ("partition", "partitions")
     needs = ("sends",)
     order = 76

@@ -47,7 +47,7 @@ class Chapter:
     def told(self) -> str:
         """`2 sends retried, 58 sends waited up to 4.1 s`; what it did to whom, the worst first."""
         parts = []
-        for _, alike in groupby(self.findings, key=lambda finding: finding.check):
+        for _, alike in groupby(self.findings, key=lambda finding: (finding.check, finding.verdict == "unknown")):
             parts.append(_part(list(alike)))
         nothing = "nothing that anybody noticed" if self.heard else "nothing that the traffic shows"
         return ", ".join(parts) or nothing
@@ -134,18 +134,17 @@ def _order(finding: Finding) -> int:
 
 def _part(alike: list[Finding]) -> str:
     check = REGISTRY.get(alike[0].check)
-    if check and check.brief_unknown:
-        alike = [f for f in alike if f.verdict != "unknown"]
-        if not alike:
-            return check.brief_unknown
     groups = [f.group for f in alike if f.group]
     cases = sum(g.cases for g in groups)
     if check is None:
         return f"{cases:,} x {alike[0].title.lower()}"
     rates = [int(word) for f in alike for e in f.evidence if (word := str(e["note"] or "").partition(" ")[0]).isdigit()]
     slowest = max((g.slowest_us or 0 for g in groups), default=0)
+    brief = check.brief
+    if alike[0].verdict == "unknown":
+        brief = check.brief_unknown or f"perhaps {brief}"
     # What had no length, as a single refusal, lasted "up to" nothing.
-    brief = check.brief if slowest else _LENGTH.sub("", check.brief)
+    brief = brief if slowest else _LENGTH.sub("", brief)
     return brief.format(
         n=count(cases, *check.counts),
         slowest=duration(slowest),

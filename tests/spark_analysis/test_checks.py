@@ -1218,6 +1218,12 @@ def test_what_a_transaction_may_have_aborted_is_not_called_doubled(findings: lis
     assert "aborted" in said
 
 
+def test_what_keeps_a_lost_send_from_being_judged_is_said(findings: list[Finding]) -> None:
+    told = {f.group.client: f.sentence for f in findings if f.check == "lost" and f.group and f.verdict == "unknown"}
+    assert told["lost_in_transaction"].endswith("it was sent in a transaction, which may have been aborted.")
+    assert told["not_read_yet"].endswith("cannot be judged: nobody read the log past it.")
+
+
 def test_a_faked_commit_is_named_with_its_rule(findings: list[Finding]) -> None:
     for client in ("sent_back_by_a_faked_commit", "behind_a_faked_commit_and_never_seen_to_ask"):
         assert "by rule fake (offset_commit_lie)" in sentence_of(findings, "commit_lost", client)

@@ -89,14 +89,30 @@ def test_the_report_is_told_by_cause_in_the_order_of_the_rules(analysis: Analysi
     assert told_[1].told == "nothing that anybody noticed"
     unknown = by_rule("recovery", "lost", 1, verdict="unknown")
     for found, said in (
-        ([unknown], "nothing acknowledged since"),
-        ([unknown, by_rule("recovery", "lost", 1, "b", slowest_us=4_000)], "acknowledged again after 4 ms"),
+        ([unknown], "at 1 place nothing acknowledged since"),
+        (
+            [unknown, by_rule("recovery", "lost", 1, "b", slowest_us=4_000)],
+            "acknowledged again after 4 ms, at 1 place nothing acknowledged since",
+        ),
     ):
         (only,) = chapters(replace(analysis, findings=found, drawn=replace(analysis.drawn, faults=faults[1:2])))
         assert only.told == said
     assert told_[2].told == "58 sends waited up to 4.1 s"
     assert told_[3].head == "No rule had a hand in it"
     assert told_[3].told == "3 operations told an error"
+
+
+@pytest.mark.parametrize("check", sorted(REGISTRY))
+def test_what_is_undecided_is_told_as_undecided(analysis: Analysis, check: str) -> None:
+    told_ = []
+    for verdict_ in ("invalid", "unknown"):
+        found = [by_rule(check, "lost", 2, verdict=verdict_, trouble=None)]
+        (chapter,) = chapters(replace(analysis, findings=found, drawn=replace(analysis.drawn, faults=[])))
+        told_.append(chapter.told)
+    decided, undecided = told_
+    assert undecided != decided
+    assert re.search("perhaps|not completed yet|nothing acknowledged", undecided)
+    assert undecided == "2 sends acknowledged and perhaps lost" or check != "lost"
 
 
 def test_without_outcome_lines_nobody_is_said_to_have_noticed_nothing(analysis: Analysis) -> None:

@@ -461,6 +461,13 @@ def test_what_got_no_answer_behind_a_swallowed_one_is_doubled_by_that_rule(judge
     assert sum(cases for rule, cases in blamed if rule == "eat") == 2, doubled
 
 
+def test_what_an_open_transaction_holds_is_said_to_be_there(judged: Built) -> None:
+    told = {f.group.client: f.sentence for f in judged[1] if f.check == "lost" and f.group}
+    why = "cannot be judged: it was in a transaction that had not ended when the log was read."
+    assert told["in_an_open_transaction"].endswith(why)
+    assert told["deleted_by_retention"].endswith("may have been deleted by retention or compaction.")
+
+
 def verdicts(findings: list[Finding]) -> dict[str, str]:
     """Of the checks that the log settles, with or without a reader."""
     return {f.check: f.verdict for f in findings if REGISTRY[f.check].reading}
