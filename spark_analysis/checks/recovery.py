@@ -22,7 +22,7 @@ class Recovery(Check):
     name = "recovery"
     title = "Recovery"
     brief = "acknowledged again after {slowest}"
-    brief_unknown = "at {n} nothing acknowledged since"
+    brief_unknown = "at {n} no broker acknowledged anything since"
     counts = ("place", "places")
     needs = ("sends", "faults")
     of_causes = False
@@ -33,7 +33,7 @@ class Recovery(Check):
             "told: the time from a rule's last hit on a client's sends to a partition (what cuts a connection hits "
             "what waits there) until the next acknowledgement there, without the time in which nothing was sent"
         ),
-        unknown="nothing was acknowledged after the last hit, as ever with acks=0",
+        unknown="no broker acknowledged anything after the last hit, as ever with acks=0",
         evidence="the hits on attempts, and outcome lines",
         cause="the rule itself",
     )
@@ -120,7 +120,8 @@ class Recovery(Check):
     def sentence(self, group: Group) -> str:
         where = f"{place(group)}{by_client(group)}"
         if group.verdict == "unknown":
-            return f"no send to {where} was acknowledged after the last hit{by_rule(group)}, so recovery is not known"
+            since = f"after the last hit{by_rule(group)}"
+            return f"no broker acknowledged a send to {where} {since}, so recovery is not known"
         soon = f"{duration(group.slowest_us)} after" if group.slowest_us else "at once after"
         return f"sends to {where} were acknowledged again {soon} the last hit{by_rule(group)}"
 

@@ -1169,6 +1169,11 @@ def test_sentences_name_the_rule_what_it_did_and_how_long_it_took(findings: list
     assert "9.0 s" in sentence_of(findings, "hang", "hanging")
 
 
+def test_what_was_called_done_without_acks_is_no_broker_s_acknowledgement(findings: list[Finding]) -> None:
+    said = sentence_of(findings, "recovery", "acks_0_and_nobody_read")
+    assert said.startswith("No broker acknowledged a send to orders-0 by acks_0_and_nobody_read after the last hit")
+
+
 def test_evidence_unfolds_to_the_exchanges(findings: list[Finding]) -> None:
     finding = next(f for f in findings if f.check == "retried" and f.group and f.group.client == "retrying")
     exchanges = finding.evidence[0]["exchanges"]

@@ -89,10 +89,10 @@ def test_the_report_is_told_by_cause_in_the_order_of_the_rules(analysis: Analysi
     assert told_[1].told == "nothing that anybody noticed"
     unknown = by_rule("recovery", "lost", 1, verdict="unknown")
     for found, said in (
-        ([unknown], "at 1 place nothing acknowledged since"),
+        ([unknown], "at 1 place no broker acknowledged anything since"),
         (
             [unknown, by_rule("recovery", "lost", 1, "b", slowest_us=4_000)],
-            "acknowledged again after 4 ms, at 1 place nothing acknowledged since",
+            "acknowledged again after 4 ms, at 1 place no broker acknowledged anything since",
         ),
     ):
         (only,) = chapters(replace(analysis, findings=found, drawn=replace(analysis.drawn, faults=faults[1:2])))
@@ -111,7 +111,7 @@ def test_what_is_undecided_is_told_as_undecided(analysis: Analysis, check: str) 
         told_.append(chapter.told)
     decided, undecided = told_
     assert undecided != decided
-    assert re.search("perhaps|not completed yet|nothing acknowledged", undecided)
+    assert re.search("perhaps|not completed yet|no broker acknowledged", undecided)
     assert undecided == "2 sends acknowledged and perhaps lost" or check != "lost"
 
 
