@@ -13,7 +13,8 @@ from notleader.spark_analysis.options import Options
 class Reordered(Check):
     """Sends of one thread to one partition whose offset is smaller than that of a call that was over before.
 
-    A coroutine's thread calls while earlier calls of its own still wait: they have no order between them.
+    A coroutine's thread calls while earlier calls of its own still wait: they have no order between them. Nor have
+    sends of two producers: those that were captured must have had a connection in common, which no two producers have.
 
     Their offsets are those in the log, of several copies the first; without a log those that the client was told, or
     a smaller one at which a consumer got a copy.
@@ -28,8 +29,8 @@ class Reordered(Check):
     order = 13
     means = Meaning(
         invalid=(
-            "of two acknowledged calls of a thread the later has the smaller offset in a partition, and the earlier "
-            "had returned before it"
+            "of two acknowledged calls of a thread, with a connection in common where they were captured, the later "
+            "has the smaller offset in a partition, and the earlier had returned before it"
         ),
         valid="no such pair; a topic that was made anew is another topic from there on",
         unknown="no send was told of, or nobody read, no log was given, and the offsets that were told show no case",
@@ -50,7 +51,7 @@ class Reordered(Check):
         before = F.struct("operation_id", "retried_by", "touched_by", "trouble", "attempts").alias("before")
         rows = (
             tables.history.drop("scope", "partition", "offset")
-            .join(_overtaken(tables.history), "operation_id")
+            .join(_overtaken(tables.history, of_one_producer=True), "operation_id")
             .join(tables.history.select(before), F.col("before.operation_id") == F.col("earlier.operation_id"))
         )
         # The one that was overtaken was sent again; without a retry a rule can only have changed what was said.
@@ -83,9 +84,12 @@ class Reordered(Check):
         return "every partition holds its records in the order of the calls"
 
 
-def _overtaken(history: DataFrame) -> DataFrame:
+def _overtaken(history: DataFrame, *, of_one_producer: bool = False) -> DataFrame:
     """scope, operation_id, partition, offset, `earlier`: sends that lie before one whose call was over before theirs.
 
+    With `of_one_producer` a send is compared with those that went over one of its connections: two processes that
+    write one file of outcomes are one client and one thread by their names. A producer that connects anew sends again
+    there what it lost, so that what overtook that shares the connection. Without it there may be rows too many.
     Of several such calls `earlier` (offset, message_id, operation_id) is the one that lies furthest behind. There is a
     row for each send until the last filter leaves hardly any: what a case tells of them is looked up afterwards.
     """
@@ -114,16 +118,24 @@ def _overtaken(history: DataFrame) -> DataFrame:
         .filter((F.col("outcome") == "ok") & F.col("called_at_us").isNotNull())
         .withColumns({name: F.coalesce(f"there.{name}", name) for name in ("partition", "offset")})
     )
+    lines = F.lit(None).cast("bigint")
+    if of_one_producer:
+        each = F.transform("attempts", lambda a: F.xxhash64(a["run_id"], a["proxy_id"], a["connection_id"]))
+        lines = F.explode_outer(F.array_distinct(each))
     # Each call twice in time: it asks when it is made, and counts for those that are made after it has returned.
     in_time = (
-        Window.partitionBy("scope", "client", "thread", "topic", "partition", "life")
+        Window.partitionBy("scope", "client", "thread", "topic", "partition", "life", "line")
         .orderBy("moment.at_us")
         .rangeBetween(Window.unboundedPreceding, -1)
     )
     over = F.when(~F.col("moment.asks"), F.struct("offset", "message_id", "operation_id"))
-    return (
-        placed.withColumn("moment", F.explode(moments))
+    found = (
+        placed.withColumn("line", lines)
+        .withColumn("moment", F.explode(moments))
         .withColumn("earlier", F.max(over).over(in_time))
         .filter(F.col("moment.asks") & (F.col("offset") < F.col("earlier.offset")))
-        .select("scope", "operation_id", "partition", "offset", "earlier")
     )
+    of = ("scope", "operation_id", "partition", "offset")
+    if of_one_producer:
+        found = found.groupBy(*of).agg(F.max("earlier").alias("earlier"))
+    return found.select(*of, "earlier")

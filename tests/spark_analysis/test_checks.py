@@ -235,6 +235,34 @@ def out_of_order(s: Story) -> None:
 
 
 @story
+def out_of_order_over_a_new_connection(s: Story) -> None:
+    s.produce(0.2, message_ids=["m0"], outcome="no_response", took_ms=None)
+    for number in (1, 0):
+        s.produce(50 - 10 * number, message_ids=[f"m{number}"], base_offset=1 - number, connection_id=2)
+        s.send(10 * number, f"m{number}", offset=1 - number, took_ms=60)
+        s.poll(200 - number, f"m{number}", 1 - number)
+
+
+@story
+def two_processes_with_one_file(s: Story) -> None:
+    # Each in its own order: 0, 3 and 1, 2.
+    for number, (offset, connection) in enumerate(((1, 1), (0, 2), (2, 2), (3, 1))):
+        s.produce(20 - 5 * number if number < 2 else 10 * number, message_ids=[f"m{number}"], base_offset=offset,
+                  connection_id=connection)  # fmt: skip
+        s.send(10 * number, f"m{number}", offset=offset, took_ms=30)
+        s.poll(200 + offset, f"m{number}", offset)
+
+
+@story
+def one_of_two_processes_out_of_order(s: Story) -> None:
+    # The other's lies even further behind.
+    for number, (offset, connection) in enumerate(((1, 1), (2, 2), (0, 1))):
+        s.produce(20 + number, message_ids=[f"m{number}"], base_offset=offset, connection_id=connection)
+        s.send(5 * number, f"m{number}", offset=offset, took_ms=30)
+        s.poll(200 + offset, f"m{number}", offset)
+
+
+@story
 def same_moment(s: Story) -> None:
     acked(s, 0, "m0", 1)
     acked(s, 0, "m1", 0)
@@ -897,7 +925,9 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         },
         "unknown": {"sent_again_after_an_abort"},
     },
-    "reordered": {"invalid": {"out_of_order"}},
+    "reordered": {
+        "invalid": {"out_of_order", "out_of_order_over_a_new_connection", "one_of_two_processes_out_of_order"}
+    },
     "phantom": {"invalid": {"ghost", "ghost_by_the_broker_s_word", "doubled_by_two_calls"}},
     "failed": {
         "valid": {
@@ -968,6 +998,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "appended_twice_without_a_name",
             "swallowed_once_and_nobody_read",
             "the_second_copy_was_acknowledged",
+            "out_of_order_over_a_new_connection",
         },
     },
     "stuck": {
