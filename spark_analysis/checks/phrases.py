@@ -153,11 +153,15 @@ def number_agrees(number: int, phrase: str) -> str:
     return one.replace("under them", "under it").replace("their connection", "its connection")
 
 
-def because(group: Group) -> str:
-    """`: rule lose-leader (error) had answered NOT_LEADER_OR_FOLLOWER`, as the tail of a sentence."""
+def because(group: Group, one: str | None = None) -> str:
+    """`: rule lose-leader (error) had answered NOT_LEADER_OR_FOLLOWER`, as the tail of a sentence.
+
+    `one` of each case met it, where that need not be what the sentence is about.
+    """
     if group.trouble is None and not group.rule:
         return "; no fault had a hand in it"
     them = "it" if group.cases == 1 else "they"
     if group.trouble == UNSEEN:
         return f"; whether a fault had a hand in it is not known: {them} {met(group)}"
-    return f"; {them} {met(group)}" + ("" if group.rule else ", and no fault had a hand in it")
+    told = f"{one} {met(group._replace(cases=1))}" if one else f"{them} {met(group)}"
+    return f"; {told}" + ("" if group.rule else ", and no fault had a hand in it")

@@ -78,7 +78,8 @@ class Reordered(Check):
     def sentence(self, group: Group) -> str:
         verb = "lies" if group.cases == 1 else "lie"
         what = f"{count(group.cases, 'send')} to {place(group)}{by_client(group)}"
-        return f"{what} {verb} in the log before an earlier call's record{because(group)}"
+        one = "one of the two" if group.cases == 1 else "of each two one"
+        return f"{what} {verb} in the log before an earlier call's record{because(group, one)}"
 
     def all_clear(self, tables: Tables) -> str:
         return "every partition holds its records in the order of the calls"

@@ -1076,6 +1076,11 @@ def sentence_of(findings: list[Finding], check: str, client: str) -> str:
         ("read_again", "sent_back_by_a_lie", "; it was told OFFSET_OUT_OF_RANGE by rule lie (error)"),
         ("read_again", "sent_back_out_of_its_group", "by rule shake (error) (likely)"),
         ("duplicate", "copied", "it had an answer swallowed by rule eat (drop_response)"),
+        (
+            "reordered",
+            "overtaken_by_the_next_one",
+            "an earlier call's record; one of the two had a request swallowed by rule eat (drop_request).",
+        ),
     ],
 )
 def test_the_sentence_says_what_the_rule_did(findings: list[Finding], check: str, name: str, words: str) -> None:
