@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -63,18 +64,20 @@ def chapters(analysis: Analysis) -> list[Chapter]:
 
     A finding that several rules had a hand in stands in the chapter of each.
     """
-    struck: dict[str, list[dict[str, object]]] = {}
+    struck: dict[tuple[str, str], list[dict[str, object]]] = {}
     for row in sorted(analysis.drawn.faults, key=lambda row: row["first_us"]):
-        struck.setdefault(row["rule"], []).append(row)
+        struck.setdefault((row["rule"], row["kind"]), []).append(row)
+    # Each proxy has rules of its own: one name may be two rules.
+    names = Counter(rule for rule, _ in struck)
     noticed = [f for f in analysis.findings if f.count]
     ordered = sorted(noticed, key=lambda f: (_WORST[f.verdict], _order(f), -f.count))
     found = []
-    for rule, rows in struck.items():
-        own = tuple(f for f in ordered if f.group and rule in (f.group.rule or "").split(", "))
+    for (rule, kind), rows in struck.items():
+        own = tuple(f for f in ordered if f.group and _names(f.group, rule, kind if names[rule] > 1 else None))
         found.append(
             Chapter(
                 rule,
-                str(rows[0]["kind"]),
+                kind,
                 sum(int(str(row["hits"])) for row in rows),
                 min(int(str(row["first_us"])) for row in rows),
                 max(int(str(row["until_us"])) for row in rows),
@@ -87,6 +90,10 @@ def chapters(analysis: Analysis) -> list[Chapter]:
     rest = tuple(f for f in nobody_s if f not in unseen)
     last = ((rest, "No rule had a hand in it"), (unseen, "Whether a rule had a hand in it is not known"))
     return [*found, *[Chapter(None, "", 0, None, None, those, title=title) for those, title in last if those]]
+
+
+def _names(group: Group, rule: str, kind: str | None) -> bool:
+    return rule in (group.rule or "").split(", ") and (kind is None or kind in (group.kind or "").split(", "))
 
 
 def one_line_per_storm(findings: list[Finding]) -> list[Finding]:

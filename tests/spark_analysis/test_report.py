@@ -131,6 +131,19 @@ def test_what_lasted_no_time_is_told_without_a_length(analysis: Analysis) -> Non
     assert not any("0 µs" in finding.sentence for finding in findings)
 
 
+def test_rules_of_one_name_at_two_proxies_are_two(analysis: Analysis) -> None:
+    faults = [
+        struck("slow", AT, AT + 1_500_000) | {"kind": "stall"},
+        struck("slow", AT + 1, AT + 1) | {"kind": "delay"},
+    ]
+    findings = [by_rule("late", "slow", 12, kind="stall", slowest_us=1_500_000)]
+    told_ = chapters(replace(analysis, findings=findings, drawn=replace(analysis.drawn, faults=faults)))
+    assert [(chapter.head, chapter.told) for chapter in told_] == [
+        ("slow (stall), 1.5 s, 2 hits", "12 sends waited up to 1.5 s"),
+        ("slow (delay), 2 hits", "nothing that anybody noticed"),
+    ]
+
+
 def test_what_the_capture_cannot_tell_acquits_nobody(analysis: Analysis) -> None:
     findings = [by_rule("failed", None, 3), by_rule("failed", None, 2, "b", trouble="unseen")]
     own, unseen = chapters(replace(analysis, findings=findings, drawn=replace(analysis.drawn, faults=[])))
