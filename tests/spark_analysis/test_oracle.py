@@ -230,19 +230,23 @@ def duplicate(history: History) -> Iterator[tuple[str, object]]:
 
 @judge
 def reordered(history: History) -> Iterator[tuple[str, object]]:
-    """By where a record went first: what a consumer got before the offset that was told was there before."""
+    """By where a record went first: what a consumer got before the offset that was told was there before.
+
+    Whether one that was on the wire and one that was not are of one producer, nobody knows.
+    """
     seen = landed(history)
     acked = [
-        (m, s, min(s.offset, *seen.get(m, {s.offset})))
-        for m, s, _ in history.sends()
+        (m, s, min(s.offset, *seen.get(m, {s.offset})), bool(attempts))
+        for m, s, attempts in history.sends()
         if s.outcome == "ok" and s.offset is not None
     ]
-    for message, send, place in acked:
+    for message, send, place, captured in acked:
         if any(
-            (other.thread, life_of_send(history, other)) == (send.thread, life_of_send(history, send))
+            captured == also
+            and (other.thread, life_of_send(history, other)) == (send.thread, life_of_send(history, send))
             and other.called_ms + other.blocked_ms < send.called_ms
             and before > place
-            for _, other, before in acked
+            for _, other, before, also in acked
         ):
             yield "invalid", message
 
