@@ -298,7 +298,7 @@ def commit_lost(history: History) -> Iterator[tuple[str, object]]:
                 # Nobody saw what the group was told in between.
                 yield "unknown", f"m{read.message}"
         elif read.commit == "ok":
-            committed[read.reader] = max(committed.get(read.reader, -1), read.offset)
+            committed[read.reader] = read.offset
 
 
 @judge
