@@ -27,7 +27,7 @@ class Duplicate(Check):
     name = "duplicate"
     title = "Duplicated"
     brief = "{n} in the log more than once"
-    brief_unknown = "messages came twice, a transaction may have aborted one copy"
+    brief_unknown = "{n} in the log more than once, perhaps as aborted copies"
     counts = ("message", "messages")
     jepsen = "duplicate"
     needs = ("sends",)

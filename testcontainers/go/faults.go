@@ -460,10 +460,10 @@ func (f DropResponseFault) Later(later string) DropResponseFault {
 	return DropResponseFault{f.with("later", later)}
 }
 
-// DuplicateFault: The broker receives the request again, right behind itself; the client gets the first answer only.
+// DuplicateFault: The broker receives the request again, or its matching partitions; the client gets the first answer only.
 type DuplicateFault struct{ document }
 
-// Duplicate: The broker receives the request again, right behind itself; the client gets the first answer only.
+// Duplicate: The broker receives the request again, or its matching partitions; the client gets the first answer only.
 func Duplicate() DuplicateFault {
 	return DuplicateFault{document{"kind": "duplicate"}}
 }

@@ -114,7 +114,6 @@ RUN = ("run", "--kafka", "127.0.0.1:1", "--listen", "127.0.0.1:0", "--admin", "n
     ("words", "line"),
     [
         (("analyze", "--capture", "c", "--outcomes", "o", "--out", "r"), "notleader analyze needs Spark: [analysis]"),
-        (("analyze", "--help"), "notleader analyze needs Spark: [analysis]"),
         (("capture", "ls", "c"), "notleader capture needs Arrow: [capture]"),
         (("capture", "show", "c"), "notleader capture needs Arrow: [capture]"),
         (("capture", "stats", "c"), "notleader capture needs Arrow: [capture]"),

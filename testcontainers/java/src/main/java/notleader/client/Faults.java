@@ -698,7 +698,7 @@ public final class Faults {
     return made;
   }
 
-  /** The broker receives the request again, right behind itself; the client gets the first answer only. */
+  /** The broker receives the request again, or its matching partitions; the client gets the first answer only. */
   public static final class DuplicateFault extends Fault {
     private DuplicateFault() {
       set("kind", "duplicate");
@@ -729,7 +729,7 @@ public final class Faults {
     }
   }
 
-  /** The broker receives the request again, right behind itself; the client gets the first answer only. */
+  /** The broker receives the request again, or its matching partitions; the client gets the first answer only. */
   public static DuplicateFault duplicate() {
     DuplicateFault made = new DuplicateFault();
     return made;

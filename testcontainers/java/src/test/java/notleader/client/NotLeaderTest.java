@@ -32,7 +32,7 @@ class NotLeaderTest {
     assertFalse(notleader.enable("a b", false).isEnabled());
     notleader.release("a b");
     assertTrue(notleader.rule("a b").isReleased());
-    assertFalse(notleader.rule("a b").isExhausted());
+    assertTrue(notleader.rule("a b").isExhausted());
     notleader.remove("a b");
     assertEquals(List.of(), notleader.rules());
   }
