@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 from pydantic import AfterValidator, Field
 
 from notleader.faults.actions import Action, Body, Outcome, PartitionKey, Standing
+from notleader.faults.answers import partition_key
 from notleader.faults.connection import Connection as Connection
 from notleader.faults.document import Document
 from notleader.faults.kinds import Kinds
@@ -54,6 +55,11 @@ class Context:
     rewritten: Body | None = None
     rewritten_request: Body | None = None
     rule_number: int = 0
+
+    @property
+    def keys(self) -> frozenset[PartitionKey] | None:
+        """What `partitions` are told apart by."""
+        return None if self.partitions is None else frozenset(map(partition_key, self.partitions))
 
     @property
     def body(self) -> Body:

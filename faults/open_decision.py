@@ -194,8 +194,7 @@ class OpenDecision:
             rule.refuse(str(error))
             self._plan.take_back(rule, counted, self._now_us)
             return
-        keys = None if context.partitions is None else frozenset(map(partition_key, context.partitions))
-        self._hits.append(rule.hit(of_request(asked, keys)))
+        self._hits.append(rule.hit(of_request(asked, context.keys)))
 
     def after(self, rule: Rule) -> None:
         """Ask one rule that acts on the answer."""
@@ -203,7 +202,7 @@ class OpenDecision:
         if hit is None:
             return
         context, counted = hit
-        keys = None if context.partitions is None else frozenset(map(partition_key, context.partitions))
+        keys = context.keys
         self._pending.append(Pending(rule, keys, counted))
         self._hits.append(rule.hit())
         if rule.fault.ends is not None:

@@ -344,7 +344,10 @@ class Plan:
             rewritten = told if told is not response.body else None
         undone: set[str] = set()
         for rule, partitions, counted in decision.on_response:
-            if rule is None or (isinstance(rule.fault, StandingFault) and not self.standing.is_in_force(rule)):
+            if rule is None:
+                continue
+            stands = isinstance(rule.fault, StandingFault)
+            if stands and not self.standing.is_in_force(rule):
                 continue  # what stood when the request came may have ended before its answer
             context = self.context(rule, connection, request, now_us)
             context.response = response
@@ -358,7 +361,7 @@ class Plan:
                         continue
                     effect = of_answer(action, response.codec, context.answer, partitions)
                     if isinstance(action, RewriteResponse):
-                        if isinstance(rule.fault, StandingFault) and all(hit.rule_name != rule.name for hit in hits):
+                        if stands and all(hit.rule_name != rule.name for hit in hits):
                             hit = self.touch(rule.name, rule.fault.kind, "after_broker")
                             hits += (hit._replace(effects=(effect,)),)
                         rewritten = context.rewritten = action.body
@@ -366,16 +369,16 @@ class Plan:
                         actions.append(action)
                         done |= isinstance(action, TERMINAL)
                     effects += (effect,)
-                if not effects and not isinstance(rule.fault, StandingFault):
+                if not effects and not stands:
                     raise NotApplicableError("there is nothing in the answer that it would change")
             except (NotApplicableError, NoPlaceForError) as error:
                 rule.refuse(str(error))
-                if not effects and not isinstance(rule.fault, StandingFault):
-                    rule.hits -= 1
-                    self.take_back(rule, counted, now_us)
-                    undone.add(rule.name)
-            if effects and not isinstance(rule.fault, StandingFault):
+            if effects and not stands:
                 hits += (rule.seen(effects),)
+            elif not stands:
+                rule.hits -= 1
+                self.take_back(rule, counted, now_us)
+                undone.add(rule.name)
             if done:
                 break
         if rewritten is not None:

@@ -8,7 +8,6 @@ from typing import Literal
 from pydantic import Field
 
 from notleader.faults.actions import Action, Duplicate
-from notleader.faults.answers import partition_key
 from notleader.faults.base import Context, Fault
 from notleader.proxy.wire.names import ApiKey
 
@@ -29,5 +28,4 @@ class DuplicateFault(Fault):
     copies: int = Field(1, ge=1, le=100, description="How often the broker gets it besides.")
 
     def on_request(self, context: Context) -> Iterable[Action]:
-        meant = None if context.partitions is None else frozenset(map(partition_key, context.partitions))
-        yield Duplicate(self.copies, meant)
+        yield Duplicate(self.copies, context.keys)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from notleader.faults.actions import Action, Fail, RewriteResponse
-from notleader.faults.answers import partition_key, refuses_by_entry
+from notleader.faults.answers import refuses_by_entry
 from notleader.faults.base import Context, Fault
 from notleader.faults.partial import names_nothing, refuse_answer
 from notleader.faults.selectors import number_schema, pattern_schema, spelled
@@ -67,10 +67,7 @@ class ErrorFault(Fault):
         return not (self.refuses_entries(context.request) and names_nothing(context.request, context.asked))
 
     def on_request(self, context: Context) -> Iterable[Fail]:
-        if context.partitions is None:
-            yield Fail(self.error_code)
-        else:
-            yield Fail(self.error_code, frozenset(map(partition_key, context.partitions)))
+        yield Fail(self.error_code, context.keys)
 
     def on_response(self, context: Context) -> Iterable[Action]:
         body = refuse_answer(context.request, context.answer, self.error_code, context.hit_partitions, self.match)

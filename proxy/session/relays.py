@@ -59,8 +59,8 @@ class Relays:
         """Send the parts of a request, and what is doubled of each; None where nobody will answer."""
         header = request.header
         for node_id, body in action.parts.items():
-            for number, each in enumerate((body, *copied_bodies(exchange, request, body))):
-                encoded = request.codec.encode(each)
+            whole = request.codec.encode(body)
+            for number, encoded in enumerate((whole, *copied_bodies(exchange, request, body, whole))):
                 self._last_id = self._last_id + 1 & 0x7FFFFFFF
                 head = encode_request_header(header.api_key, header.api_version, self._last_id, header.client_id)
                 if action.merge is not None:
