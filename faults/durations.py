@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from notleader.faults.document import Document, Milliseconds, SomeMilliseconds
 from notleader.faults.random_source import RandomSource, normal, pareto, uniform
@@ -15,7 +15,18 @@ class _Distribution(Document):
         raise NotImplementedError
 
 
-class Uniform(_Distribution):
+class _Bounded(_Distribution):
+    min_ms: Milliseconds
+    max_ms: Milliseconds
+
+    @model_validator(mode="after")
+    def _has_a_length(self) -> Self:
+        if self.min_ms > self.max_ms:
+            raise ValueError(f"the range is empty: min_ms {self.min_ms:g} is above max_ms {self.max_ms:g}")
+        return self
+
+
+class Uniform(_Bounded):
     """Any length between two bounds, each as likely."""
 
     distribution: Literal["uniform"] = "uniform"
@@ -37,7 +48,7 @@ class Normal(_Distribution):
         return max(0.0, normal(random, self.mean_ms, self.deviation_ms))
 
 
-class Pareto(_Distribution):
+class Pareto(_Bounded):
     """Mostly short, now and then very long, as tail latency is."""
 
     distribution: Literal["pareto"] = "pareto"

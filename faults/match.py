@@ -37,7 +37,7 @@ class Match(Document):
     group_id: Names | None = Field(None, description="Group named in the request.")
     transactional_id: Names | None = Field(None, description="Transactional id named in the request.")
     node_id: Numbers | None = Field(None, description="Broker whose listener the client is connected to.")
-    listener: Names | None = Field(None, description="'bootstrap' or 'broker-<node_id>'.")
+    listener: Names | None = Field(None, description="'bootstrap', 'broker-<node_id>' or a Toxiproxy proxy.")
     connection: ConnectionSelector | None = Field(None, description="Connection by number (from 1) or client address.")
     principal: Names | None = Field(None, description="Authenticated user of the connection.")
 

@@ -16,20 +16,24 @@ def waits_in_vain(faults: Any, steps: Any = (), *, known: Collection[str] = (), 
     `faults` and `steps` are documents, right or wrong, or faults; `path` is where `faults` are.
     """
     placed = [*_listed(faults, path), *_added(steps)]
-    names = {*known, *_names([rule for _, rule in placed])}
+    named = list(_names([rule for _, rule in placed]))
+    given = Counter([*known, *named])  # of two rules in turn with one name the first may set the second off
+    awaits = {name: _awaited(rule) for name, (_, rule) in zip(named, placed, strict=True) if given[name] == 1}
     problems = []
-    for place, rule in placed:
+    for name, (place, rule) in zip(named, placed, strict=True):
         awaited = _awaited(rule)
         if awaited is None:
             continue
         where = f"{place}.trigger.after_fault" if place else "trigger.after_fault"
-        if awaited not in names:
+        if awaited not in given:
             problems.append(Problem(where, f"there is no rule named {awaited!r}: this one would never strike"))
-        elif awaited == _text(rule, "name"):
+        elif awaited == name:
             problems.append(Problem(where, "names the rule itself, which would never strike"))
+        elif circle := _back_to(name, awaits):
+            problems.append(Problem(where, f"these rules wait for each other, and none would strike: {circle}"))
     for place, step in _listed(steps, "steps"):
         awaited = _text(step.get("after"), "fault") if isinstance(step, dict) else ""
-        if awaited and awaited not in names:
+        if awaited and awaited not in given:
             where = f"{place}.after.fault"
             problems.append(Problem(where, f"there is no rule named {awaited!r}: this step would never be taken"))
     return problems
@@ -46,13 +50,22 @@ def _added(steps: Any) -> Iterator[tuple[str, Any]]:
         yield from _listed(added, f"{place}.add") if isinstance(added, list) else ((f"{place}.add", added),)
 
 
+def _back_to(name: str, awaits: dict[str, str | None]) -> str | None:
+    """The way from a rule over those that are awaited back to it, in words; None where it leads elsewhere."""
+    way = [name]
+    while (awaited := awaits.get(way[-1])) is not None and awaited not in way:
+        way.append(awaited)
+    return " → ".join([*way, name]) if awaited == name else None
+
+
 def _names(rules: list[Any]) -> Iterator[str]:
-    """Their names, and those that rules without one are given: of their kind and a number."""
+    """Their names, and those that rules without one are given: of their kind and a number; none for what is no rule."""
     unnamed: Counter[str] = Counter()
     for rule in rules:
-        if name := _text(rule, "name"):
+        kind = _text(rule, "kind")
+        if (name := _text(rule, "name")) or not kind:
             yield name
-        elif kind := _text(rule, "kind"):
+        else:
             unnamed[kind] += 1
             yield f"{kind}-{unnamed[kind]}"
 

@@ -48,7 +48,7 @@ func (f Match) NodeID(nodeID ...any) Match {
 	return Match{f.with("node_id", one(nodeID))}
 }
 
-// Listener: 'bootstrap' or 'broker-<node_id>'.
+// Listener: 'bootstrap', 'broker-<node_id>' or a Toxiproxy proxy.
 func (f Match) Listener(listener ...string) Match {
 	return Match{f.with("listener", one(listener))}
 }
@@ -79,14 +79,14 @@ func Pareto(minMS float64) ParetoDistribution {
 	return ParetoDistribution{document{"distribution": "pareto", "min_ms": minMS}}
 }
 
-// Shape: The smaller, the heavier the tail (2 is heavy, 1 extreme).
-func (f ParetoDistribution) Shape(shape float64) ParetoDistribution {
-	return ParetoDistribution{f.with("shape", shape)}
-}
-
 // MaxMS: What is longer is cut to this.
 func (f ParetoDistribution) MaxMS(maxMS float64) ParetoDistribution {
 	return ParetoDistribution{f.with("max_ms", maxMS)}
+}
+
+// Shape: The smaller, the heavier the tail (2 is heavy, 1 extreme).
+func (f ParetoDistribution) Shape(shape float64) ParetoDistribution {
+	return ParetoDistribution{f.with("shape", shape)}
 }
 
 // Trigger: Counted once per matching exchange: window first, then skip, every, probability and times.

@@ -17,7 +17,7 @@ from notleader.faults.trigger import Trigger
 
 # What no schema can say: ranges without an element, patterns that mean no API, keys that contradict each other.
 _BEYOND_SCHEMA = re.compile(
-    r"^the range .* is empty|^\w+: the range .* is empty|^no API |^no API's |^name connections either"
+    r"the range .*is empty|^no API |^no API's |^name connections either"
     r"|means nothing here|is not known yet|stands: only|acts on .* only$"
 )
 _NUMBERS: list[Any] = [0, 1, 4, -1, 2**31 - 1, 2**31, 2**63, -(2**64), 0.5, 4.0, 4.5, -0.5, 1e306]
@@ -72,6 +72,7 @@ _OTHERS: list[Any] = [None, True, False, {}, {"a": 1}, [], [4], ["a"], [4, "3-9"
 _OTHERS += [["Produce", "!F*"], ["!4"]]
 _DURATIONS: list[Any] = [
     {"distribution": "uniform", "min_ms": 1, "max_ms": 2},
+    {"distribution": "uniform", "min_ms": 2, "max_ms": 1},
     {"distribution": "uniform", "min_ms": "1", "max_ms": 2},
     {"distribution": "uniform", "min_ms": 1, "max_ms": 1e12},
     {"distribution": "uniform", "min_ms": 1},

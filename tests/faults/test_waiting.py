@@ -57,6 +57,20 @@ def test_no_rule_waits_for_itself() -> None:
     assert problem == Problem("faults[0].trigger.after_fault", "names the rule itself, which would never strike")
 
 
+def test_no_rules_wait_for_each_other() -> None:
+    rules = [waiting("b", name="a"), waiting("c", name="b"), waiting("a", name="c"), waiting("a", name="d"), CUT]
+    assert waits_in_vain(rules) == [
+        Problem(
+            f"faults[{position}].trigger.after_fault", f"these rules wait for each other, and none would strike: {way}"
+        )
+        for position, way in enumerate(["a → b → c → a", "b → c → a → b", "c → a → b → c"])
+    ]
+    assert waits_in_vain(rules[:3], known=["b"]) == [], "the b in force needn't wait for them"
+    assert waits_in_vain([waiting("cut", name="a"), waiting("a", name="b"), CUT]) == []
+    in_turn = [{"at": 1, "add": waiting("b", name="cut")}]
+    assert waits_in_vain([CUT, waiting("cut", name="b")], in_turn) == [], "the first one named cut sets off b"
+
+
 @pytest.mark.parametrize(
     "document",
     [

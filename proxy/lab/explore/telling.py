@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 from dataclasses import asdict
@@ -39,7 +40,7 @@ def write(explored: Explored, command: list[str], limits: Limits, partitions: in
         old.unlink()
     for number, failure in enumerate(explored.failures, 1):
         (out / rule_file_name(number)).write_text(rule_file(failure, command))
-        (out / f"test_failure_{number}.py").write_text(pytest_test(number, failure, command))
+        (out / f"test_failure_{number}.py").write_text(pytest_test(number, failure, command, out))
         if (name := incident_file_name(number, failure)) is not None:
             limit_s = limits.limit_of(explored.learned)
             (out / name).write_text(incident_file(number, failure, command, partitions, limit_s))
@@ -112,24 +113,27 @@ _HELD: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 """What an incident's two runs have to show, by verdict; of the others only the search itself can tell."""
 
 
-def pytest_test(number: int, failure: Failure, command: list[str]) -> str:
-    """A test that fails as long as the command breaks; its rule file lies beside it."""
+def pytest_test(number: int, failure: Failure, command: list[str], out: Path) -> str:
+    """A test that fails as long as the command breaks: for a file in `out`, beside its rules, run from anywhere."""
     argv = ",\n        ".join(repr(word) for word in [*told_messages(failure), "--", *command])
     name = re.sub(r"\W+", "_", f"{failure.kind} by {failure.by}".lower()).strip("_")[:70].strip("_")
+    here = os.path.relpath(Path.cwd(), out.resolve())
     return f'''"""{_line(failure.title).replace(chr(92), "/").replace('"', "'")}"""
 
 import subprocess
 import sys
 from pathlib import Path
 
+FOLDER = Path(__file__).resolve().parent
+
 
 def test_{name}():
-    rules = Path(__file__).with_name("{rule_file_name(number)}")
     argv = [
-        *("notleader", "explore", "--replay", str(rules)),
+        *("notleader", "explore", "--replay", str(FOLDER / "{rule_file_name(number)}")),
         {argv},
     ]
-    ran = subprocess.run([sys.executable, "-m", *argv], capture_output=True, text=True)
+    searched_from = FOLDER / {here!r}
+    ran = subprocess.run([sys.executable, "-m", *argv], cwd=searched_from, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
 '''
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import runpy
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +93,32 @@ def test_what_an_incident_can_show_becomes_one(kind: str, tmp_path: Path) -> Non
 
 
 def test_the_test_to_paste_names_the_command_as_it_was_given() -> None:
-    text = pytest_test(1, failure(on_produce("close")), COMMAND)
+    text = pytest_test(1, failure(on_produce("close")), COMMAND, Path("out"))
     assert all(repr(word) in text for word in COMMAND)
+
+
+def test_the_test_to_paste_runs_the_command_where_it_was_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    out = tmp_path / "reports" / "today"
+    out.mkdir(parents=True)
+    (out / "test_failure_1.py").write_text(
+        pytest_test(1, failure(on_produce("close")), COMMAND, Path("../reports/today"))
+    )
+    told: dict[str, Any] = {}
+
+    def run(argv: list[str], *, cwd: Path, **others: Any) -> subprocess.CompletedProcess[str]:
+        told.update(rules=Path(argv[argv.index("--replay") + 1]), cwd=cwd.resolve())
+        return subprocess.CompletedProcess(argv, 0)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.chdir(tmp_path)
+    named = runpy.run_path(str(out / "test_failure_1.py"))
+    (test,) = (value for name, value in named.items() if name.startswith("test_"))
+    test()
+    assert told == {"rules": out / "failure-1.yaml", "cwd": tmp_path / "work"}
 
 
 def test_a_corpus_is_of_one_command(tmp_path: Path) -> None:

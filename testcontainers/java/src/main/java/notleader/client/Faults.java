@@ -115,7 +115,7 @@ public final class Faults {
       return this;
     }
 
-    /** 'bootstrap' or 'broker-&lt;node_id&gt;'. */
+    /** 'bootstrap', 'broker-&lt;node_id&gt;' or a Toxiproxy proxy. */
     public Match listener(String... listener) {
       setAll("listener", Arrays.asList(listener));
       return this;
@@ -161,15 +161,15 @@ public final class Faults {
       set("distribution", "pareto");
     }
 
-    /** The smaller, the heavier the tail (2 is heavy, 1 extreme). */
-    public Pareto shape(double shape) {
-      set("shape", shape);
-      return this;
-    }
-
     /** What is longer is cut to this. */
     public Pareto maxMs(double maxMs) {
       set("max_ms", maxMs);
+      return this;
+    }
+
+    /** The smaller, the heavier the tail (2 is heavy, 1 extreme). */
+    public Pareto shape(double shape) {
+      set("shape", shape);
       return this;
     }
   }
