@@ -138,6 +138,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _analyze(given)
     except InputError as error:
         print(f"notleader analyze: {error}", file=sys.stderr)  # noqa: T201
+        if getattr(given, "json", False):
+            print(json.dumps({"error": str(error)}))  # noqa: T201
         return 2
     except KeyboardInterrupt:
         return 130

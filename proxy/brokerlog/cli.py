@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from notleader.proxy.brokerlog.reading import LogError, PartitionRead, list_topics, read_log
 from notleader.proxy.config.extras import missing
+from notleader.proxy.config.refusal import say_refused
 from notleader.proxy.config.settings import ConfigError, SaslMechanism, Settings, load
 
 log_app = typer.Typer(no_args_is_help=True, help="What is in the brokers' log, read past every proxy.")
@@ -133,7 +134,7 @@ def log_read(
     Example: notleader log read --kafka localhost:9092 --topic orders --out log/
     """
     if (line := missing("notleader log read", "capture")) is not None:
-        errors.print(line, markup=False, soft_wrap=True)
+        say_refused(line, as_json=as_json)
         raise typer.Exit(2)
     given = {
         "kafka": kafka,
@@ -158,14 +159,13 @@ def log_read(
             timeout_s=timeout,
         )
     except ConfigError as error:
-        for problem in error.problems:
-            errors.print(f"{problem.path}: {problem.message}", markup=False, soft_wrap=True)
+        say_refused("\n".join(f"{path}: {message}" for path, message in error.problems), as_json=as_json)
         raise typer.Exit(2) from error
     except LogError as error:
-        errors.print(f"notleader: {error}", markup=False, soft_wrap=True)
+        say_refused(f"notleader: {error}", as_json=as_json)
         raise typer.Exit(2) from error
     except OSError as error:
-        errors.print(f"notleader: cannot write to {out}: {error.strerror or error}", markup=False, soft_wrap=True)
+        say_refused(f"notleader: cannot write to {out}: {error.strerror or error}", as_json=as_json)
         raise typer.Exit(2) from error
     if as_json:
         typer.echo(json.dumps({"out": str(out), **document(found)}))

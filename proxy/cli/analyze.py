@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from notleader.proxy.config.extras import missing
+from notleader.proxy.config.refusal import say_refused
 
 
 def become(given: Sequence[str]) -> int:
@@ -16,7 +17,7 @@ def become(given: Sequence[str]) -> int:
     """
     is_help = bool({"-h", "--help"} & set(given))
     if not is_help and (line := missing("notleader analyze", "analysis")) is not None:
-        return _refused(line)
+        return _refused(line, given)
     environment = {**os.environ, "NOTLEADER_PROG": "notleader"}
     arguments = list(given)
     if not is_help:
@@ -26,7 +27,7 @@ def become(given: Sequence[str]) -> int:
         try:
             environment["JAVA_HOME"] = str(find_java().home)
         except LabError as error:
-            return _refused(str(error))
+            return _refused(str(error), given)
         if any(argument.partition("=")[0] == "--kafka" for argument in arguments):
             from notleader.proxy.brokerlog.before_analysis import with_log
             from notleader.proxy.brokerlog.reading import LogError
@@ -35,7 +36,7 @@ def become(given: Sequence[str]) -> int:
             try:
                 arguments, told = with_log(arguments)
             except (LogError, ConfigError, OSError) as error:
-                return _refused(f"notleader analyze: {error}")
+                return _refused(f"notleader analyze: {error}", given)
             for line in told:
                 print(line, file=sys.stderr)  # noqa: T201
     sys.stdout.flush()
@@ -44,6 +45,6 @@ def become(given: Sequence[str]) -> int:
     )
 
 
-def _refused(line: str) -> int:
-    print(line, file=sys.stderr)  # noqa: T201
+def _refused(line: str, given: Sequence[str]) -> int:
+    say_refused(line, as_json="--json" in given)
     return 2

@@ -27,6 +27,7 @@ from notleader.proxy.capture.outage import Outage
 from notleader.proxy.capture.stats import Statistics
 from notleader.proxy.capture.tree import document, tree
 from notleader.proxy.config.extras import missing
+from notleader.proxy.config.refusal import say_refused
 from notleader.proxy.record.limits import CaptureError
 from notleader.proxy.wire.errors import in_words
 
@@ -397,7 +398,5 @@ def _print_json(document: Any) -> None:
 
 
 def _stop(code: int, message: str, as_json: bool, document: Any = None) -> NoReturn:
-    typer.echo(message, err=True)
-    if as_json:
-        _print_json(document or {"error": message})
+    say_refused(message, as_json=as_json, document=document)
     raise typer.Exit(code)

@@ -17,6 +17,7 @@ from notleader.proxy.cli import completion, tables
 from notleader.proxy.cli import kinds as catalogue
 from notleader.proxy.cli.client import DEFAULT_ADMIN, AdminClient, RefusedError, UnreachableError
 from notleader.proxy.cli.documents import UnreadableDocumentError, faults_of, read_document
+from notleader.proxy.config.refusal import say_refused
 
 NEGATIVE = 1
 WRONG_USE = 2
@@ -189,10 +190,7 @@ def _ask(
 
 
 def _stop(code: int, lines: list[str], as_json: bool, document: dict[str, Any] | None = None) -> NoReturn:
-    for line in lines:
-        typer.echo(line, err=True)
-    if as_json:
-        _print_json(document or {"error": lines[0]})
+    say_refused("\n".join(lines), as_json=as_json, document=document)
     raise typer.Exit(code)
 
 

@@ -5,7 +5,6 @@ import json
 import logging
 import random
 import signal
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +12,7 @@ from typing import Annotated, Any
 import typer
 import uvloop
 
+from notleader.proxy.config.refusal import say_refused
 from notleader.proxy.config.settings import LogFormat
 from notleader.proxy.control.logs import log_to
 
@@ -76,7 +76,7 @@ def toxiproxy(
     try:
         proxies = b"" if config is None else config.read_bytes()
     except OSError as error:
-        _say(f"{config} can't be read: {error.strerror}")
+        _refuse(f"{config} can't be read: {error.strerror}", as_json)
         raise typer.Exit(2) from error
     asked = _Options(host, port, config, proxies, number, proxy_metrics, runtime_metrics, as_json)
     raise typer.Exit(uvloop.run(_serve(asked)))
@@ -108,13 +108,13 @@ async def _serve(asked: _Options) -> int:
         if asked.config is not None:
             _, wrong = await api.populate(asked.proxies)
             if wrong is not None:
-                _say(f"{asked.config}: {wrong}")
+                _refuse(f"{asked.config}: {wrong}", asked.as_json)
                 return 2 if wrong.status == 400 else 1
         try:
             # Whoever names an address that others reach is called by names that nobody can list.
             await server.start(Guard(api, listen_host=asked.host, any_host=not is_loopback(asked.host)))
         except OSError as error:
-            _say(f"the API can't listen on {server.address}: {error.strerror or error}")
+            _refuse(f"the API can't listen on {server.address}: {error.strerror or error}", asked.as_json)
             return 1
         if not is_loopback(asked.host):
             log.warning("the API at %s asks nobody who he is, as Toxiproxy's does not", server.address)
@@ -163,8 +163,8 @@ def _registry(asked: _Options, proxies: Any) -> Any:
     return registry
 
 
-def _say(text: str) -> None:
-    print(f"notleader toxiproxy: {text}", file=sys.stderr)  # noqa: T201
+def _refuse(text: str, as_json: bool) -> None:
+    say_refused(f"notleader toxiproxy: {text}", as_json=as_json)
 
 
 def _say_ready(asked: _Options, address: str, proxies: dict[str, str]) -> None:

@@ -17,6 +17,7 @@ from notleader.faults.schema import FaultDocumentError
 from notleader.proxy import __version__
 from notleader.proxy.admin.aside import aside
 from notleader.proxy.config.extras import install, missing
+from notleader.proxy.config.refusal import say_refused
 from notleader.proxy.config.settings import ConfigError, Settings, load, located
 from notleader.proxy.control.flags import RunOptions
 from notleader.proxy.control.logs import log_to
@@ -115,14 +116,14 @@ async def _serve(settings: Settings, asked: RunOptions) -> int:
         _say_problems(error, asked)
         return 2
     if settings.capture is not None and (line := missing("notleader run --capture", "capture")) is not None:
-        _say(line)
+        _refuse(line, asked)
         return 2
     traces = None
     if settings.traces is not None:
         try:
             from notleader.proxy.admin.traces import Traces
         except ModuleNotFoundError:
-            _say(f"notleader run: --traces needs OpenTelemetry: {install('otel')}")
+            _refuse(f"notleader run: --traces needs OpenTelemetry: {install('otel')}", asked)
             return 2
         traces = Traces.over_http(settings.traces, settings.proxy_id, proxy.run_id)
     admin = None
@@ -141,7 +142,7 @@ async def _serve(settings: Settings, asked: RunOptions) -> int:
                     f"the HTTP API can't listen on {settings.admin}: {in_words(error)}{what_to_do(error)}"
                 ) from error
     except (OSError, CaptureError) as error:
-        _say(f"notleader run: {in_words(error)}")
+        _refuse(f"notleader run: {in_words(error)}", asked)
         await proxy.stop()
         return 1
     gc.collect()
@@ -166,7 +167,7 @@ async def _serve(settings: Settings, asked: RunOptions) -> int:
             await asyncio.to_thread(traces.close)
     _say_unused(proxy)
     if settings.workers > 1 and proxy.lost is not None:
-        _say(f"notleader run: {proxy.lost}")
+        print(f"notleader run: {proxy.lost}", file=sys.stderr)  # noqa: T201
         return 1
     return 0
 
@@ -212,13 +213,13 @@ def _say_ready(proxy: Any, admin: Any, as_json: bool) -> None:
         log.info("recording to %s (level %s)", settings.capture, settings.capture_level.value)
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)  # noqa: T201
-
-
 def _say_problems(error: ConfigError, asked: RunOptions) -> None:
-    for line in located(error.problems, asked.config, asked.settings):
-        _say(f"notleader run: {line}")
+    lines = located(error.problems, asked.config, asked.settings)
+    _refuse("\n".join(f"notleader run: {line}" for line in lines), asked)
+
+
+def _refuse(text: str, asked: RunOptions) -> None:
+    say_refused(text, as_json=asked.as_json)
 
 
 def _say_unused(proxy: Any) -> None:

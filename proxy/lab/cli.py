@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.exits import clear_errors
 from notleader.proxy.lab.incident_cli import IncidentName, incident_app
 from notleader.proxy.lab.ports import is_free
-from notleader.proxy.lab.stages import Stages
+from notleader.proxy.lab.stages import Stages, fail
 
 if TYPE_CHECKING:
     from notleader.proxy.lab.detached import ClusterRecord
@@ -55,7 +54,7 @@ def kafka_up(
     if port is None and all(is_free(_USUAL_PORT + index) for index in range(nodes)):
         port = _USUAL_PORT
     stages = Stages(quiet=as_json)
-    with clear_errors():
+    with clear_errors(as_json=as_json):
         cluster = KafkaCluster(version, nodes, port=port, auto_create_topics=auto_create)
         with contextlib.ExitStack() as stack:
             with stages.stage(f"Kafka {cluster.version}") as say:
@@ -71,7 +70,8 @@ def kafka_up(
                 stages.console.print("Ctrl-C ends it")
                 while not (ended := cluster.ended_nodes()):
                     threading.Event().wait(0.5)
-                raise LabError(f"Kafka ended by itself: {ended}")
+                fail(f"Kafka ended by itself: {ended}")  # on stderr alone: the one document has been said
+                raise typer.Exit(2)
 
 
 def _print(described: ClusterRecord, as_json: bool) -> None:
@@ -89,7 +89,7 @@ def kafka_down(
     """End what `kafka up --detach` left running, and delete its data."""
     from notleader.proxy.lab import detached
 
-    with clear_errors():
+    with clear_errors(as_json=as_json):
         ended = detached.end(port)
     if as_json:
         typer.echo(json.dumps({"ended": ended}))
@@ -115,7 +115,7 @@ def demo(
     from notleader.proxy.lab.demo import new_folder, run_demo
     from notleader.proxy.lab.incident import load_incident
 
-    with clear_errors():
+    with clear_errors(as_json=as_json):
         chosen = load_incident(incident)
         stages = Stages(quiet=as_json)
         need_spark("demo")

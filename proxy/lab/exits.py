@@ -10,6 +10,7 @@ from pathlib import Path
 
 import typer
 
+from notleader.proxy.config.refusal import say_refused
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.interrupts import interruptible
 from notleader.proxy.lab.paths import CacheFolderError, cache_place
@@ -21,18 +22,21 @@ _NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EI
 
 
 @contextlib.contextmanager
-def clear_errors() -> Iterator[None]:
-    """One line and exit 2 for what the user can act on, exit 130 for Ctrl-C; no traceback for either."""
+def clear_errors(*, as_json: bool) -> Iterator[None]:
+    """One line and exit 2 for what the user can act on, exit 130 for Ctrl-C; no traceback for either.
+
+    `as_json`: the line is a JSON document on stdout too.
+    """
     try:
         with interruptible():
             yield
     except LabError as error:
-        fail(str(error))
+        say_refused(f"notleader: {error}", as_json=as_json)
         raise typer.Exit(2) from error
     except OSError as error:
         if (line := _unwritten(error)) is None:
             raise
-        fail(line)
+        say_refused(f"notleader: {line}", as_json=as_json)
         raise typer.Exit(2) from error
     except KeyboardInterrupt:
         fail("interrupted; nothing is left running")

@@ -42,7 +42,7 @@ def incident_ls(
     """List the incidents that come with notleader."""
     from notleader.proxy.lab.incident import incident_names, load_incident
 
-    with clear_errors():
+    with clear_errors(as_json=as_json):
         incidents = [load_incident(name) for name in incident_names()]
     if as_json:
         rows = [
@@ -71,7 +71,7 @@ def incident_show(
 
     from notleader.proxy.lab.incident import load_incident
 
-    with clear_errors():
+    with clear_errors(as_json=as_json):
         incident = load_incident(name)
     document = incident.model_dump(mode="json", exclude_defaults=True)
     if as_json:
@@ -110,7 +110,7 @@ def incident_run(
     from notleader.proxy.lab.incident import load_incident
     from notleader.proxy.lab.incident_run import run_incident
 
-    with clear_errors():
+    with clear_errors(as_json=as_json):
         incident = load_incident(name).only(client).in_form(form).repeated(rounds)
         stages = Stages(quiet=as_json)
         need_spark("incident run")

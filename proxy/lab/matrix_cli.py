@@ -59,7 +59,7 @@ def matrix(
     from notleader.proxy.lab.matrix_page import Page, html, markdown
     from notleader.proxy.lab.matrix_rounds import by_place
 
-    with clear_errors():
+    with clear_errors(as_json=as_json):
         columns = model.clients(_words(clients))
         rows = model.incidents(_words(incidents))
         if list_only:

@@ -75,7 +75,7 @@ def bisect(
 
     (give --build an environment of its own, not yours)
     """
-    with clear_errors(), ExitStack() as stack:
+    with clear_errors(as_json=as_json), ExitStack() as stack:
         from notleader.proxy.lab.bisect.halving import Halving
         from notleader.proxy.lab.demo import new_folder
 

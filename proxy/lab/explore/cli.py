@@ -97,7 +97,7 @@ def explore(
 
     notleader explore --replay out/explore/failure-1.yaml -- ./service {bootstrap}
     """
-    with clear_errors():
+    with clear_errors(as_json=as_json):
         need("notleader explore", "capture")
         allowed = _words(allow)
         from notleader.proxy.lab.explore import telling
