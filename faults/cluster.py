@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -90,11 +90,14 @@ class Cluster:
         known = self.leaders.get((topic, partition_index))
         return node_id is None or known is None or node_id == known.leader_id or node_id in known.isr_nodes
 
-    def other_leader(self, topic: str, partition_index: int, without: int) -> int | None:
-        """Who would lead the partition if not `without`: the next replica in sync, else the next broker, else None."""
+    def other_leader(self, topic: str, partition_index: int, without: int, away: Collection[int] = ()) -> int | None:
+        """Who would lead the partition if not `without`: the next replica in sync, else the next broker, else None.
+
+        Nobody who is `away` would.
+        """
         known = self.leaders.get((topic, partition_index))
         for nodes in (known.isr_nodes if known is not None else (), self.brokers):
-            others = sorted(node_id for node_id in nodes if node_id != without and node_id in self.brokers)
+            others = sorted(node_id for node_id in self.brokers if node_id in nodes and node_id not in {*away, without})
             if others:
                 return next((node_id for node_id in others if node_id > without), others[0])
         return None

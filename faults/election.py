@@ -209,6 +209,16 @@ class Elections:
         known = self._cluster.leaders.get((topic, partition_index))
         return None if known is None or known.leader_id < 0 else known.leader_id
 
+    def other_leader(self, topic: str, partition_index: int, without: int) -> int | None:
+        """Who would lead the partition if not `without`, of the brokers that are there; None where nobody is left."""
+        return self._cluster.other_leader(topic, partition_index, without, self.away)
+
+    def refuses_to_lead(self, node_id: int) -> str | None:
+        """Why this broker can't be shown to lead anything; None where it can."""
+        if node_id not in self._cluster.brokers:
+            return f"the cluster has no broker {node_id}"
+        return f"broker {node_id} is down" if node_id in self.away else None
+
     def touches(self, node_id: int | None, now_us: int) -> set[Touch]:
         """The rules whose elections last, or whose moves are shown, for what this broker may be fetched from."""
         self.advance(now_us)

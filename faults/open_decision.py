@@ -18,7 +18,7 @@ from notleader.faults.actions import (
     Relay,
     RewriteRequest,
 )
-from notleader.faults.answers import Failure, NoPlaceForError, partition_key, refusal, refuses_by_entry
+from notleader.faults.answers import Failure, NoPlaceForError, partition_key, refusal, refuses_by_entry, top_key
 from notleader.faults.base import Connection, Context, NotApplicableError
 from notleader.faults.coordinators import relayed_whole
 from notleader.faults.decision import NOTHING, Decision, Hit, Pending, joined
@@ -302,7 +302,7 @@ class OpenDecision:
             return False
         chosen = self._entries() if context.partitions is None else context.partitions
         left = [entry for entry in chosen if partition_key(entry) not in self._ended]
-        if context.partitions is not None:
+        if context.partitions is not None or rule.fault.refuses_entries(self._request):
             context.partitions = left
         return not left
 
@@ -331,11 +331,15 @@ class OpenDecision:
         if rule.fault.trigger.per == "partition":
             chosen = self._entries() if context.partitions is None else context.partitions
             context.partitions = [
-                entry for entry in chosen if self._plan.fires(rule, partition_key(entry), self._now_us, node_id)
+                entry for entry in chosen if self._plan.fires(rule, self._counted_for(entry), self._now_us, node_id)
             ]
-            return tuple(map(partition_key, context.partitions))
+            return tuple(map(self._counted_for, context.partitions))
         scope = rule.scope(self._connection)
         return (scope,) if self._plan.fires(rule, scope, self._now_us, node_id) else ()
+
+    def _counted_for(self, entry: PartitionEntry) -> PartitionKey:
+        """A partition as `per: partition` counts it: the same, whether a version names its topic or gives its id."""
+        return top_key(self._name(entry.topic, entry.topic_id), entry.topic_id), entry.partition_index
 
     def _entries(self) -> list[PartitionEntry]:
         """What the request asks for, named or not: a Fetch's session, the known partitions of Metadata's topics."""

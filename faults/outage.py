@@ -37,7 +37,7 @@ def depose(
     for topic, partition_index in sorted(cluster.leaders):
         if elections.leader(topic, partition_index) != node_id:
             continue
-        successor = None if election_ms is None else cluster.other_leader(topic, partition_index, node_id)
+        successor = None if election_ms is None else elections.other_leader(topic, partition_index, node_id)
         for_ms = FOR_EVER_MS if election_ms is None or successor is None else election_ms()
         elections.start(topic, partition_index, for_ms, now_us, started_by, kind, successor)
         deposed.append((topic, partition_index))

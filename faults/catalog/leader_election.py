@@ -38,14 +38,14 @@ class LeaderElection(Fault):
         return bool(self._deposable(context))
 
     def on_request(self, context: Context) -> Iterable[Action]:
-        if isinstance(self.new_leader, int) and self.new_leader not in context.cluster.brokers:
-            raise NotApplicableError(f"the cluster has no broker {self.new_leader}")
+        if isinstance(self.new_leader, int) and (reason := context.elections.refuses_to_lead(self.new_leader)):
+            raise NotApplicableError(reason)
         for topic, partition_index in self._deposable(context):
             new_leader = self.new_leader
             if new_leader == "other":
                 leader_id = context.elections.leader(topic, partition_index)
                 if leader_id is not None:
-                    new_leader = context.cluster.other_leader(topic, partition_index, leader_id)
+                    new_leader = context.elections.other_leader(topic, partition_index, leader_id)
                 if not isinstance(new_leader, int):
                     raise NotApplicableError("there is no other broker")
             context.elections.start(

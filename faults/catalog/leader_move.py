@@ -46,8 +46,8 @@ class LeaderMove(StandingFault):
         context.elections.move_all_back(context.rule_name)
 
     def on_response(self, context: Context) -> Iterable[Action]:
-        if isinstance(self.leader_id, int) and self.leader_id not in context.cluster.brokers:
-            raise NotApplicableError(f"the cluster has no broker {self.leader_id}")
+        if isinstance(self.leader_id, int) and (reason := context.elections.refuses_to_lead(self.leader_id)):
+            raise NotApplicableError(reason)
         if self.leader_id == "other" and len(context.cluster.brokers) < 2:
             raise NotApplicableError("there is no other broker")
         # What the moves before had to say of this answer is in it already.
@@ -76,5 +76,5 @@ class LeaderMove(StandingFault):
         self, context: BeginContext | Context, topic: str, partition_index: int, leader_id: int
     ) -> int | None:
         if self.leader_id == "other":
-            return context.cluster.other_leader(topic, partition_index, leader_id)
-        return self.leader_id if self.leader_id in context.cluster.brokers else None
+            return context.elections.other_leader(topic, partition_index, leader_id)
+        return None if context.elections.refuses_to_lead(self.leader_id) else self.leader_id

@@ -146,6 +146,24 @@ def test_an_election_ends_with_the_leader_that_it_names() -> None:
     assert (plan.elections.leader("orders", 0), plan.elections.bump("orders", 0)) == (1, 2)
 
 
+@pytest.mark.parametrize(
+    ("rule", "reason"),
+    [
+        ({"kind": "leader_election", "new_leader": "other"}, "there is no other broker"),
+        ({"kind": "leader_election", "new_leader": 2}, "broker 2 is down"),
+        ({"kind": "leader_move", "leader_id": 2, "match": {"topic": "orders"}}, "broker 2 is down"),
+    ],
+)
+def test_nobody_who_is_down_is_elected(rule: Body, reason: str) -> None:
+    plan = knowing_plan(fault(name="down", kind="broker_down", node_id=2))
+    exchange(plan, metadata(), lambda _: metadata_answer())
+    plan.add(fault(name="lost", **rule), 0)
+    exchange(plan, produce(("orders", 0)), produced)
+    exchange(plan, metadata(), lambda _: metadata_answer())
+    assert plan.get("lost").last_refusal == reason
+    assert plan.elections.leader("orders", 0) == 1
+
+
 def test_a_client_with_sasl_ends_the_move_and_the_rule_says_why() -> None:
     plan = moved_plan()
     said: list[str] = []

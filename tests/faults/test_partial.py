@@ -258,6 +258,26 @@ def test_two_rules_refuse_two_partitions_of_one_request() -> None:
     assert done.hit_names == ["error-1", "error-2"]
 
 
+@pytest.mark.parametrize("phase", ["before_broker", "after_broker"])
+@pytest.mark.parametrize("asked", [produce(("orders", 0), ("orders", 1)), fetch(("orders", 0), ("orders", 1))])
+def test_a_rule_for_all_partitions_refuses_those_that_a_rule_before_it_left(asked: Request, phase: str) -> None:
+    rest = fault(name="rest", kind="error", error_code=3, phase=phase, match={"api_key": asked.header.api_key})
+    plan = knowing_plan(fault(name="one", kind="error", error_code=6, phase=phase, match={"partition_index": 0}), rest)
+    is_produce = asked.header.api_key == ApiKey.Produce
+    done = exchange(plan, asked, produced if is_produce else fetched())
+    assert done.answer is not None
+    found = entries(done.answer, partitions="partition_responses" if is_produce else "partitions")
+    assert [(index, code) for _, index, code in found] == [(0, 6), (1, 3)]
+    assert done.hit_names == ["one", "rest"]
+
+
+def test_a_rule_for_all_partitions_is_kept_where_rules_before_it_left_none() -> None:
+    rest = fault(name="rest", kind="error", error_code=3, match={"api_key": "Produce"})
+    plan = knowing_plan(fault(name="one", kind="error", error_code=6, match={"partition_index": 0}), rest)
+    assert exchange(plan, produce(("orders", 0)), produced).hit_names == ["one"]
+    assert exchange(plan, produce(("orders", 0)), produced).hit_names == ["rest"]
+
+
 def test_offset_fetch_of_several_groups_is_refused_by_partition() -> None:
     groups = [
         {"group_id": "a", "topics": [{"name": "orders", "partition_indexes": [0, 1]}]},

@@ -312,6 +312,14 @@ def test_counts_for_each_partition_on_its_own() -> None:
     assert [data["index"] for data in third.sent["topic_data"][0]["partition_data"]] == [0]
 
 
+def test_a_partition_is_the_same_by_name_and_by_id() -> None:
+    plan = knowing_plan(fault(kind="error", error_code=6, match={"topic": "orders"}, trigger={"per": "partition"}))
+    assert exchange(plan, produce(("orders", 0), version=12), produced).hits
+    assert not exchange(plan, produce(("orders", 0), version=13), produced).hits
+    assert exchange(plan, produce(("orders", 1), version=13), produced).hits
+    assert not exchange(plan, produce(("orders", 1), version=12), produced).hits
+
+
 def test_counts_for_each_connection_and_each_client_on_its_own() -> None:
     for per, second_is_hit in (("connection", True), ("client", False)):
         plan = Plan(faults=[fault(kind="close", trigger={"per": per})])
