@@ -313,6 +313,7 @@ class Proxy:
             self._table,
             link,
             advertise or (lambda node_id, host, port: self.advertised(link, node_id, host, port)),
+            login=link.login,
             max_frame_bytes=self.settings.max_frame_bytes,
         )
 

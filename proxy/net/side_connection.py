@@ -1,15 +1,11 @@
 """Connections of a conversation to other brokers than its own: for relayed requests."""
 
 import asyncio
-import logging
 from typing import Protocol, cast
 
 from notleader.proxy.net.sockets import tune
 from notleader.proxy.session.commands import Side
-from notleader.proxy.session.login import Login, LoginError
 from notleader.proxy.wire.errors import in_words
-
-log = logging.getLogger("notleader")
 
 
 class Owner(Protocol):
@@ -18,9 +14,6 @@ class Owner(Protocol):
     @property
     def transports(self) -> set[asyncio.BaseTransport]:
         """All of the proxy that are not closed yet."""
-
-    def login(self) -> Login | None:
-        """How to authenticate; None where nobody has to, or nothing is there to do it with."""
 
     async def dial_node(self, node_id: int, protocol: asyncio.Protocol) -> None:
         """Connect to one broker of the cluster. Raises OSError."""
@@ -43,14 +36,13 @@ class SideConnection(asyncio.Protocol):
         self._node_id = node_id
         self._transport: asyncio.Transport | None = None
         self._early: list[bytes] = []
-        self._login: Login | None = None
         self._over = False
         self._full = False
         self._dialing = asyncio.get_running_loop().create_task(self._dial())
 
     def send(self, data: bytes) -> None:
         """Send these bytes, now or when the connection is there."""
-        if self._transport is None or self._login is not None:
+        if self._transport is None:
             self._early.append(data)
         else:
             self._transport.write(data)
@@ -89,35 +81,11 @@ class SideConnection(asyncio.Protocol):
         if self._over:
             self._transport.close()
             return
-        self._login = self._owner.login()
-        if self._login is None:
-            self._send_early()
-        else:
-            self._transport.write(self._login.start())
-
-    def _send_early(self) -> None:
-        assert self._transport is not None
         for data in self._early:
             self._transport.write(data)
         self._early.clear()
 
-    def _authenticate(self, login: Login, data: bytes) -> None:
-        assert self._transport is not None
-        try:
-            self._transport.write(login.received(data))
-        except LoginError as error:
-            self._transport.close()
-            log.error("broker %d doesn't let the proxy in: %s", self._node_id, error)
-            self._gone(f"it doesn't let the proxy in: {error}")
-            return
-        if login.is_done:
-            self._login = None
-            self._send_early()
-
     def data_received(self, data: bytes) -> None:
-        if self._login is not None:
-            self._authenticate(self._login, data)
-            return
         self._owner.side_bytes(self._node_id, data)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -264,6 +264,9 @@ class Link(asyncio.Protocol):
     def wire_error(self, error: WireError) -> None:
         self.hub.wire_error(self.connection, error)
 
+    def not_let_in(self, node_id: int, reason: str) -> None:
+        log.error("broker %d doesn't let the proxy in: %s", node_id, reason)
+
     def end_broker(self) -> None:
         if self.broker is not None and self.broker.can_write_eof() and not self._waits("request"):
             self.broker.write_eof()

@@ -60,6 +60,9 @@ class Commands(Protocol):
     def wire_error(self, error: WireError) -> None:
         """One side broke the protocol: count it and log it; a close follows."""
 
+    def not_let_in(self, node_id: int, reason: str) -> None:
+        """The broker refuses the proxy's own login: log it; a close follows."""
+
 
 class Outlet:
     """A way to one side, as a transport is one."""
@@ -123,3 +126,6 @@ class Script:
 
     def wire_error(self, error: WireError) -> None:
         self.log.append(("wire_error", error.reason))
+
+    def not_let_in(self, node_id: int, reason: str) -> None:
+        self.log.append(("not_let_in", node_id, reason))

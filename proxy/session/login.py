@@ -38,6 +38,8 @@ class Login:
         self._torn = b""
         self._asked: tuple[ApiKey, int] | None = None
         self.is_done = False
+        self.session_lifetime_ms = 0
+        """How long the broker lets it last, once it is done (KIP-368); 0 for ever."""
 
     def start(self) -> bytes:
         """Ask for the mechanism."""
@@ -74,6 +76,7 @@ class Login:
             raise LoginError(f"it failed to prove who it is: {type(error).__name__}") from error
         if step is None:
             self.is_done = True
+            self.session_lifetime_ms = answer["session_lifetime_ms"]
             return b""
         return self._ask(ApiKey.SaslAuthenticate, _AUTHENTICATE_VERSION, {"auth_bytes": step[0]})
 

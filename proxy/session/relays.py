@@ -1,17 +1,20 @@
 """What a session has under way with other brokers than its own: parts of requests, and whose answers they are.
 
 Pure, like the session that it belongs to. Each part gets a correlation id of its own; brokers answer the parts in
-their order, and an exchange goes on once it has every answer.
+their order, and an exchange goes on once it has every answer. Where the proxy authenticates itself, parts wait for
+that, at the beginning and again before the broker's session ends (KIP-368).
 """
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final
 
 from notleader.faults.actions import Relay
 from notleader.proxy.pump import Exchange
 from notleader.proxy.session.copies import copied_bodies
+from notleader.proxy.session.login import Login
 from notleader.proxy.wire.codec import Body
 from notleader.proxy.wire.errors import WireError
 from notleader.proxy.wire.header import encode_request_header
@@ -19,6 +22,7 @@ from notleader.proxy.wire.view import Request, Response
 
 _HEAD: Final = Struct(">ii")  # length, correlation_id
 _LENGTH: Final = Struct(">i")
+_RENEWED_AFTER: Final = 0.85  # of a session's lifetime, as by Java's clients at the earliest
 
 ToNode = Callable[[int, bytes], None]
 
@@ -44,36 +48,87 @@ class Relayed:
         return self.merge(self.answers)
 
 
-class Relays:
-    """The parts of one session. ``to_node(node_id, data)`` sends to another broker of the cluster."""
+@dataclass(slots=True)
+class _Node:
+    """What is under way with one broker, over one connection."""
 
-    def __init__(self, to_node: ToNode, max_frame_bytes: int) -> None:
+    # The correlation id and the exchange of each part; None where the answer is to be thrown away.
+    waiting: deque[tuple[int, Exchange | None, Request]] = field(default_factory=deque)
+    torn: bytes = b""
+    login: Login | None = None  # while it lasts
+    queued: list[bytes] = field(default_factory=list)  # parts that wait for its end
+    renew_at_us: int | None = None
+
+
+class Relays:
+    """The parts of one session. ``to_node(node_id, data)`` sends to another broker of the cluster.
+
+    ``login()`` is how the proxy authenticates there; None where nobody has to.
+    """
+
+    def __init__(self, to_node: ToNode, max_frame_bytes: int, login: Callable[[], Login | None]) -> None:
         self._to_node = to_node
         self._max_frame_bytes = max_frame_bytes
+        self._new_login = login
         self._last_id = 0
-        # By node the correlation id and the exchange of each part; None where the answer is to be thrown away.
-        self._waiting: dict[int, deque[tuple[int, Exchange | None, Request]]] = {}
-        self._torn: dict[int, bytes] = {}
+        self._nodes: dict[int, _Node] = {}
 
-    def send(self, exchange: Exchange, action: Relay, request: Request) -> Relayed | None:
+    def send(self, exchange: Exchange, action: Relay, request: Request, now_us: int) -> Relayed | None:
         """Send the parts of a request, and what is doubled of each; None where nobody will answer."""
         header = request.header
         for node_id, body in action.parts.items():
             whole = request.codec.encode(body)
+            node = self._node(node_id, now_us)
             for number, encoded in enumerate((whole, *copied_bodies(exchange, request, body, whole))):
-                self._last_id = self._last_id + 1 & 0x7FFFFFFF
+                self._last_id = self._last_id % 0x7FFFFFFF + 1  # never 0, which is the login's
                 head = encode_request_header(header.api_key, header.api_version, self._last_id, header.client_id)
                 if action.merge is not None:
                     waits = exchange if number == 0 else None
-                    self._waiting.setdefault(node_id, deque()).append((self._last_id, waits, request))
-                self._to_node(node_id, _LENGTH.pack(len(head) + len(encoded)) + head + encoded)
+                    node.waiting.append((self._last_id, waits, request))
+                self._put(node_id, node, _LENGTH.pack(len(head) + len(encoded)) + head + encoded)
         if action.merge is None:
             return None
         return Relayed(action.merge, len(action.parts) + (action.body is not None))
 
-    def received(self, node_id: int, data: bytes) -> list[Exchange]:
-        """Take what a broker sent; the exchanges that now have every answer. Raises WireError."""
-        data = self._torn.pop(node_id, b"") + data
+    def _node(self, node_id: int, now_us: int) -> _Node:
+        """What is under way with a broker, in a session that lasts or is being opened."""
+        node = self._nodes.get(node_id)
+        if node is None:
+            node = self._nodes[node_id] = _Node()
+            self._log_in(node_id, node)
+        elif node.renew_at_us is not None and now_us >= node.renew_at_us:
+            node.renew_at_us = None
+            self._log_in(node_id, node)
+        return node
+
+    def _log_in(self, node_id: int, node: _Node) -> None:
+        node.login = self._new_login()
+        if node.login is not None:
+            self._to_node(node_id, node.login.start())
+
+    def _put(self, node_id: int, node: _Node, frame: bytes) -> None:
+        if node.login is None:
+            self._to_node(node_id, frame)
+        else:
+            node.queued.append(frame)
+
+    def _logs_in(self, node_id: int, node: _Node, login: Login, frame: bytes, now_us: int) -> None:
+        if more := login.received(frame):
+            self._to_node(node_id, more)
+        if not login.is_done:
+            return
+        node.login = None
+        if login.session_lifetime_ms:
+            node.renew_at_us = now_us + round(login.session_lifetime_ms * 1000 * _RENEWED_AFTER)
+        for queued in node.queued:
+            self._to_node(node_id, queued)
+        node.queued.clear()
+
+    def received(self, node_id: int, data: bytes, now_us: int) -> list[Exchange]:
+        """Take what a broker sent; the exchanges that now have every answer. Raises WireError and LoginError."""
+        node = self._nodes[node_id]
+        data = node.torn + data
+        node.torn = b""
         complete = []
         position = 0
         while len(data) - position >= _HEAD.size:
@@ -82,20 +137,23 @@ class Relays:
                 raise WireError(f"an answer of {size} bytes from broker {node_id}", side="broker")
             if len(data) - position < 4 + size:
                 break
-            waiting = self._waiting.get(node_id)
-            if not waiting or waiting[0][0] != correlation_id:
+            exchange = None
+            if correlation_id == 0 and node.login is not None:
+                self._logs_in(node_id, node, node.login, data[position : position + 4 + size], now_us)
+            elif node.waiting and node.waiting[0][0] == correlation_id:
+                _, exchange, request = node.waiting.popleft()
+            else:
                 raise WireError(f"broker {node_id} answered what it wasn't asked", side="broker")
-            _, exchange, request = waiting.popleft()
             if exchange is not None:
                 answer = Response(data[position + 4 : position + 4 + size], request).body
                 assert exchange.relayed is not None
                 if exchange.relayed.add(node_id, answer):
                     complete.append(exchange)
             position += 4 + size
-        if position < len(data):
-            self._torn[node_id] = data[position:]
+        node.torn = data[position:]
         return complete
 
-    def waits_for(self, node_id: int) -> bool:
-        """Whether answers of this broker are still to come."""
-        return any(exchange is not None for _, exchange, _ in self._waiting.get(node_id, ()))
+    def gone(self, node_id: int) -> bool:
+        """The connection to a broker is over: whether answers were still to come. The next part opens another."""
+        node = self._nodes.pop(node_id, None)
+        return node is not None and any(exchange is not None for _, exchange, _ in node.waiting)

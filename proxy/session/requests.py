@@ -200,7 +200,7 @@ class Requesting:
         exchange.flags |= RESPONSE_BODY
         exchange.close_after = action.close_after
         exchange.forwarded_at_us = now_us
-        exchange.relayed = self._relays.send(exchange, action, request)
+        exchange.relayed = self._relays.send(exchange, action, request, now_us)
         if action.body is not None:
             self._to_broker(exchange, pieces.framed(request.encode(action.body)))
         self._sent(exchange, now_us)

@@ -9,6 +9,7 @@ direction back; an ``acks=0`` Produce never enters the queue.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import final
 
 from notleader.faults.base import Connection
@@ -19,6 +20,7 @@ from notleader.proxy.session.commands import Commands, Outlet
 from notleader.proxy.session.conversation import Conversation
 from notleader.proxy.session.handling import Handling
 from notleader.proxy.session.life import CLIENT_IS_OVER, Answers, Event
+from notleader.proxy.session.login import Login, LoginError
 from notleader.proxy.session.relays import Relays
 from notleader.proxy.session.requests import Requesting
 from notleader.proxy.wire.addresses import Advertise
@@ -30,8 +32,8 @@ class Session:
     """One client connection and its broker connection.
 
     ``advertise(node_id, host, port)`` gives the address under which clients reach that broker through
-    the proxy. ``max_frame_bytes`` bounds one frame, ``max_held_bytes`` what waits in one direction
-    before reading pauses.
+    the proxy, ``login()`` how the proxy authenticates where it relays to. ``max_frame_bytes`` bounds one
+    frame, ``max_held_bytes`` what waits in one direction before reading pauses.
     """
 
     __slots__ = ("_answers", "_conversation", "_relays", "_requests", "carrier", "connection")
@@ -44,6 +46,7 @@ class Session:
         commands: Commands,
         advertise: Advertise,
         *,
+        login: Callable[[], Login | None] = lambda: None,
         max_frame_bytes: int = 100 << 20,
         max_held_bytes: int = 4 << 20,
     ) -> None:
@@ -54,7 +57,7 @@ class Session:
         self.carrier.client, self.carrier.broker = Outlet(commands.to_client), Outlet(commands.to_broker)
         self.carrier.records = commands
         self._conversation = Conversation(connection, plan, commands, pump)
-        self._relays = Relays(commands.to_node, max_frame_bytes)
+        self._relays = Relays(commands.to_node, max_frame_bytes, login)
         self._answers = Answering(self._conversation, advertise, max_held_bytes=max_held_bytes)
         self._requests = Requesting(self._conversation, self._answers, self._relays, max_held_bytes=max_held_bytes)
 
@@ -110,15 +113,18 @@ class Session:
         if life.is_closed:
             return
         try:
-            for exchange in self._relays.received(node_id, data):
+            for exchange in self._relays.received(node_id, data, now_us):
                 if not life.is_closed:
                     self._answers.relayed(exchange, now_us)
+        except LoginError as error:
+            self._conversation.commands.not_let_in(node_id, str(error))
+            self.node_gone(node_id, f"it doesn't let the proxy in: {error}", now_us)
         except Exception as error:
             self._conversation.fail(error, "broker", now_us)
 
     def node_gone(self, node_id: int, reason: str, now_us: int) -> None:
         """The connection to another broker ended; what waits for it can't be answered any more."""
-        if self._relays.waits_for(node_id):
+        if self._relays.gone(node_id):
             self._conversation.end(now_us, f"broker {node_id}, to which a request was relayed: {reason}")
 
     def client_eof(self, now_us: int) -> None:

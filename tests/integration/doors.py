@@ -21,8 +21,14 @@ PASSWORD: Final = "open-sesame"
 _LOGIN: Final = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="{PASSWORD}";'
 
 
+_DOORS: Final = {"TLS": "SSL", "SASL": "SASL_PLAINTEXT", "BRIEF": "SASL_PLAINTEXT"}
+
+
 class ManyDoors(KafkaCluster):
-    """A cluster whose brokers also listen for TLS and for SASL PLAIN, and know in which rack they stand."""
+    """A cluster whose brokers also listen for TLS and for SASL PLAIN, and know in which rack they stand.
+
+    BRIEF is SASL PLAIN with sessions of two seconds.
+    """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -30,7 +36,7 @@ class ManyDoors(KafkaCluster):
         self._doors: dict[int, dict[str, str]] = {}
 
     def bootstrap_of(self, door: str) -> str:
-        """`host:port` of every node's listener of this name, TLS or SASL."""
+        """`host:port` of every node's listener of this name: TLS, SASL or BRIEF."""
         return ",".join(ports[door] for ports in self._doors.values())
 
     def trusting(self) -> ssl.SSLContext:
@@ -42,7 +48,7 @@ class ManyDoors(KafkaCluster):
     def _launch(self, node: Node) -> None:
         if node.node_id not in self._doors:
             self._doors[node.node_id] = {
-                door: f"{HOST}:{port}" for door, port in zip(("TLS", "SASL"), free_ports(2), strict=True)
+                door: f"{HOST}:{port}" for door, port in zip(_DOORS, free_ports(len(_DOORS)), strict=True)
             }
             lines = dict(line.split("=", 1) for line in node.config.read_text().splitlines())
             node.config.write_text(
@@ -60,12 +66,15 @@ class ManyDoors(KafkaCluster):
         return lines | {
             "listeners": lines["listeners"] + more,
             "advertised.listeners": lines["advertised.listeners"] + more,
-            "listener.security.protocol.map": lines["listener.security.protocol.map"] + ",TLS:SSL,SASL:SASL_PLAINTEXT",
+            "listener.security.protocol.map": lines["listener.security.protocol.map"]
+            + "".join(f",{door}:{protocol}" for door, protocol in _DOORS.items()),
             "listener.name.tls.ssl.keystore.type": "PEM",
             "listener.name.tls.ssl.keystore.location": str(store),
             "sasl.enabled.mechanisms": "PLAIN",
             "listener.name.sasl.plain.sasl.jaas.config": _LOGIN,
             "listener.name.sasl.plain.connections.max.reauth.ms": "600000",
+            "listener.name.brief.plain.sasl.jaas.config": _LOGIN,
+            "listener.name.brief.plain.connections.max.reauth.ms": "2000",
             "broker.rack": f"rack-{node.node_id}",
             "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
         }

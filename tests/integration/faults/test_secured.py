@@ -139,6 +139,30 @@ async def test_a_leader_moves_where_brokers_ask_who_is_there(
         assert served == [true_leader, move.leader_id, true_leader]
 
 
+async def test_a_relay_outlives_the_sessions_of_the_broker(
+    kafka3: ManyDoors, proxy_for: ProxyFor, tmp_path: Path
+) -> None:
+    kafka3.create_topic("brief", partitions=1)
+    (tmp_path / "password").write_text(PASSWORD)
+    (tmp_path / "producer.properties").write_text(_JAVA_LOGIN + "metadata.max.age.ms=300\nretries=1000\n")
+    settings = {"relay_sasl_mechanism": "PLAIN", "relay_sasl_username": "alice"}
+    settings["relay_sasl_password_file"] = str(tmp_path / "password")
+    async with proxy_for(kafka3.bootstrap_of("BRIEF"), capture=str(tmp_path / "capture"), **settings) as proxy:
+        sending = ["--topic", "brief", "--throughput", "50", "--max-messages", "-1", "--bootstrap-server"]
+        sending += [str(proxy.listen), "--producer.config", str(tmp_path / "producer.properties")]
+        async with java(kafka3, "VerifiableProducer", *sending) as lines:
+            await until(lambda: len(lines) > 20)
+            await add(proxy, name="move", kind="leader_move", match={"topic": "brief"})
+            sent = len(lines)
+            await until(lambda: len(lines) > sent + 350)
+    assert not [line for line in lines if line["name"] == "producer_send_error"]
+    captured = rows(tmp_path / "capture")
+    assert {row["outcome"] for row in captured[:-5] if row["api_name"] == "Produce"} <= {"answered", "injected"}
+    produced = [row for row in captured if row["api_name"] == "Produce" and row["outcome"] == "answered"]
+    assert len({row["connection_id"] for row in produced}) == 2, "to the one that led and to the one that is shown to"
+    assert produced[-1]["request_at_us"] - produced[0]["request_at_us"] > 6_000_000
+
+
 async def test_a_proxy_that_is_not_let_in_ends_the_connection_and_says_why(
     kafka3: ManyDoors, proxy_for: ProxyFor, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import pack
 from typing import Any
 
@@ -13,6 +14,7 @@ from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.rows import Level
 from notleader.proxy.session.commands import Script
 from notleader.proxy.session.handling import Handling
+from notleader.proxy.session.login import Login
 from notleader.proxy.session.session import Session
 from notleader.proxy.wire.codec import request_codec, response_codec
 from notleader.proxy.wire.header import encode_request_header, encode_response_header
@@ -45,7 +47,13 @@ def decoded(api_key: ApiKey, version: int, whole: bytes) -> dict[str, Any]:
 class Conversation:
     """One session with its script; ``now_ms`` is the clock."""
 
-    def __init__(self, *faults: dict[str, Any], level: Level | None = None, **limits: int) -> None:
+    def __init__(
+        self,
+        *faults: dict[str, Any],
+        level: Level | None = None,
+        login: Callable[[], Login | None] = lambda: None,
+        **limits: int,
+    ) -> None:
         self.now_ms = 0.0
         self.plan = Plan(seed=7, faults=parse_faults(list(faults)))
         self.script = Script()
@@ -58,6 +66,7 @@ class Conversation:
             self.table,
             self.script,
             lambda node_id, host, port: ("proxy", 9000 + node_id),
+            login=login,
             **limits,
         )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from notleader.faults.schema import parse_fault_document
+from notleader.proxy.session.login import Login
 from notleader.proxy.wire.codec import request_codec
 from notleader.proxy.wire.names import ApiKey
 from tests.proxy.session.conversation import Conversation, decoded, request, response
@@ -25,9 +27,9 @@ LEADERS = {
 }  # fmt: skip
 
 
-def conversation() -> Conversation:
+def conversation(login: Callable[[], Login | None] = lambda: None) -> Conversation:
     """A client on broker 2, which is shown to lead partition 0 of broker 1 too."""
-    talk = Conversation()
+    talk = Conversation(login=login)
     talk.session.connection.node_id = 2
     talk.plan.cluster.observe_metadata(LEADERS)
     talk.plan.elections.move("orders", 0, 2)
@@ -124,3 +126,69 @@ def test_a_request_that_is_sent_twice_is_relayed_twice_and_answered_once() -> No
     assert (talk.commands(), talk.broker(produced(7, 1))) == ([], [])
     talk.session.node_gone(1, "it closed the connection", talk.now_us)
     assert talk.commands() == [], "nobody waits for it any more"
+
+
+def handshaken() -> bytes:
+    return response(ApiKey.SaslHandshake, 1, 0, {"error_code": 0, "mechanisms": ["PLAIN"]})
+
+
+def let_in(**other: Any) -> bytes:
+    return response(ApiKey.SaslAuthenticate, 1, 0, {"error_code": 0, "auth_bytes": b"", **other})
+
+
+def sent_to_1(talk: Conversation, data: bytes = b"") -> list[int]:
+    """The APIs of what broker 1 is sent, after it said this."""
+    if data:
+        talk.session.node_bytes(1, data, talk.now_us)
+    return [int.from_bytes(command[2][4:6], "big") for command in talk.commands() if command[0] == "to_node"]
+
+
+def test_parts_wait_for_the_login_and_for_the_next_one_before_the_session_ends() -> None:
+    talk = conversation(lambda: Login("PLAIN", "relay", "secret"))
+
+    def ask(correlation_id: int) -> list[int]:
+        talk.session.client_bytes(produce(correlation_id, 0), talk.now_us)
+        return sent_to_1(talk)
+
+    assert ask(1) == [ApiKey.SaslHandshake]
+    assert ask(2) == []
+    assert sent_to_1(talk, handshaken()) == [ApiKey.SaslAuthenticate]
+    assert sent_to_1(talk, let_in(session_lifetime_ms=6000)) == [ApiKey.Produce, ApiKey.Produce]
+    talk.now_ms = 5000
+    assert ask(3) == [ApiKey.Produce]
+    talk.now_ms = 5500
+    assert ask(4) == [ApiKey.SaslHandshake], "the broker would end the session with a request after six seconds"
+    answers = produced(1, 0) + produced(2, 0) + produced(3, 0) + handshaken()
+    assert sent_to_1(talk, answers[:-5]) == [], "what was asked before is answered before"
+    assert [each.outcome for each in talk.exchanges] == ["answered"] * 3
+    assert sent_to_1(talk, answers[-5:]) == [ApiKey.SaslAuthenticate]
+    assert sent_to_1(talk, let_in(session_lifetime_ms=0)) == [ApiKey.Produce]
+    talk.now_ms = 60_000
+    assert ask(5) == [ApiKey.Produce], "a session without an end is not renewed"
+
+
+def test_a_login_that_is_refused_ends_the_conversation_and_is_told() -> None:
+    talk = conversation(lambda: Login("PLAIN", "relay", "secret"))
+    talk.client(produce(1, 0))
+    talk.session.node_bytes(1, handshaken() + let_in(error_code=58, error_message="who?"), talk.now_us)
+    *_, told, close = talk.commands()
+    assert told == ("not_let_in", 1, "SASL_AUTHENTICATION_FAILED: who?")
+    assert close[0] == "close"
+    assert "secret" not in close[1]
+
+
+def test_the_next_connection_to_a_broker_begins_anew() -> None:
+    talk = conversation(lambda: Login("PLAIN", "relay", "secret"))
+    talk.plan.add(parse_fault_document({"kind": "duplicate", "trigger": {"times": 1}}))
+    talk.client(produce(1, 0))
+    sent_to_1(talk, handshaken())
+    assert len(sent_to_1(talk, let_in())) == 2
+    sent_to_1(talk, produced(1, 0) + produced(2, 0)[:9])
+    talk.session.node_gone(1, "it closed the connection", talk.now_us)
+    assert sent_to_1(talk) == []
+    talk.session.client_bytes(produce(2, 0), talk.now_us)
+    assert sent_to_1(talk) == [ApiKey.SaslHandshake]
+    sent_to_1(talk, handshaken())
+    assert sent_to_1(talk, let_in()) == [ApiKey.Produce]
+    sent_to_1(talk, produced(3, 0))
+    assert [each.outcome for each in talk.exchanges] == ["altered", "answered"]
