@@ -23,6 +23,8 @@ def main() -> None:
         from notleader.proxy.cli.analyze import become
 
         sys.exit(become(sys.argv[2:]))
+    elif sys.argv[1:2] == ["replay"]:
+        from notleader.proxy.cli.replay import alone as app
     elif sys.argv[1:2] == ["toxiproxy"]:
         from notleader.proxy.cli.toxiproxy import alone as app
     else:

@@ -19,6 +19,7 @@ from notleader.proxy.cli.capture import capture_app
 from notleader.proxy.cli.completion import teach_bash
 from notleader.proxy.cli.fault import fault_app
 from notleader.proxy.cli.files import init, schema
+from notleader.proxy.cli.replay import replay
 from notleader.proxy.cli.run import run
 from notleader.proxy.cli.toxiproxy import toxiproxy
 from notleader.proxy.cli.wire import app as wire_app
@@ -42,6 +43,7 @@ errors = Console(stderr=True)
 teach_bash()
 
 app.command()(run)
+app.command()(replay)
 app.command()(toxiproxy)
 app.command()(demo)
 app.add_typer(kafka_app, name="kafka")

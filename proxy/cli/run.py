@@ -37,7 +37,7 @@ _METAVARS = {
 }
 
 
-def _option(flag: Flag) -> inspect.Parameter:
+def option(flag: Flag) -> inspect.Parameter:
     """The command line's view of one setting; absent unless the user names it."""
     is_switch = flag.kind is bool
     annotation = Annotated[
@@ -96,7 +96,7 @@ def run(**options: Any) -> None:
 
 run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
     [
-        *map(_option, flags()),
+        *map(option, flags()),
         inspect.Parameter(
             "config",
             inspect.Parameter.KEYWORD_ONLY,

@@ -9,9 +9,10 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Literal
 
+from notleader.proxy.config.settings import Settings
 from notleader.proxy.net.announced import AnnouncedServer, Refused, Welcome
 from notleader.proxy.net.sockets import bound, listen_on, refuse, silence
-from notleader.proxy.wire.endpoint import Endpoint
+from notleader.proxy.wire.endpoint import Endpoint, is_wildcard
 
 log = logging.getLogger("notleader")
 
@@ -120,6 +121,13 @@ class Listener:
         self._serve_no_more()
         refuse(self.socket)
         self.socket.close()
+
+
+def advertised_host(settings: Settings, reached: str) -> str:
+    """The name by which clients are told to come back; ``reached`` is the address that brought this one here."""
+    if settings.advertise is not None:
+        return settings.advertise
+    return reached if is_wildcard(settings.listen.host) else settings.listen.host
 
 
 # Opens the listener of a broker (None: of who bootstraps) on a host and port, and says who takes its connections.

@@ -20,7 +20,7 @@ from notleader.proxy.config.settings import ConfigError, Settings, load
 from notleader.proxy.net.capture import ProxyCapture
 from notleader.proxy.net.clock import Clock
 from notleader.proxy.net.dialing import Dialer
-from notleader.proxy.net.directory import BrokerEndpoint, Directory, Listener, Opened
+from notleader.proxy.net.directory import BrokerEndpoint, Directory, Listener, Opened, advertised_host
 from notleader.proxy.net.discovery import LoginWantedError
 from notleader.proxy.net.passage import Passage
 from notleader.proxy.net.timeline import play
@@ -37,7 +37,7 @@ from notleader.proxy.session.metrics import Counters
 from notleader.proxy.session.rewrite import Newer
 from notleader.proxy.session.session import Session
 from notleader.proxy.wire.addresses import Advertise
-from notleader.proxy.wire.endpoint import Endpoint, is_wildcard
+from notleader.proxy.wire.endpoint import Endpoint
 from notleader.proxy.wire.errors import OwnMistake, WireError
 
 log = logging.getLogger("notleader")
@@ -286,16 +286,7 @@ class Proxy:
 
     def advertised(self, link: Link, node_id: int, host: str, port: int) -> tuple[str, int]:
         """The address under which this client reaches that broker through the proxy."""
-        return self._advertised_host(link), self.directory.endpoint(node_id, host, port).listen_port
-
-    def _advertised_host(self, link: Link) -> str:
-        name = self.settings.advertise
-        if name is None:
-            name = self.settings.listen.host
-            if is_wildcard(name):
-                # The address that brought the client here is one that works for it.
-                name = link.local_host
-        return name
+        return advertised_host(self.settings, link.local_host), self.directory.endpoint(node_id, host, port).listen_port
 
     # ---- what the links need (transport.Hub) ----------------------------------------------------
 

@@ -27,6 +27,7 @@ from notleader.proxy.control.workers.plan import RemotePlan
 from notleader.proxy.net.announced import AnnouncedServer
 from notleader.proxy.net.capture import ProxyCapture
 from notleader.proxy.net.clock import Clock
+from notleader.proxy.net.directory import advertised_host
 from notleader.proxy.net.lag import sample_loop_lag
 from notleader.proxy.net.server import Proxy
 from notleader.proxy.net.transport import Link
@@ -251,7 +252,7 @@ class Worker(Proxy):
         listen_port = self._ports.get(key)
         if listen_port is None:
             listen_port = self._ports[key] = self._ask("endpoint", *key)
-        return self._advertised_host(link), listen_port
+        return advertised_host(self.settings, link.local_host), listen_port
 
     async def dial_node(self, node_id: int, protocol: asyncio.Protocol) -> None:
         """Connect to one broker of the cluster. Raises OSError."""
