@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, NoReturn
@@ -24,6 +24,7 @@ from notleader.proxy.capture import lines, tables
 from notleader.proxy.capture.export import FORMATS, plain, write_csv, write_jsonl, write_pcapng
 from notleader.proxy.capture.filter import Accepts, FilterError, compile_filter, complete
 from notleader.proxy.capture.outage import Outage
+from notleader.proxy.capture.requests import write_requests
 from notleader.proxy.capture.stats import Statistics
 from notleader.proxy.capture.tree import document, tree
 from notleader.proxy.config.extras import missing
@@ -240,29 +241,40 @@ def export(
     def read(frames: bool) -> Iterator[Mapping[str, Any]]:
         return (row for row in capture.rows(frames=frames) if accepts(row))
 
-    # Under its name only when it is whole: a file of that name is not given up for a failure.
-    partial = file if file == "-" else f"{file}.partial"
-    try:
-        with nullcontext(sys.stdout.buffer) if file == "-" else open(partial, "wb") as target:
-            told = _export(read, to, target)
-            if not any(told.values()):
-                _tell(capture.problems)
-                raise CaptureError("nothing matches" if filter_text else "no rows")
-        if file != "-":
-            os.replace(partial, file)
-    except (CaptureError, OSError) as error:
-        if file != "-":
-            with suppress(OSError):
-                Path(partial).unlink(missing_ok=True)
-        if isinstance(error, CaptureError):
-            _stop(NEGATIVE, str(error), as_json and file != "-")
-        _stop(WRONG_USE, f"can't write {file}: {in_words(error)}", as_json)
+    told = _write(file, lambda target: _export(read, to, target), capture, filter_text, as_json)
     _tell(capture.problems)
     if as_json and file != "-":
         _print_json({"file": file, "format": to, **told})
     else:
-        counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in told.items())
-        typer.echo(f"{file}: {counts}", err=True)
+        typer.echo(f"{file}: {_counted(told)}", err=True)
+    _whole(capture)
+
+
+@capture_app.command("to-requests")
+def to_requests(
+    where: Where,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write, - for stdout.")],
+    filter_text: FilterText = "",
+    spool: Spool = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the recorded requests as JSON lines, decoded and as the bytes that send them again.
+
+    Needs --capture-level payload. Example: notleader capture to-requests traffic/ sent.jsonl 'api == Produce', then
+    jq -r .frame sent.jsonl | head -1 | base64 -d | nc localhost 9092
+    """
+    accepts = _filter(filter_text, as_json)
+    capture = _opened(where, spool, as_json)
+
+    def read(frames: bool) -> Iterator[Mapping[str, Any]]:
+        return (row for row in capture.rows(frames=frames) if accepts(row))
+
+    told = _write(file, lambda target: write_requests(read, target), capture, filter_text, as_json)
+    _tell(capture.problems)
+    if as_json and file != "-":
+        _print_json({"file": file, **told})
+    else:
+        typer.echo(f"{file}: {_counted(told)}", err=True)
     _whole(capture)
 
 
@@ -315,6 +327,36 @@ def _opened(where: str, spool: Path | None, as_json: bool) -> Capture:
         return Capture(where, spool)
     except CaptureError as error:
         _stop(WRONG_USE, str(error), as_json)
+
+
+def _write(
+    file: str, write: Callable[[BinaryIO], dict[str, int]], capture: Capture, filter_text: str, as_json: bool
+) -> dict[str, int]:
+    """What ``write`` says it has written; ends the command where that is nothing.
+
+    Under its name only when it is whole: a file of that name is not given up for a failure.
+    """
+    partial = file if file == "-" else f"{file}.partial"
+    try:
+        with nullcontext(sys.stdout.buffer) if file == "-" else open(partial, "wb") as target:
+            told = write(target)
+            if not any(told.values()):
+                _tell(capture.problems)
+                raise CaptureError("nothing matches" if filter_text else "no rows")
+        if file != "-":
+            os.replace(partial, file)
+    except (CaptureError, OSError) as error:
+        if file != "-":
+            with suppress(OSError):
+                Path(partial).unlink(missing_ok=True)
+        if isinstance(error, CaptureError):
+            _stop(NEGATIVE, str(error), as_json and file != "-")
+        _stop(WRONG_USE, f"can't write {file}: {in_words(error)}", as_json)
+    return told
+
+
+def _counted(told: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in told.items())
 
 
 def _rows(capture: Capture, as_json: bool) -> Iterator[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from notleader.proxy.replay.exchange import Exchange, Subject, member_id_of
+from notleader.proxy.replay.exchange import WHO, Exchange, Subject, member_id_of
 from notleader.proxy.wire.codec import Body
 from notleader.proxy.wire.enums import ApiKey
 
@@ -13,7 +13,7 @@ ASKED_OF_ANY_BROKER: Final = frozenset(
     (ApiKey.Metadata, ApiKey.FindCoordinator, ApiKey.ApiVersions, ApiKey.DescribeCluster, ApiKey.InitProducerId)
 )
 """What every broker answers alike, so that which one was asked says nothing."""
-_WHO: Final = frozenset(("group", "transaction", "key", "resource"))
+_ABOVE_ALL: Final = frozenset((*WHO, "resource"))
 """What a request is about above all, where it names one."""
 
 
@@ -97,7 +97,7 @@ class Choosing:
                 exchange.client_id == asked.client_id,
             )
 
-        who = frozenset(named for named in asked.subject if named[0] in _WHO)
+        who = frozenset(named for named in asked.subject if named[0] in _ABOVE_ALL)
         needed = who or asked.subject
         related = (one for one in self.exchanges if of_anything or not needed or needed & one.subject)
         return nearest(related, alike)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from notleader.faults.answers import Failure, blank, refused_entry
 from notleader.proxy.replay.choosing import Asked, nearest, next_of
-from notleader.proxy.replay.exchange import Exchange
+from notleader.proxy.replay.exchange import Exchange, coordinated
 from notleader.proxy.replay.names import Names
 from notleader.proxy.replay.reply import Answer, Source, ended, source_of
 from notleader.proxy.wire.codec import Body, known_versions, response_codec
@@ -52,8 +52,9 @@ class ByName:
         body = blank(self._api_key, self._newest)
         sources: list[Source] = []
         latency_us = 0
+        kind = coordinated(asked.body) if self._api_key == ApiKey.FindCoordinator else "group"
         for name in asked_for(self._api_key, asked.body):
-            found = self._told.get(self._names.recorded(name))
+            found = self._told.get(self._names.recorded(kind, name))
             if not found:
                 sources.append(Source.NOTHING)
                 body[self._entries].append(self._unheard(name))
@@ -107,7 +108,7 @@ def _committed(group: Body, told: Body) -> Body:
 
 _NONE_COMMITTED: Final = {"committed_offset": -1, "committed_leader_epoch": -1, "metadata": "", "error_code": 0}
 _UNHEARD: Final[dict[int, int]] = {
-    ApiKey.FindCoordinator: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ApiKey.FindCoordinator: ErrorCode.INVALID_GROUP_ID,
     ApiKey.OffsetFetch: 0,
 }
 """What is said of a key or group that was not recorded: of a group that nothing is committed, as brokers do."""

@@ -9,14 +9,17 @@ from typing import Any, Final
 from uuid import UUID
 
 from notleader.proxy.wire.codec import Body, Codec
+from notleader.proxy.wire.enums import ApiKey
 from notleader.proxy.wire.partitions import iter_partitions, iter_topics
 from notleader.proxy.wire.schemas import Field
 
 Subject = frozenset[tuple[str, Any]]
-"""What a request names: topics, partitions, groups, transactional ids, coordinators' keys, resources."""
+"""What a request names, by kind: topic, partition, group, transaction (its id), resource."""
 
+WHO: Final = ("group", "transaction")
+"""The kinds of which clients make up names."""
 _ENTITIES: Final = {"groupId": "group", "transactionalId": "transaction"}
-_NAMES: Final = {"key": "key", "coordinator_keys": "key", "resource_name": "resource"}
+_NAMES: Final = {"resource_name": "resource"}
 
 
 class Ending(StrEnum):
@@ -77,12 +80,19 @@ def subject_of(codec: Codec, body: Body, topic_name: Callable[[UUID], str | None
         return topic if topic is not None or topic_id is None else topic_name(topic_id) or topic_id
 
     found: set[tuple[str, Any]] = set(_named(codec.fields, body))
+    if codec.api_key == ApiKey.FindCoordinator:
+        found |= {(coordinated(body), key) for key in body.get("coordinator_keys", [body.get("key")])}
     found |= {("topic", name_of(*entry)) for entry in iter_topics(codec, body)}
     found |= {
         ("partition", (name_of(entry.topic, entry.topic_id), entry.partition_index))
         for entry in iter_partitions(codec, body)
     }
     return frozenset(found)
+
+
+def coordinated(body: Body) -> str:
+    """What a FindCoordinator asks for: "group" or "transaction" (KIP-98)."""
+    return WHO[body.get("key_type") == 1]
 
 
 def _named(fields: tuple[Field, ...], body: Body) -> Iterator[tuple[str, Any]]:

@@ -19,9 +19,9 @@ class Names:
     def __init__(self) -> None:
         self._ids: dict[str, UUID] = {}
         self._names: dict[UUID, str] = {}
+        self._groups: dict[str, dict[str, None]] = {"group": {}, "transaction": {}}
         self.hidden: set[str] = set()
         """Names of groups and transactions of which a redaction has left asterisks."""
-        self._known: set[str] = set()
 
     def learn(self, name: str | None, topic_id: UUID | None) -> None:
         """Take a topic of a Metadata answer."""
@@ -29,14 +29,19 @@ class Names:
             self._ids.setdefault(name, topic_id)
             self._names.setdefault(topic_id, name)
 
-    def learn_who(self, name: str) -> None:
-        """Take the name of a group or transaction that was recorded."""
-        (self.hidden if name and not name.strip("*") else self._known).add(name)
+    def learn_who(self, kind: str, name: str) -> None:
+        """Take the name of a recorded "group" or "transaction"."""
+        self._groups[kind][name] = None
+        if name and not name.strip("*"):
+            self.hidden.add(name)
 
-    def recorded(self, name: str) -> str:
-        """The name under which a group or transaction was recorded: as it is, or hidden, where one of its length is."""
+    def recorded(self, kind: str, name: str) -> str:
+        """The recorded name whose answers a "group" or "transaction" gets: its own, or one of its length of which only
+        asterisks are left, or else the first, for many clients make up another name each time. Itself where none is.
+        """
+        known = self._groups[kind]
         masked = "*" * len(name.encode("utf-8", "surrogateescape"))
-        return masked if masked in self.hidden and name not in self._known else name
+        return next((one for one in (name, masked) if one in known), next(iter(known), name))
 
     def topic_name(self, topic_id: UUID) -> str | None:
         """The name of a topic, None for an id that nobody has told or got."""

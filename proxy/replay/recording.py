@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from notleader.proxy.replay.exchange import Ending, Exchange, subject_of
+from notleader.proxy.replay.exchange import WHO, Ending, Exchange, subject_of
 from notleader.proxy.replay.log import Log
 from notleader.proxy.replay.names import Names
 from notleader.proxy.replay.sessions import FetchSessions
@@ -110,9 +110,9 @@ class Recording:
     def _take(self, order: int, row: Row, request: Request, answer: Response | None) -> None:
         header = request.header
         subject = subject_of(request.codec, request.body, self.names.topic_name)
-        for kind, name in subject:
-            if kind in ("group", "transaction", "key"):
-                self.names.learn_who(name)
+        for kind, name in sorted(subject, key=str):
+            if kind in WHO:
+                self.names.learn_who(kind, name)
         ending, latency_us = self._ending(row, answer)
         body = newer_request(header.api_key, header.api_version, self.names.complete(request.codec, request.body))
         exchange = Exchange(

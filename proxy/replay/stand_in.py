@@ -10,7 +10,7 @@ from notleader.faults.answers import Failure, NoPlaceForError, merge, partition_
 from notleader.proxy.replay import groups, login
 from notleader.proxy.replay.choosing import Asked, Choosing, Chosen
 from notleader.proxy.replay.coordinators import ByName
-from notleader.proxy.replay.exchange import Ending, subject_of
+from notleader.proxy.replay.exchange import WHO, Ending, subject_of
 from notleader.proxy.replay.fetch import Fetch
 from notleader.proxy.replay.list_offsets import ListOffsets
 from notleader.proxy.replay.metadata import Metadata
@@ -55,6 +55,7 @@ class StandIn:
         self._at_once = at_once
         # Of a login everybody is warned, and every client begins with ApiVersions.
         self._told: set[int] = {ApiKey.SaslHandshake, ApiKey.SaslAuthenticate, ApiKey.ApiVersions}
+        self._renamed: set[tuple[str, str]] = set()
         self.counts: Counter[Source] = Counter()
         """How many requests were answered how."""
         self.endings: Counter[Ending] = Counter()
@@ -103,12 +104,19 @@ class StandIn:
         header = request.header
         body = self._names.complete(request.codec, request.body)
         subject = frozenset(
-            (kind, self._names.recorded(name) if kind in ("group", "transaction", "key") else name)
+            (kind, self._recorded(kind, name) if kind in WHO else name)
             for kind, name in subject_of(request.codec, body, self._names.topic_name)
         )
         return Asked(
             header.api_key, node_id, header.client_id, subject, newer_request(header.api_key, header.api_version, body)
         )
+
+    def _recorded(self, kind: str, name: str) -> str:
+        recorded = self._names.recorded(kind, name)
+        if recorded != name and (kind, name) not in self._renamed:
+            self._renamed.add((kind, name))
+            self._say(f"no {kind} {name} was recorded: it gets the answers of {recorded}")
+        return recorded
 
     def _answer(self, request: Request, asked: Asked) -> Answer:
         api_key = asked.api_key
