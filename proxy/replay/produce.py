@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -48,6 +48,8 @@ class Produce:
         self._known = known
         self._outcomes: defaultdict[Key, list[_Outcome]] = defaultdict(list)
         self._next: dict[Key, int] = {}
+        """Where each partition goes on; at first, where the first recorded Produce wrote."""
+        self._unplaced: Counter[Key] = Counter()
         self._sequences: dict[tuple[Key, int, int, int], int] = {}
         for exchange in exchanges:
             self._learn(exchange)
@@ -56,9 +58,14 @@ class Produce:
         told = {} if exchange.answer is None else _by_partition(exchange.answer["responses"], "partition_responses")
         for key, partition in _by_partition(exchange.request["topic_data"], "partition_data").items():
             answer = told.get(key)
-            self._outcomes[key].append(_Outcome(exchange, answer))
-            if answer is not None and not answer["error_code"] and answer["base_offset"] >= 0:
-                self._log.of(key).produced(answer["base_offset"], partition["records"] or b"")
+            outcome = _Outcome(exchange, answer)
+            self._outcomes[key].append(outcome)
+            records = partition["records"] or b""
+            if outcome.was_appended and answer is not None and answer["base_offset"] >= 0:
+                self._log.of(key).produced(answer["base_offset"], records)
+                self._next.setdefault(key, max(answer["base_offset"] - self._unplaced[key], 0))
+            elif outcome.was_appended:
+                self._unplaced[key] += count_of(records)
 
     def answer(self, asked: Asked) -> Answer:
         """What a producer is told; nothing at acks=0."""
@@ -117,10 +124,9 @@ class Produce:
         sequence = _sequence(records)
         if sequence is not None and (known := self._sequences.get((key, *sequence))) is not None:
             return known
-        base = self._next.get(key)
-        if base is None:
-            base = recorded if recorded >= 0 else self._log.of(key).end
-        base = max(base, recorded)
+        base = max(self._next.get(key, -1), recorded)
+        if base < 0:
+            base = self._log.of(key).end
         self._next[key] = base + count_of(records)
         if sequence is not None:
             self._sequences[key, *sequence] = base

@@ -1,0 +1,1 @@
+"""The stand-in of a recorded cluster, without any socket."""
