@@ -47,6 +47,7 @@ def script(page: Path) -> str:
         "http-api.md",
         "how-to/ci-leader-election.md",
         "how-to/move-from-toxiproxy.md",
+        "how-to/replay.md",
         "uses/sidecar.md",
         "uses/fault-server.md",
         "uses/capture-tool.md",
