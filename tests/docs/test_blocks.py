@@ -33,6 +33,7 @@ RUN = {
     ("docs/http-api.md", "sh"): HOW_TO,
     ("docs/how-to/ci-leader-election.md", "sh"): HOW_TO,
     ("docs/how-to/move-from-toxiproxy.md", "sh"): HOW_TO,
+    ("docs/how-to/replay.md", "sh"): HOW_TO,
     ("docs/uses/sidecar.md", "sh"): HOW_TO,
     ("docs/uses/fault-server.md", "sh"): HOW_TO,
     ("docs/uses/capture-tool.md", "sh"): HOW_TO,
