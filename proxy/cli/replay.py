@@ -62,8 +62,8 @@ def _replayed(where: str, settings: Settings, *, at_once: bool, as_json: bool) -
     from notleader.proxy.replay.stand_in import StandIn
 
     recording = _recording(where, as_json)
-    _warn(recording)
     stand_in = StandIn(recording, lambda line: log.warning("%s", line), at_once=at_once)
+    _warn(recording)
     raise_descriptor_limit()
     try:
         uvloop.run(_serve(recording, stand_in, settings, as_json))
@@ -97,7 +97,7 @@ def _recording(where: str, as_json: bool) -> Recording:
 
 
 def _warn(recording: Recording) -> None:
-    """Say what of the capture can't be replayed as it was."""
+    """Say what of the capture can't be replayed as it was; its records are in the log by now."""
     from notleader.proxy.replay.recording import SASL
 
     if recording.without_frames:

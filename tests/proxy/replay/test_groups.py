@@ -23,10 +23,11 @@ def join(member_id: str, group: str = "readers", protocols: Any = RANGE) -> Body
     }
 
 
-def joined(at_ms: int, asked: str, got: str, error_code: int = 0, protocol: str = "range", **more: Any) -> Row:
-    members = [{"member_id": got, "group_instance_id": None, "metadata": b"recorded"}] * (not error_code)
+def joined(at_ms: int, asked: str, got: str, error_code: int = 0, protocol: str = "range", *others: str) -> Row:
+    ids = () if error_code else (got, *others)
+    members = [{"member_id": one, "group_instance_id": None, "metadata": b"recorded"} for one in ids]
     answer = {"error_code": error_code, "generation_id": 1, "protocol_name": protocol, "leader": got}
-    return row(at_ms, ApiKey.JoinGroup, 5, join(asked), {**answer, "member_id": got, "members": members}, **more)
+    return row(at_ms, ApiKey.JoinGroup, 5, join(asked), {**answer, "member_id": got, "members": members})
 
 
 def two_steps() -> tuple[Row, Row]:
@@ -57,10 +58,16 @@ def test_two_members_are_told_apart_by_the_ids_that_they_got() -> None:
 
 
 def test_the_protocol_is_one_that_the_member_knows() -> None:
-    client = Client(joined(0, "", "m1", protocol="sticky"))
+    client = Client(joined(0, "", "m1", 0, "sticky", "m2"))
     answer = client.ask(ApiKey.JoinGroup, 7, join(""))
     assert answer["protocol_name"] == "range"
     assert [(one["member_id"], bytes(one["metadata"])) for one in answer["members"]] == [("m1", b"mine")]
+
+
+def test_of_the_same_protocol_the_other_members_stay() -> None:
+    answer = Client(joined(0, "", "m1", 0, "range", "m2")).ask(ApiKey.JoinGroup, 7, join(""))
+    told = [(one["member_id"], bytes(one["metadata"])) for one in answer["members"]]
+    assert told == [("m1", b"mine"), ("m2", b"recorded")]
 
 
 def test_an_assignment_is_handed_out_under_the_members_protocol() -> None:
