@@ -39,8 +39,8 @@ _HOW_TO_RECORD: Final = "record them with `notleader run --capture DIR --capture
 def replay(**options: Any) -> None:
     """Stand in for the whole cluster of a capture, without any broker, until SIGINT or SIGTERM.
 
-    CAPTURE was recorded with --capture-level payload. Each request gets the answer of the recorded one that is most
-    alike; records are fetched by offset. Any login is accepted without proof.
+    CAPTURE was recorded with --capture-level payload. Each request gets the answer of the most alike recorded one;
+    records are fetched by offset. Any login is accepted without proof.
 
     Example: notleader replay traffic/ --listen localhost:19092
     """
