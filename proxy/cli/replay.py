@@ -17,6 +17,7 @@ import uvloop
 
 from notleader.proxy.cli.run import option
 from notleader.proxy.config.extras import missing
+from notleader.proxy.config.refusal import say_refused
 from notleader.proxy.config.settings import ConfigError, Settings, load, located
 from notleader.proxy.control.flags import flags
 from notleader.proxy.control.logs import log_to
@@ -161,9 +162,7 @@ def _summary(stand_in: StandIn) -> str:
 
 
 def _stop(message: str, as_json: bool) -> NoReturn:
-    typer.echo(message, err=True)
-    if as_json:
-        typer.echo(json.dumps({"error": message}))
+    say_refused(message, as_json=as_json)
     raise typer.Exit(WRONG_USE)
 
 

@@ -13,6 +13,8 @@ import pytest
 REFUSED = [
     "run --kafka nowhere --listen 127.0.0.1:0",
     "toxiproxy --config missing.json",
+    "replay missing --listen 127.0.0.1:0",
+    "capture to-requests missing requests.jsonl",
     "fault ls --admin 127.0.0.1:1",
     "fault add missing.json",
     "capture stats missing",
