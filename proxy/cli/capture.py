@@ -218,9 +218,7 @@ def tail(
     except KeyboardInterrupt:
         raise typer.Exit(0) from None
     except BrokenPipeError:
-        # Whoever read this has seen enough; nothing may be flushed into the closed pipe at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(0) from None
+        _end_unread()
 
 
 @capture_app.command("export")
@@ -343,16 +341,25 @@ def _write(
             if not any(told.values()):
                 _tell(capture.problems)
                 raise CaptureError("nothing matches" if filter_text else "no rows")
+            target.flush()
         if file != "-":
             os.replace(partial, file)
     except (CaptureError, OSError) as error:
         if file != "-":
             with suppress(OSError):
                 Path(partial).unlink(missing_ok=True)
+        elif isinstance(error, BrokenPipeError):
+            _end_unread()
         if isinstance(error, CaptureError):
             _stop(NEGATIVE, str(error), as_json and file != "-")
         _stop(WRONG_USE, f"can't write {file}: {in_words(error)}", as_json)
     return told
+
+
+def _end_unread() -> NoReturn:
+    """Whoever read stdout has seen enough; nothing may be flushed into the closed pipe at exit either."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise typer.Exit(0) from None
 
 
 def _counted(told: Mapping[str, int]) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -183,3 +185,14 @@ def test_a_quiet_capture_makes_no_timeline(folder: Path, tmp_path: Path) -> None
     assert done.exit_code == 1
     assert done.stderr.splitlines() == ["nothing in this capture looks like a fault"]
     assert not (tmp_path / "x.yaml").exists()
+
+
+@pytest.mark.parametrize("to", ["jsonl", "csv"])
+def test_whoever_reads_what_is_exported_may_have_seen_enough(folder: Path, to: str) -> None:
+    argv = [sys.executable, "-m", "notleader", "capture", "export", str(folder), "-", "--to", to]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
