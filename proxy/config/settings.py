@@ -167,7 +167,7 @@ class Settings(BaseModel):
         default=128 << 20, ge=1 << 16, description="A segment is finished early at this size (before compression)."
     )
     capture_keep_s: float | None = Field(
-        default=None, gt=0, description="Segments below the capture's folder that are older than this are deleted."
+        default=None, gt=0, description="Segments in the capture's folder that are older than this are deleted."
     )
     capture_keep_bytes: int | None = Field(
         default=None, ge=1 << 16, description="The oldest segments are deleted beyond this size of all together."

@@ -8,16 +8,20 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+import pyarrow as pa
 import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 
 from notleader.proxy.record.limits import CaptureError
 from notleader.proxy.record.where import Where
 
 _SEGMENT = re.compile(r"[^._][^/]*\.parquet$")
 _RUN = re.compile(r"(?:^|/)run=([^/]+)/")
+_PUT = re.compile(r"date=\d{4}-\d\d-\d\d/run=[^/]+/[A-Za-z0-9._-]+-\d{6,}\.parquet")
+_MARK: Final = b"notleader.schema_version"
 # One PUT makes an object appear whole there; elsewhere a file has to be written aside and renamed.
 _OBJECT_STORES = ("s3", "gcs", "abfs", "gs", "az", "memory")
 
@@ -33,6 +37,11 @@ class Segment(NamedTuple):
     def run_id(self) -> str | None:
         found = _RUN.search(self.path)
         return found[1] if found else None
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether it has the name, and lies where a recorder with this place puts a segment."""
+        return _PUT.fullmatch(self.path) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +91,10 @@ class Place:
             self.filesystem.delete_file(path)
 
     def segments(self, below: str = "") -> list[Segment]:
-        """Every finished segment, in the order of their paths: by day, run and number. Raises OSError."""
+        """Every Parquet file, in the order of their paths: by day, run and number. Raises OSError.
+
+        Whoever wants to read gets what somebody has moved or renamed, too; see `is_ours`.
+        """
         with _as_os_error():
             info = self.filesystem.get_file_info(self.root) if not below else None
             if info is not None and info.type == pafs.FileType.File:
@@ -105,6 +117,18 @@ class Place:
         """A segment's bytes as an Arrow file. Raises OSError."""
         with _as_os_error():
             return self.filesystem.open_input_file(self._at(path) if path else self.root)
+
+    def is_ours(self, segment: Segment) -> bool:
+        """Whether notleader wrote it here: so say its name, its place, and what its footer holds. Raises OSError."""
+        if not segment.is_placed:
+            return False
+        try:
+            with self.open(segment.path) as source:
+                return _MARK in (pq.read_metadata(source).metadata or {})
+        except pa.ArrowException:
+            return False  # no Parquet file
+        except FileNotFoundError:
+            return False  # somebody else has deleted it
 
     def delete(self, path: str) -> None:
         """Remove a segment; one that is gone already is no error. Raises OSError."""

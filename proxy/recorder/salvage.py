@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -12,6 +13,8 @@ from notleader.proxy.recorder.following import Following
 from notleader.proxy.recorder.place import Place
 
 _ALL_FRAMES: Final = 1 << 62
+# As `Journals` names them: somebody else's file is not deleted because nothing can be made of it.
+_OURS: Final = re.compile(r"(?:^|/)date=\d{4}-\d\d-\d\d/run=[^/]+/\.[A-Za-z0-9._-]+-\d{6,}\.parquet\.journal(\.new)?$")
 
 
 class Salvaged(NamedTuple):
@@ -40,21 +43,25 @@ def salvage(place: Place, spool: Path, without_run: str | None = None) -> Iterat
             yield found
     for unseen in sorted(spool.rglob(f".*{SUFFIX}.new")):
         # Created in the moment its proxy died; a living one gives it its name at once.
-        if unseen.parent.name != f"run={without_run}" and not is_written(unseen):
+        if unseen.parent.name != f"run={without_run}" and _is_ours(unseen) and not is_written(unseen):
             unseen.unlink(missing_ok=True)
 
 
 def _salvaged(journal: Path, place: Place, spool: Path) -> Salvaged | None:
+    is_ours = _is_ours(journal)
     if is_written(journal):
         return None
     try:
         if not journal.stat().st_size:
-            journal.unlink()  # its segment is there: a recorder died between the last two steps
+            if is_ours:
+                journal.unlink()  # its segment is there: a recorder died between the last two steps
             return None
         following = Following(journal)
     except FileNotFoundError:
         return None
     except JournalError as error:
+        if not is_ours:
+            return None
         journal.unlink()
         return Salvaged(journal, None, 0, 0, f"nothing was in it: {error}")
     except OSError as error:
@@ -81,3 +88,7 @@ def _salvaged(journal: Path, place: Place, spool: Path) -> Salvaged | None:
     with contextlib.suppress(OSError):
         journal.parent.rmdir()  # an empty folder of a spool; one with segments stays
     return Salvaged(journal, path, following.rows, torn_bytes, None, killed)
+
+
+def _is_ours(journal: Path) -> bool:
+    return _OURS.search(journal.as_posix()) is not None

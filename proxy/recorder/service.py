@@ -24,7 +24,7 @@ import pyarrow as pa
 from notleader.proxy.record.journal import SUFFIX, JournalError
 from notleader.proxy.record.limits import CaptureError
 from notleader.proxy.recorder.following import Following
-from notleader.proxy.recorder.place import Place, open_place
+from notleader.proxy.recorder.place import Place, Segment, open_place
 from notleader.proxy.recorder.salvage import salvage
 
 log = logging.getLogger("notleader.capture")
@@ -79,6 +79,7 @@ class Service:
         self._alive_at_s = 0.0
         self._sync_at_s = 0.0
         self._keep_at_s = time.monotonic()
+        self._foreign: set[Segment] = set()
         self._problem: str | None = None
         self._place: Place = open_place(job["place"]) if place is None else place
         if self._place.folder is None:
@@ -97,6 +98,8 @@ class Service:
         while not self._is_done(busy):
             busy = self.turn(0 if busy else _SOON_S if self.is_storing or self._is_finishing else _LOOK_S)
             self._tick()
+        self._keep_at_s = 0.0
+        self._keep()
 
     def turn(self, wait_s: float = 0) -> bool:
         """Hear what the proxy says for so long, and do one step with each journal; whether there is more to do."""
@@ -354,21 +357,28 @@ class Service:
             return
         self._keep_at_s = time.monotonic() + min(float(self._job["rotate_s"]), 60.0)
         try:
-            keep(self._place, keep_s, keep_bytes)
+            keep(self._place, keep_s, keep_bytes, self._foreign)
         except OSError as error:
             self._fail(f"old segments in {self._place.shown} can't be deleted: {error}")
 
 
-def keep(place: Place, keep_s: float | None, keep_bytes: int | None) -> None:
-    """Delete the oldest segments of a place that are older than that, or too much together. Raises OSError."""
-    segments = sorted(place.segments(), key=lambda segment: segment.written_at_s)
-    total = sum(segment.size_bytes for segment in segments)
+def keep(place: Place, keep_s: float | None, keep_bytes: int | None, foreign: set[Segment]) -> None:
+    """Delete the oldest segments of a place that are older than that, or too much together. Raises OSError.
+
+    Of what has the name of a segment only those that would go are looked into; ``foreign`` remembers which are none.
+    """
+    placed = [segment for segment in place.segments() if segment.is_placed and segment not in foreign]
+    placed.sort(key=lambda segment: segment.written_at_s)
+    total = sum(segment.size_bytes for segment in placed)
     oldest_s = 0.0 if keep_s is None else time.time() - keep_s
-    for segment in segments:
+    for segment in placed:
         too_much = keep_bytes is not None and total > keep_bytes
         if not too_much and segment.written_at_s >= oldest_s:
             break
-        place.delete(segment.path)
+        if place.is_ours(segment):
+            place.delete(segment.path)
+        else:
+            foreign.add(segment)
         total -= segment.size_bytes
 
 

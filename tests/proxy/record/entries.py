@@ -13,7 +13,12 @@ from notleader.proxy.pump import Exchange
 from notleader.proxy.record.rows import Level, Row, Rows
 
 RUN, PROXY = "run-1", "proxy-1"
-METADATA = {"notleader.run_id": RUN, "notleader.proxy_id": PROXY, "notleader.seed": "7"}
+METADATA = {
+    "notleader.schema_version": "1",
+    "notleader.run_id": RUN,
+    "notleader.proxy_id": PROXY,
+    "notleader.seed": "7",
+}
 
 
 def maker(level: Level = Level.HEADER) -> Rows:

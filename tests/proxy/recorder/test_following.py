@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from notleader.proxy.capture.reading import Capture
@@ -14,7 +17,7 @@ from notleader.proxy.record.journal import JournalReader
 from notleader.proxy.record.limits import Limits
 from notleader.proxy.recorder.columns import IS_COMPILED
 from notleader.proxy.recorder.following import Contents, Frame
-from notleader.proxy.recorder.place import Place
+from notleader.proxy.recorder.place import Place, open_place
 from notleader.proxy.recorder.salvage import Salvaged, salvage
 from tests.proxy.record.bench import Bench
 from tests.proxy.record.blocks import block_of, expected, tables
@@ -242,12 +245,22 @@ def test_a_frame_that_is_torn_or_changed_anywhere_is_dropped_alone(bench: Bench)
 @pytest.mark.parametrize("content", [b"notleader journal 5\n", b"something else entirely, and long enough"])
 def test_a_journal_without_anything_in_it_is_removed(tmp_path: Path, content: bytes) -> None:
     bench = Bench(tmp_path / "capture")
+    journal = bench.journal.with_name(".x-000001.parquet.journal")
     bench.leave()
-    journal = bench.folder / ".x-000001.parquet.journal"
     journal.write_bytes(content)
     (found,) = (one for one in salvage(bench.place, bench.folder) if one.journal == journal)
     assert found.path is None
     assert not journal.exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"dear diary"])
+@pytest.mark.parametrize("name", [".my.journal", "date=2026-01-01/run=mine/.notes.journal", ".my.journal.new"])
+def test_somebody_elses_journal_is_left_alone(tmp_path: Path, name: str, content: bytes) -> None:
+    journal = tmp_path / name
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    journal.write_bytes(content)
+    assert list(salvage(open_place(tmp_path), tmp_path)) == []
+    assert journal.read_bytes() == content
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4, 6])
@@ -341,6 +354,67 @@ def test_old_segments_go_by_age_and_by_size(tmp_path: Path, limits: Limits, kept
     bench.recorder()._keep()
     bench.close()
     assert numbers(read(tmp_path)) == kept
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_what_is_to_be_kept_holds_once_the_recorder_has_ended(tmp_path: Path, is_told: bool) -> None:
+    """However lately it had looked, and whether it was told to end or its proxy is gone."""
+    bench = Bench(tmp_path)
+    bench.limits = Limits(keep_bytes=1)
+    service = bench.recorder()
+    service._job["rotate_s"] = 1000
+    for number in range(3):
+        bench.write([number])
+        bench.rotate()
+    assert len(bench.place.segments()) == 2
+    bench.write([3])
+    bench.journals.close()
+    if is_told:
+        bench._socks[-2].sendall(b'"finish"\n')
+    else:
+        bench._socks[-2].close()
+        bench.journals.leave()
+    service.run()
+    bench.leave()
+    assert bench.place.segments() == []
+
+
+FOREIGN = [
+    "sales.parquet",
+    "other/deep/sales-000001.parquet",
+    "date=2020-01-01/run=mine/x.parquet",
+    "date=2020-01-01/run=mine/x-000001.parquet",
+    "date=2020-01-01/run=mine/text-000001.parquet",
+]
+
+
+@pytest.mark.parametrize("limits", [Limits(keep_s=100), Limits(keep_bytes=1)])
+def test_only_segments_of_ones_own_kind_go(tmp_path: Path, limits: Limits) -> None:
+    """Not what other programs keep below the same folder, nor a capture that was copied deeper into it."""
+    bench = Bench(tmp_path)
+    bench.write([1])
+    bench.rotate()
+    (segment,) = bench.place.segments()
+    copy = tmp_path / "kept" / segment.path
+    copy.parent.mkdir(parents=True)
+    shutil.copy(tmp_path / segment.path, copy)
+    for name in FOREIGN:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if "text" in name:
+            path.write_text("precious")
+        else:
+            pq.write_table(pa.table({"amount": [1, 2]}), path)
+    for path in tmp_path.rglob("*.parquet"):
+        os.utime(path, (1_000_000, 1_000_000))
+    bench.limits = limits
+    service = bench.recorder()
+    service._keep()
+    service._keep_at_s = 0
+    service._keep()
+    bench.leave()
+    left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.parquet")}
+    assert left == {*FOREIGN, f"kept/{segment.path}"}
 
 
 def test_many_errors_are_told_once_for_each_answer(bench: Bench) -> None:
