@@ -136,7 +136,10 @@ def profile_capture(exchanges: DataFrame) -> CaptureProfile:
         F.count_if(F.col("throttle_time_ms") > 0).alias("throttled"),
         (_total(F.size(begun)) - begun_places).alias("anew"),
         F.min("request_at_us").alias("first_at_us"),
-        F.max(F.greatest("request_at_us", "response_at_us")).alias("last_at_us"),
+        # The end of a gap may be when somebody finished what was left behind, days later.
+        F.max(F.greatest("request_at_us", F.when(F.col("event") != "gap", F.col("response_at_us")))).alias(
+            "last_at_us"
+        ),
         F.array_distinct(F.flatten(F.collect_set(F.when(touched, did)))).alias("did"),
         F.expr(f"approx_top_k(client_id, {_MOST_CLIENTS}) filter (where client_id is not null)").alias("clients"),
     )

@@ -59,6 +59,11 @@ class Gap(NamedTuple):
     last_us: int | None
 
 
+def told_loss(reason: str, rows: int) -> str:
+    """What a gap's detail says of so many."""
+    return f"lost {rows} {'row' if rows == 1 else 'rows'}: {reason}"
+
+
 class Unpacked(NamedTuple):
     """One frame. Those with the same number of ``tables`` point into the same ones, of which a later one knows more."""
 

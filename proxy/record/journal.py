@@ -1,9 +1,12 @@
 """The file of a segment that is still growing, which a proxy writes and the recorder reads. journal.md is the format.
 
-A magic line, then frames: length and CRC-32 of what follows (little-endian unsigned 32 bits each), one byte that says
-what it is, and its content. Whoever writes a journal holds an exclusive `flock` on it until its segment is there, so
-that nobody mistakes a living one for one that was left behind. Whoever made the segment cuts the journal to nothing
-and then deletes it: one that is gone with something in it was deleted by somebody else.
+A magic line, room for a last word, then frames: length and CRC-32 of what follows (little-endian unsigned 32 bits
+each), one byte that says what it is, and its content. The room is there for a disk that is full: what could not be
+written behind the rows is said in it, and holds as long as no rows come behind it.
+
+Whoever writes a journal holds an exclusive `flock` on it until its segment is there, so that nobody mistakes a living
+one for one that was left behind. Whoever made the segment cuts the journal to nothing and then deletes it: one that is
+gone with something in it was deleted by somebody else.
 """
 
 from __future__ import annotations
@@ -16,17 +19,32 @@ import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from notleader.proxy.record.block import Block
 from notleader.proxy.record.frames import NO_BLOCK, Entries, Unpacked, rows_in, unpack
 
 SUFFIX: Final = ".journal"
-MAGIC: Final = b"notleader journal 5\n"
+MAGIC: Final = b"notleader journal 6\n"
 _ANY_VERSION: Final = b"notleader journal "
 _FRAME: Final = Struct("<IIB")
+_WORD: Final = Struct("<IIQ")
+_WORD_BYTES: Final = 2048
+_FIRST_FRAME: Final = len(MAGIC) + _WORD_BYTES
+_REASON_LETTERS: Final = 200  # of six bytes each at most
 _HEAD, _ROWS, _END = b"HRE"
 _ENTRY_BYTES: Final = 200
+
+
+Loss = tuple[str, int, int, int]
+"""Why rows were lost, how many, and the times (µs) of the first and the last of them."""
+
+
+class Word(NamedTuple):
+    """The last word of a journal: losses that could be told nowhere else, and whether it was ended in order."""
+
+    losses: list[Loss]
+    has_ended: bool
 
 
 class JournalError(Exception):
@@ -52,6 +70,8 @@ class Journal:
         self.first_us = self.last_us = 0
         self.topics = 0
         """How many names of topic ids it was told."""
+        self._word = Word([], False)
+        self._word_at = 0
         self._entries = Entries()
         path.parent.mkdir(parents=True, exist_ok=True)
         unseen = path.with_name(path.name + ".new")
@@ -60,7 +80,7 @@ class Journal:
         self._file = os.open(unseen, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._write([MAGIC])
+            self._write([MAGIC, bytes(_WORD_BYTES)])
             self._frame(_HEAD, [json.dumps(head).encode()])
             unseen.rename(path)
         except BaseException:
@@ -85,9 +105,7 @@ class Journal:
         try:
             self._frame(_ROWS, [*pieces, b"".join((*entries, *records))])
         except OSError:
-            os.ftruncate(self._file, good)
-            os.lseek(self._file, good, os.SEEK_SET)
-            self.size_bytes = good
+            self._cut(good)
             raise
         if block is not None:
             self._entries.added(places)
@@ -97,9 +115,39 @@ class Journal:
             self.last_us = max(self.last_us, last_us)
         self.rows += rows
 
+    def leave_word(self, losses: Sequence[Loss], *, has_ended: bool = False) -> None:
+        """Say in the room for it what was lost; it holds until rows are written. Takes no more disk. Raises OSError."""
+        word = Word(list(losses), has_ended)
+        if word == self._word == Word([], False):
+            return
+        content = json.dumps(word).encode()
+        if len(content) > _WORD_BYTES - _WORD.size:
+            reasons, rows, firsts, lasts = zip(*losses, strict=True)
+            one = (reasons[0][:_REASON_LETTERS], sum(rows), min(firsts), max(lasts))
+            content = json.dumps(Word([one], has_ended)).encode()
+        data = _WORD.pack(len(content), zlib.crc32(content), self.size_bytes) + content
+        if os.pwrite(self._file, data, len(MAGIC)) < len(data):
+            raise OSError("a journal's last word was not taken whole")
+        self._word, self._word_at = word, self.size_bytes
+
+    def forget_word(self) -> None:
+        """Take it back: another journal has it now. Raises OSError."""
+        if self._word.losses:
+            self.leave_word([])
+
+    @property
+    def has_word(self) -> bool:
+        """Whether it says of losses."""
+        return bool(self._word.losses)
+
     def seal(self) -> None:
         """Say that nothing more comes. Raises OSError."""
-        self._frame(_END, [])
+        good = self.size_bytes
+        try:
+            self._frame(_END, [])
+        except OSError:
+            self._cut(good)
+            self.leave_word(self._word.losses if self._word_at == good else [], has_ended=True)
 
     def fate(self) -> str:
         """``there``, ``finished`` (its rows are in a segment), or ``deleted`` by somebody who is none of ours."""
@@ -118,6 +166,11 @@ class Journal:
     def leave(self) -> None:
         """Let go of it."""
         os.close(self._file)
+
+    def _cut(self, size_bytes: int) -> None:
+        os.ftruncate(self._file, size_bytes)
+        os.lseek(self._file, size_bytes, os.SEEK_SET)
+        self.size_bytes = size_bytes
 
     def _frame(self, kind: int, pieces: list[Any]) -> None:
         crc = zlib.crc32(bytes((kind,)))
@@ -155,11 +208,12 @@ class JournalReader:
                 if magic.startswith(_ANY_VERSION) and len(magic) == len(MAGIC):
                     raise OtherVersionError("it was written by another version of notleader, which can finish it")
                 raise JournalError("it does not begin as one" if magic else "it is empty")
-            self._at = len(MAGIC)
+            self._at = _FIRST_FRAME
             first = self._next()
             if first is None or first[0] != _HEAD:
                 raise JournalError("its first frame is not whole")
             self.head: dict[str, Any] = json.loads(first[1])
+            self._rows_end = self._at
         except BaseException:
             os.close(self._file)
             raise
@@ -171,6 +225,7 @@ class JournalReader:
             if kind == _END:
                 self.has_ended = True
             elif kind == _ROWS:
+                self._rows_end = self._at
                 yield unpack(content)
 
     def skip(self) -> int | None:
@@ -180,7 +235,19 @@ class JournalReader:
             return None
         kind, content = found
         self.has_ended = kind == _END
+        if kind == _ROWS:
+            self._rows_end = self._at
         return rows_in(content) if kind == _ROWS else 0
+
+    def last_word(self) -> Word:
+        """What it says in the room for that, if it is of after the last rows that were read."""
+        data = os.pread(self._file, _WORD_BYTES, len(MAGIC))
+        length, crc, at = _WORD.unpack_from(data)
+        content = data[_WORD.size : _WORD.size + length]
+        if not length or at != self._rows_end or zlib.crc32(content) != crc:
+            return Word([], False)
+        losses, has_ended = json.loads(content)
+        return Word([tuple(loss) for loss in losses], has_ended)
 
     @property
     def read_bytes(self) -> int:

@@ -1,6 +1,7 @@
 """The journals of one recording: there is always one, each becomes a segment, and what can't be written is counted.
 
-One thread calls it. What is lost is said in a gap row as soon as something can be written again.
+One thread calls it. What is lost is said in a gap row as soon as something can be written again, and until then in
+the room that each journal has for it: whoever finishes one that nothing follows makes the gap row.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from notleader.proxy.record.block import Block
-from notleader.proxy.record.frames import Gap, pack_gap
+from notleader.proxy.record.frames import Gap, pack_gap, told_loss
 from notleader.proxy.record.journal import Journal, hidden
 from notleader.proxy.record.limits import CaptureError, Limits, Losses
 
@@ -109,6 +110,8 @@ class Journals:
     def tick(self) -> None:
         """Do what is due, and see what has become of the journals."""
         self._look()
+        if self.losses:
+            self._remember()
         now = self._clock()
         if self._retry_due is not None and now >= self._retry_due:
             self._retry_due = None
@@ -139,8 +142,10 @@ class Journals:
             self._fail(error)
             self._segment_due = self._clock() + _RETRY_S
             return
-        self._seal(self._journal)
-        self._journal = following
+        sealed, self._journal = self._journal, following
+        self._remember()
+        self._forget(sealed)
+        self._seal(sealed)
 
     def close(self) -> None:
         """Seal the last journal, or delete it where there is nothing in it."""
@@ -148,10 +153,11 @@ class Journals:
         if self.losses:
             self._retry_due = None
             self._write_gaps()
+            self._remember()
         self._is_open = False
         journal, self._journal = self._journal, None
         if journal is not None:
-            if journal.rows:
+            if journal.rows or journal.has_word:
                 self._seal(journal)
             else:
                 journal.remove()
@@ -217,7 +223,7 @@ class Journals:
 
     def _begun(self) -> Journal:
         segment = self._folder() / f"{self._proxy_id}-{next(self._numbers):06d}.parquet"
-        return Journal(hidden(segment), self._head)
+        return Journal(hidden(segment), {**self._head, "begun_at_us": time.time_ns() // 1000})
 
     def _folder(self) -> Path:
         return self.spool / f"date={datetime.now(UTC).date().isoformat()}" / f"run={self._head['run_id']}"
@@ -297,11 +303,25 @@ class Journals:
         if rows:
             self.lost_rows += rows
             self.losses.add(reason, rows, first_us, last_us)
+            self._remember()
+
+    def _remember(self) -> None:
+        """Have the journal at hand say what was lost, in case that nothing can be written to it any more."""
+        if self._journal is not None:
+            try:
+                self._journal.leave_word(self.losses.all())
+            except OSError as error:
+                log.debug("what was lost can't be said in %s: %s", self._journal.path, error)
+
+    def _forget(self, journal: Journal) -> None:
+        try:
+            journal.forget_word()
+        except OSError as error:
+            log.debug("%s says what was lost still: %s", journal.path, error)
 
 
 def _gap(reason: str, rows: int, first_us: int, last_us: int) -> Gap:
-    noun = "row" if rows == 1 else "rows"
-    return Gap(f"lost {rows} {noun}: {reason}", first_us, last_us)
+    return Gap(told_loss(reason, rows), first_us, last_us)
 
 
 def _what_to_do(error: OSError) -> str:

@@ -41,8 +41,12 @@ class Losses:
         known[1] = min(known[1], first_us)
         known[2] = max(known[2], last_us)
 
+    def all(self) -> list[tuple[str, int, int, int]]:
+        """(reason, rows, first_us, last_us) of all."""
+        return [(reason, counted[0], counted[1], counted[2]) for reason, counted in self._by_reason.items()]
+
     def take(self) -> list[tuple[str, int, int, int]]:
-        """(reason, rows, first_us, last_us) of all, forgotten here afterwards."""
-        taken = [(reason, *counted) for reason, counted in self._by_reason.items()]
+        """The same, forgotten here afterwards."""
+        taken = self.all()
         self._by_reason.clear()
-        return taken  # type: ignore[return-value]
+        return taken

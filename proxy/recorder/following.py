@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -11,9 +12,10 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from notleader.proxy.record.event import ConnectionEvent
-from notleader.proxy.record.frames import Gap, PackedExchange, Unpacked
+from notleader.proxy.record.frames import Gap, PackedExchange, Unpacked, told_loss
 from notleader.proxy.record.journal import JournalReader, hidden, segment_of
 from notleader.proxy.record.limits import UNMADE, Losses
 from notleader.proxy.record.redaction import Redaction
@@ -98,6 +100,19 @@ class Contents:
         self._entries: Sequence[pa.Table] = NO_ENTRIES
         self._pointed_to = Entries()
         self._errors_of: dict[int, Error] = {}
+        self._last: Frame | None = None
+
+    @property
+    def last_us(self) -> int:
+        """When the last of what was read happened; when the journal was begun where there is nothing in it."""
+        begun_us = int(self.head.get("begun_at_us", 0))
+        if self._last is None:
+            return begun_us
+        try:
+            table = self.table_of([self._last])
+        except ValueError:
+            return begun_us
+        return max(pc.max(table[name]).as_py() or 0 for name in ("request_at_us", "response_at_us"))
 
     def again(self) -> None:
         """Go back to the beginning."""
@@ -120,6 +135,8 @@ class Contents:
                 self._lose(1, 0)
                 unpacked = self.reader.frames()
                 continue
+            if frame.rows:
+                self._last = frame
             yield frame
 
     def leave_out(self) -> bool:
@@ -133,7 +150,7 @@ class Contents:
     def lost(self) -> Frame | None:
         """Rows that say what could not be made into rows since the last time."""
         return self.gaps(
-            [Gap(f"lost {rows} {'row' if rows == 1 else 'rows'}: {reason}", first_us or None, last_us or None)
+            [Gap(told_loss(reason, rows), first_us or None, last_us or None)
              for reason, rows, first_us, last_us in self.losses.take()]
         )  # fmt: skip
 
@@ -275,6 +292,9 @@ class Following:
         self.tries = Tries(path)
         self.segment = segment_of(path)
         self.rows = 0
+        self.was_killed = False
+        self.torn_bytes = 0
+        """Of a proxy that was killed: what it had not written whole."""
         self._unfinished = hidden(self.segment, ".tmp")
         self._group: list[Frame] = []
         self._group_rows = self._group_bytes = self._group_tables = 0
@@ -312,18 +332,27 @@ class Following:
         self.tries.leave()
         return frame is not None
 
-    def add_killed(self) -> None:
-        """Say that the proxy was killed: all that it wrote has been read."""
-        torn_bytes = self.reader.size_bytes - self.reader.read_bytes
-        torn = f" ({torn_bytes} bytes of a half-written batch were dropped)" if torn_bytes else ""
-        gap = self.contents.gaps([Gap(_KILLED + torn, None, None)])
-        assert gap is not None
-        self._add(gap)
+    def _add_last_word(self) -> None:
+        """Say what the journal could say in no row: what was lost, and that the proxy was killed. All has been read."""
+        word = self.reader.last_word()
+        gaps = [
+            Gap(told_loss(reason, rows), first_us or None, last_us or None)
+            for reason, rows, first_us, last_us in word.losses
+        ]
+        self.was_killed = not (self.reader.has_ended or word.has_ended)
+        if self.was_killed:
+            self.torn_bytes = self.reader.size_bytes - self.reader.read_bytes
+            torn = f" ({self.torn_bytes} bytes of a half-written batch were dropped)" if self.torn_bytes else ""
+            known_us = max([self.contents.last_us, *[loss[3] for loss in word.losses]])
+            gaps.append(Gap(_KILLED + torn, known_us or None, max(known_us, time.time_ns() // 1000)))
+        if (frame := self.contents.gaps(gaps)) is not None:
+            self._add(frame)
 
     def finish(self) -> Path | None:
         """The file of the whole segment, to be put in its place; None where there is not a row. Raises OSError."""
         if self.tries.is_careful:
             self.tries.enter(WHOLE)
+        self._add_last_word()
         self._write_group()
         if (lost := self.contents.lost()) is not None:
             self._add(lost)

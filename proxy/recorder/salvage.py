@@ -72,11 +72,8 @@ def _salvaged(journal: Path, place: Place, spool: Path) -> Salvaged | None:
             return None
         while following.read(_ALL_FRAMES):
             pass
-        killed = not following.reader.has_ended
-        if killed:
-            torn_bytes = following.reader.size_bytes - following.reader.read_bytes
-            following.add_killed()
         file = following.finish()
+        torn_bytes = following.torn_bytes
         path = following.segment.relative_to(spool).as_posix()
         if file is not None:
             place.put(file, path)
@@ -87,7 +84,7 @@ def _salvaged(journal: Path, place: Place, spool: Path) -> Salvaged | None:
         following.drop()
     with contextlib.suppress(OSError):
         journal.parent.rmdir()  # an empty folder of a spool; one with segments stays
-    return Salvaged(journal, path, following.rows, torn_bytes, None, killed)
+    return Salvaged(journal, path, following.rows, torn_bytes, None, following.was_killed)
 
 
 def _is_ours(journal: Path) -> bool:

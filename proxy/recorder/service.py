@@ -245,8 +245,6 @@ class Service:
                 followed.is_ours = True
                 while following.read(_FRAMES_AT_ONCE):
                     pass
-                if not reader.has_ended:
-                    following.add_killed()
                 self._finish(followed)
                 return True
         return False

@@ -84,6 +84,9 @@ class Tries:
     def _write(self) -> None:
         said = {"times": self.times, "at": self._at, "died_at": list(self._died_at.items())}
         unseen = self._path.with_name(self._path.name + ".new")
-        with contextlib.suppress(OSError):  # a full disk, or a folder that is gone: then nobody counts
+        try:
             unseen.write_text(json.dumps(said))
             unseen.rename(self._path)
+        except OSError:  # a full disk, or a folder that is gone: then nobody counts
+            with contextlib.suppress(OSError):
+                unseen.unlink()

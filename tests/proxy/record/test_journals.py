@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from notleader.proxy.record.journal import SUFFIX, Journal
+from notleader.proxy.record.journal import SUFFIX, Journal, JournalReader
 from notleader.proxy.record.limits import CaptureError, Limits
 from notleader.proxy.recorder.salvage import salvage
 from tests.proxy.record.bench import FULL, Bench
@@ -111,6 +111,65 @@ def test_a_full_disk_stops_recording_and_room_resumes_it_with_a_gap_row(
     (gap,) = (row for row in rows if row["event"] == "gap")
     assert gap["detail"].startswith(f"lost 280 rows: can't write to {bench.folder}")
     assert (gap["request_at_us"], gap["response_at_us"]) == (20_000, 299_000)
+
+
+@pytest.mark.parametrize("with_rows", [True, False])
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_what_a_full_disk_cost_is_said_by_who_ends_with_it_full(
+    bench: Bench, *, with_rows: bool, is_killed: bool
+) -> None:
+    """In the room that the journal has for it, so that whoever finishes it can make the gap row."""
+    if with_rows:
+        bench.write(range(10))
+    bench.free_bytes = 1000
+    for second in range(2, 8):
+        bench.now_s = float(second)
+        bench.write(range(second * 10, second * 10 + 10))
+    if not is_killed:
+        bench.journals.close()
+    bench.leave()
+    assert all(one.problem is None for one in salvage(bench.place, bench.spool))
+    rows = read(bench.folder)
+    assert numbers(rows) == list(range(10 if with_rows else 0))
+    told, *killed = (row for row in rows if row["event"] == "gap")
+    assert told["detail"].startswith(f"lost 60 rows: can't write to {bench.folder}")
+    assert (told["request_at_us"], told["response_at_us"]) == (20_000, 79_000)
+    assert [row["request_at_us"] >= 79_000 for row in killed] == [True] * is_killed
+
+
+def test_a_word_of_losses_holds_no_longer_once_rows_tell_them(bench: Bench) -> None:
+    bench.write([1])
+    real, bench.free_bytes = bench.free_bytes, 1000
+    bench.now_s = 2.0
+    bench.write([2])
+    bench.free_bytes = real
+    bench.at(4.0)
+    bench.leave()
+    list(salvage(bench.place, bench.spool))
+    assert sum(detail.startswith("lost 1 row:") for detail in gaps(read(bench.folder))) == 1
+
+
+def test_a_journal_whose_end_has_no_room_was_ended_all_the_same(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(file: int, data: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    bench.write([1])
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "writev", full)
+        bench.journals.close()
+    bench.leave()
+    assert [one.killed for one in salvage(bench.place, bench.spool)] == [False]
+    rows = read(bench.folder)
+    assert (numbers(rows), gaps(rows)) == ([1], [])
+
+
+def test_many_reasons_for_losses_are_one_where_the_room_is_short(bench: Bench) -> None:
+    journal = Journal(bench.folder / ".x-000009.parquet.journal", {})
+    journal.leave_word([("ö" * 300 + str(number), 2, 10 - number, 20 + number) for number in range(5)])
+    with JournalReader(journal.path) as reader:
+        ((reason, rows, first_us, last_us),) = reader.last_word().losses
+    journal.remove()
+    assert (reason, rows, first_us, last_us) == ("ö" * 200, 10, 6, 24)
 
 
 def test_more_than_may_wait_for_the_recorder_is_lost_and_said(tmp_path: Path) -> None:

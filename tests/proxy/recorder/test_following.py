@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -175,6 +176,30 @@ def test_what_a_dead_proxy_left_is_finished_with_a_gap_row(bench: Bench) -> None
     assert not hidden_files(bench.spool)
 
 
+def test_the_gap_of_a_killed_proxy_begins_where_what_is_kept_ends(bench: Bench) -> None:
+    bench.write(range(7))
+    bench.rotate()
+    began_us = time.time_ns() // 1000
+    bench.write([100, 101])
+    left(bench)
+    found = list(salvage(bench.place, bench.spool))
+    (gap,) = (row for row in read(bench.folder) if row["event"] == "gap")
+    assert gap["detail"] == KILLED
+    assert gap["request_at_us"] == 101_500
+    assert began_us <= gap["response_at_us"] <= time.time_ns() // 1000
+    assert [one.killed for one in found] == [True]
+
+
+def test_the_gap_of_a_proxy_killed_before_it_wrote_begins_with_its_journal(bench: Bench) -> None:
+    before_us = time.time_ns() // 1000
+    bench.write(range(7))
+    bench.rotate()
+    bench.leave()
+    salvaged(bench)
+    (gap,) = (row for row in read(bench.folder) if row["event"] == "gap")
+    assert before_us <= gap["request_at_us"] <= gap["response_at_us"]
+
+
 def left(bench: Bench) -> Path:
     """The journal of a proxy and a recorder that both were killed."""
     journal = bench.journal
@@ -242,7 +267,7 @@ def test_a_frame_that_is_torn_or_changed_anywhere_is_dropped_alone(bench: Bench)
     assert "bytes of a half-written batch were dropped" in gaps(rows)[0]
 
 
-@pytest.mark.parametrize("content", [b"notleader journal 5\n", b"something else entirely, and long enough"])
+@pytest.mark.parametrize("content", [b"notleader journal 6\n", b"something else entirely, and long enough"])
 def test_a_journal_without_anything_in_it_is_removed(tmp_path: Path, content: bytes) -> None:
     bench = Bench(tmp_path / "capture")
     journal = bench.journal.with_name(".x-000001.parquet.journal")
@@ -263,7 +288,7 @@ def test_somebody_elses_journal_is_left_alone(tmp_path: Path, name: str, content
     assert journal.read_bytes() == content
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 7])
 def test_a_journal_of_another_version_stays(bench: Bench, version: int) -> None:
     left(bench).unlink()
     journal = bench.folder / ".x-000001.parquet.journal"

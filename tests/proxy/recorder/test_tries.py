@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -155,3 +156,15 @@ def test_one_that_is_ended_in_order_counts_for_nothing(bench: Bench) -> None:
     assert Tries(bench.journal).times == 1
     bench.close()
     assert len(read(bench.spool)) == 27
+
+
+def test_a_full_disk_leaves_no_half_written_count(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Path.write_text
+
+    def torn(path: Path, text: str) -> int:
+        real(path, text[:5])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", torn)
+    Tries(bench.journal)
+    assert not [name for name in hidden_files(bench.spool) if "tries" in name]
