@@ -181,6 +181,47 @@ async def test_a_full_disk_stops_the_recording_and_not_the_traffic(
     assert not hidden_files(folder)
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+async def test_who_ends_while_the_disk_is_full_leaves_word_of_what_that_cost(
+    kafka: KafkaCluster, run_proxy: RunProxy, small_disk: Path, number: signal.Signals
+) -> None:
+    folder = small_disk / "capture"
+    ballast = small_disk / "ballast"
+    flags = ("--capture", str(folder), "--capture-rotate-s", "1", "--capture-stop-s", "1")
+    with run_proxy("--kafka", kafka.bootstrap, *flags) as running:
+        load = Load(running.listen, pause_s=0.002)
+        asking = asyncio.create_task(load.run())
+        await asyncio.sleep(2)
+        room = os.statvfs(small_disk)
+        ballast.write_bytes(b"x" * (room.f_bavail * room.f_frsize))
+        await asyncio.sleep(3)
+        recorder = recorder_of(running.process.pid)
+        running.process.send_signal(number)
+        await asking
+        await asyncio.to_thread(running.process.wait, 30)
+        if number == signal.SIGKILL:
+            os.kill(recorder, signal.SIGKILL)
+        await gone(recorder)
+    ballast.unlink()
+    notleader("capture", "ls", str(folder), "--repair")
+    saved = set(correlation_ids(folder))
+    missing = {number: at_s for number, at_s in load.answered_s.items() if number not in saved}
+    rows = [row for row in read(folder) if row["event"] == "gap"]
+    told = [row for row in rows if "can't write to" in row["detail"]]
+    lost = sum(int(row["detail"].split()[1]) for row in told)
+    assert missing
+    assert all(
+        any(row["request_at_us"] - 50_000 <= at_s * 1e6 <= row["response_at_us"] + 50_000 for row in rows)
+        for at_s in missing.values()
+    )
+    if number == signal.SIGTERM:
+        assert len(told) == len(rows)
+        assert lost >= len(missing)  # the client's last connection has its end among them
+    else:
+        assert 0 < lost <= len(missing)
+    assert not hidden_files(folder)
+
+
 @pytest.mark.workers
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 async def test_no_worker_outlives_its_control_plane(
