@@ -10,15 +10,27 @@ from typing import Any, Final
 import yaml
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_MERGE: Final = "tag:yaml.org,2002:merge"
 _DEEPEST: Final = 100
 """libyaml builds what is nested on the stack, and ends the process where that ends."""
 
 
 def parse_yaml(text: str) -> Any:
-    """What a document of YAML (or JSON) says, None for an empty one. Raises yaml.YAMLError."""
+    """What a document of YAML (or JSON) says, None for an empty one. Raises yaml.YAMLError.
+
+    A key that a mapping has twice is refused, as YAML 1.2 (3.2.1.3) has it: the second would replace the first unsaid.
+    """
     try:
         _bound(text)
-        return yaml.load(text, _LOADER)
+        loader = _LOADER(text)
+        try:
+            node = loader.get_single_node()
+            if node is None:
+                return None
+            _refuse_doubles(node, "", set())
+            return loader.construct_document(node)
+        finally:
+            loader.dispose()
     except ValueError as error:  # a date that is none, or half a character
         raise yaml.YAMLError(str(error)) from error
 
@@ -50,6 +62,28 @@ def _line_in(node: yaml.Node | None, path: str) -> int | None:
         else:
             break
     return line
+
+
+def _refuse_doubles(node: yaml.Node, path: str, seen: set[int]) -> None:
+    if id(node) in seen:  # what an alias names is looked at where it stands
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.SequenceNode):
+        for position, value in enumerate(node.value):
+            _refuse_doubles(value, f"{path}[{position}]", seen)
+    elif isinstance(node, yaml.MappingNode):
+        lines: dict[tuple[str, str], int] = {}
+        for key, value in node.value:
+            line = key.start_mark.line + 1
+            place = path
+            if isinstance(key, yaml.ScalarNode):
+                place = f"{path}.{key.value}" if path else key.value
+                first = lines.get((key.tag, key.value))
+                if first is not None and key.tag != _MERGE:
+                    problem = f"{place} is said twice, in line {first} and in line {line}"
+                    raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)  # type: ignore[arg-type]
+                lines[key.tag, key.value] = line
+            _refuse_doubles(value, place, seen)
 
 
 def _bound(text: str) -> None:

@@ -120,6 +120,8 @@ class TestAdd:
             ('{"kind": ', "the JSON on the command line: "),
             ("[", "the JSON on the command line: "),
             ('{"kind": "close", "name": "a" "match": {}}', "the JSON on the command line: Expecting ',' delimiter"),
+            ('{"kind": "close", "kind": "error"}', "the JSON on the command line: 'kind' is said twice in one object"),
+            ("{kind: close, kind: error}", "what is on the command line is neither JSON nor YAML: kind is said twice"),
             ("{kind: close", "what is on the command line is neither JSON nor YAML: "),
             ("-", "standard input: is neither YAML nor JSON: "),
         ],

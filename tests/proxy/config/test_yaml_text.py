@@ -28,6 +28,15 @@ def test_it_says_what_the_reader_in_python_says(file: Path) -> None:
         ("[" * 900, ":1:101: not valid YAML: nested more than 100 deep"),
         ("- " * 900, ":1:201: not valid YAML: nested more than 100 deep"),
         ("listen: 2026-13-45", ": not valid YAML: month must be in 1..12"),
+        (
+            "seed: 1\nfaults: []\nfaults:\n- kind: close",
+            ":3:1: not valid YAML: faults is said twice, in line 2 and in line 3",
+        ),
+        (
+            "faults:\n- kind: close\n  match: {topic: a,\n    topic: b}",
+            ":4:5: not valid YAML: faults[0].match.topic is said twice, in line 3 and in line 4",
+        ),
+        ('{"seed": 1, "seed": 1}', ":1:13: not valid YAML: seed is said twice, in line 1 and in line 1"),
         ("a: !!python/object:os.system x", ":1:4: not valid YAML: could not determine a constructor"),
     ],
 )
@@ -37,6 +46,20 @@ def test_what_cant_be_read_is_refused(tmp_path: Path, text: str, problem: str) -
     with pytest.raises(ConfigError) as refused:
         read_yaml(file)
     assert f"{file}{problem}" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "one: &one {a: 1, b: 2}\ntwo: {<<: *one, a: 3}\nthree: {<<: *one, <<: *one}",
+        "1: a\n'1': b",
+        "- {a: 1}\n- {a: 1}",
+        "{a: &a [1], b: *a, c: *a}",
+        "",
+    ],
+)
+def test_what_is_said_once_in_each_place_is_taken(text: str) -> None:
+    assert parse_yaml(text) == yaml.safe_load(text)
 
 
 @pytest.mark.parametrize("opening", ["[", "- "])
