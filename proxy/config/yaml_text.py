@@ -81,7 +81,7 @@ def _refuse_doubles(node: yaml.Node, path: str, seen: set[int]) -> None:
                 first = lines.get((key.tag, key.value))
                 if first is not None and key.tag != _MERGE:
                     problem = f"{place} is said twice, in line {first} and in line {line}"
-                    raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)  # type: ignore[arg-type]
+                    raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
                 lines[key.tag, key.value] = line
             _refuse_doubles(value, place, seen)
 
