@@ -1,4 +1,4 @@
-"""Rules and steps that wait for a rule by its name: whether there is one, in all that a document puts in force."""
+"""Rules and steps that name a rule, to wait for it or to remove it: whether a document puts one in force."""
 
 from __future__ import annotations
 
@@ -10,8 +10,21 @@ from notleader.faults.base import Fault
 from notleader.faults.schema import Problem
 
 
-def waits_in_vain(faults: Any, steps: Any = (), *, known: Collection[str] = (), path: str = "faults") -> list[Problem]:
-    """A problem for each `after_fault` or `after` that no rule of `faults`, of `steps` or in `known` has as its name.
+def names_in(faults: Any, steps: Any = ()) -> list[str]:
+    """The names of the rules that these documents put in force, at once or in time."""
+    return [name for name in _names([rule for _, rule in [*_listed(faults, ""), *_added(steps)]]) if name]
+
+
+def waits_in_vain(
+    faults: Any,
+    steps: Any = (),
+    *,
+    known: Collection[str] = (),
+    removable: Collection[str] = (),
+    path: str = "faults",
+) -> list[Problem]:
+    """A problem for each `after_fault`, `after` or `remove` that no rule of `faults`, of `steps` or in `known` has as
+    its name; a `remove` may name one of `removable`, too.
 
     `faults` and `steps` are documents, right or wrong, or faults; `path` is where `faults` are.
     """
@@ -36,7 +49,18 @@ def waits_in_vain(faults: Any, steps: Any = (), *, known: Collection[str] = (), 
         if awaited and awaited not in given:
             where = f"{place}.after.fault"
             problems.append(Problem(where, f"there is no rule named {awaited!r}: this step would never be taken"))
+        problems += [
+            Problem(f"{place}.remove", f"there is no rule named {name!r}: nothing adds it")
+            for name in _removed(step)
+            if name not in given and name not in removable
+        ]
     return problems
+
+
+def _removed(step: Any) -> list[str]:
+    removed = step.get("remove") if isinstance(step, dict) else None
+    names = removed if isinstance(removed, list) else [removed]
+    return [name for name in names if isinstance(name, str) and name]
 
 
 def _listed(documents: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from notleader.faults.schema import FaultDocumentError, Problem, parse_faults, validated
 from notleader.faults.timeline import parse_timeline
-from notleader.faults.waiting import waits_in_vain
+from notleader.faults.waiting import names_in, waits_in_vain
 from notleader.proxy import __version__
 from notleader.proxy.brokerlog.cli import log_app
 from notleader.proxy.cli.analyze import become
@@ -139,6 +139,7 @@ def _problems(document: dict[str, Any]) -> list[Problem]:
     runs = document.get("runs")
     numbered = enumerate(runs) if isinstance(runs, list) else ()
     parts = [("", document), *((f"runs[{number}].", run) for number, run in numbered if isinstance(run, dict))]
+    everywhere = [name for _, part in parts for name in names_in(part.get("faults"), part.get("steps"))]
     for place, part in parts:
         for parse, key in ((parse_faults, "faults"), (parse_timeline, "steps")):
             if isinstance(part.get(key), list):
@@ -148,7 +149,9 @@ def _problems(document: dict[str, Any]) -> list[Problem]:
                     problems += error.problems
         # A run has the incident's faults and steps where it says none of its own.
         of_part = {key: _said(part, document, key) for key in ("faults", "steps")}
-        found = waits_in_vain(of_part["faults"], of_part["steps"])
+        # What the incident says for all runs may be about a rule that only one of them has.
+        known = () if place else set(everywhere).difference(names_in(document.get("faults"), document.get("steps")))
+        found = waits_in_vain(of_part["faults"], of_part["steps"], known=known, removable=everywhere)
         own = tuple(key for key in of_part if part.get(key) is not None)
         problems += [Problem(place + each.path, each.message) for each in found if each.path.startswith(own)]
     return problems

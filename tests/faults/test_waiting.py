@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -50,6 +51,35 @@ def test_a_step_waits_for_a_rule_that_there_is() -> None:
 )
 def test_one_that_is_there_or_comes_may_be_waited_for(faults: list[Any], steps: list[Any], known: list[str]) -> None:
     assert waits_in_vain(faults, steps, known=known) == []
+
+
+def test_a_step_removes_a_rule_that_there_is() -> None:
+    steps = [
+        {"at": 1, "add": {**CUT, "name": "later"}},
+        {"at": 2, "remove": ["later", "cut", "known", "close-1", "elsewhere", "cot"]},
+        {"at": 3, "remove": "cat"},
+    ]
+    assert waits_in_vain([CUT, {"kind": "close"}], steps, known=["known"], removable=["elsewhere"]) == [
+        Problem("steps[1].remove", "there is no rule named 'cot': nothing adds it"),
+        Problem("steps[2].remove", "there is no rule named 'cat': nothing adds it"),
+    ]
+
+
+def test_a_config_that_removes_what_nothing_adds_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"steps\[0\].remove: there is no rule named 'b'"):
+        load({"faults": [CUT], "steps": [{"at": 1, "remove": "b"}]}, need_kafka=False)
+
+
+def test_the_steps_of_an_incident_may_name_what_a_run_of_it_has(tmp_path: Any) -> None:
+    file = tmp_path / "incident.yaml"
+    file.write_text(
+        "clients: []\nsteps: [{at: 1, remove: cut}, {after: {fault: cut}, clear: true}, {at: 3, remove: cot}]\nruns:\n"
+        "- {name: one, faults: [{kind: close, name: cut}]}\n"
+        "- {name: two, steps: [{at: 1, remove: cut}, {at: 1, remove: cat}]}\n"
+    )
+    result = CliRunner().invoke(app, ["check", "--json", str(file)])
+    found = [one["path"] for one in json.loads(result.output)["problems"]]
+    assert [path for path in found if "steps" in path] == ["steps[2].remove", "runs[1].steps[1].remove"]
 
 
 def test_no_rule_waits_for_itself() -> None:
