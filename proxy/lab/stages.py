@@ -7,8 +7,20 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
 
 from rich.console import Console
+
+
+class Say(Protocol):
+    """Takes the word on how it goes; ``well`` False is for a stage that came to its end and found what is wrong."""
+
+    def __call__(self, text: str, *, well: bool = True) -> None:
+        """Say it."""
+
+
+_WELL = "[green]✓[/]"
+_BADLY = "[red]✗[/]"
 
 
 class Stages:
@@ -18,26 +30,27 @@ class Stages:
         self.console = Console(stderr=True, quiet=quiet, highlight=False)
 
     @contextlib.contextmanager
-    def stage(self, title: str) -> Iterator[Callable[[str], None]]:
+    def stage(self, title: str) -> Iterator[Say]:
         """Show `title` while the body runs, and behind it what the body last said to the yielded function.
 
-        That last word stays on the stage's finished line, with the seconds it took.
+        That last word stays on the stage's finished line, with the seconds it took, behind the mark that fits it.
         """
         started = time.monotonic()
         detail = ""
+        mark = _WELL
 
         def line() -> str:
             return f"{title}: {detail}" if detail else title
 
         with self.console.status(line()) as status:
 
-            def say(text: str) -> None:
-                nonlocal detail
-                detail = text
+            def say(text: str, *, well: bool = True) -> None:
+                nonlocal detail, mark
+                detail, mark = text, _WELL if well else _BADLY
                 status.update(line())
 
             yield say
-        self.console.print(f"[green]✓[/] {line()} [dim]({time.monotonic() - started:.1f} s)[/]", soft_wrap=True)
+        self.console.print(f"{mark} {line()} [dim]({time.monotonic() - started:.1f} s)[/]", soft_wrap=True)
 
 
 class Part(Stages):
@@ -48,10 +61,10 @@ class Part(Stages):
         self._say = say
 
     @contextlib.contextmanager
-    def stage(self, title: str) -> Iterator[Callable[[str], None]]:
+    def stage(self, title: str) -> Iterator[Say]:
         """Say the title, and then what the body says."""
         self._say(title)
-        yield self._say
+        yield lambda text, *, well=True: self._say(text)
 
 
 class Together:

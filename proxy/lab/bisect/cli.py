@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -30,7 +31,11 @@ def bisect(
     ] = None,
     versions: Annotated[
         str,
-        typer.Option(metavar="A,B,…", help="The releases to choose from. Default: all stable ones of the registry."),
+        typer.Option(
+            metavar="A,B,…",
+            help="The releases to choose from, sorted as versions; oldest first, where they are none. "
+            "Default: all stable ones of the registry.",
+        ),
     ] = "",
     since: Annotated[str, typer.Option(metavar="V", help="Nothing older.")] = "",
     until: Annotated[str, typer.Option(metavar="V", help="Nothing newer.")] = "",
@@ -106,6 +111,9 @@ def bisect(
     _end(name, halving, trials, as_json)
 
 
+_VERSION: Final = re.compile(r"v?\d+(\.\d+)*")
+
+
 def _chosen(versions: str, family: str | None, since: str, until: str, stages: Stages) -> list[str]:
     """The releases that are asked for, oldest first."""
     from notleader.proxy.lab.bisect.releases import releases
@@ -113,6 +121,8 @@ def _chosen(versions: str, family: str | None, since: str, until: str, stages: S
 
     if versions:
         found = [word.strip() for word in versions.split(",") if word.strip()]
+        if all(map(_VERSION.fullmatch, found)):
+            found = sorted(set(found), key=version_key)
     elif family is None:
         raise LabError("say by --versions which releases there are, or by --client whose")
     else:

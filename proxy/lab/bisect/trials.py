@@ -113,11 +113,13 @@ class OfCommand:
     def __call__(self, release: str) -> Trial:
         if self.build:
             argv = [word.replace("{version}", release) for word in shlex.split(self.build)]
-            with self.stages.stage(f"{release}: {' '.join(argv)}"):
+            with self.stages.stage(f"{release}: {' '.join(argv)}") as say:
                 try:
                     ran = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
                 except OSError as error:
                     raise LabError(f"--build can't be run: {error}") from error
+                if ran.returncode:
+                    say(f"ended with {ran.returncode}", well=False)
             if ran.returncode:
                 said = (ran.stdout.strip().splitlines() or ["it said nothing"])[-1]
                 return Trial(
@@ -136,7 +138,7 @@ class OfCommand:
                     _, verdicts = search.replay(self.rules)
                 except LabError as error:
                     return Trial(release, Result.SKIPPED, 0, self.rounds, str(error))
-                say("; ".join(each.sentence for each in verdicts) or "ends well")
+                say("; ".join(each.sentence for each in verdicts) or "ends well", well=not verdicts)
             bad += [verdicts[0].sentence] if verdicts else []
         words = bad[0] if bad else "ends well"
         return Trial(release, Result.BAD if bad else Result.GOOD, len(bad), self.rounds, words)

@@ -154,7 +154,8 @@ def explore(
             search = Search(bench, limits, corpus, say, tell)
             if replay is not None:
                 tried, verdicts = search.replay(rules)
-                say(f"{replay}: {'; '.join(each.sentence for each in verdicts) or 'the command ends well'}")
+                how = "; ".join(each.sentence for each in verdicts) or "the command ends well"
+                say(f"{replay}: {how}", well=not verdicts)
             else:
                 try:
                     search.run()

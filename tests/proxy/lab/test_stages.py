@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from notleader.proxy.lab.stages import Together
+from notleader.proxy.lab.stages import Stages, Together
 
 
 def test_the_line_has_the_last_word_of_each() -> None:
@@ -26,3 +26,20 @@ def test_who_speaks_after_it_was_given_up_is_interrupted() -> None:
         together.give_up()
         with pytest.raises(KeyboardInterrupt):
             say("3 ok")
+
+
+@pytest.mark.parametrize(("well", "mark"), [(True, "✓"), (False, "✗")])
+def test_a_finished_line_begins_with_the_mark_that_fits_its_word(
+    capsys: pytest.CaptureFixture[str], *, well: bool, mark: str
+) -> None:
+    with Stages().stage("explore") as say:
+        say("on its way", well=not well)
+        say("'m-0' is not in the log", well=well)
+    assert capsys.readouterr().err.startswith(f"{mark} explore: 'm-0' is not in the log (")
+
+
+def test_a_part_has_no_mark() -> None:
+    said: list[str] = []
+    with Together(said.append, ["a"]).part("a").stage("clients") as say:
+        say("3 failed", well=False)
+    assert said == ["a: clients", "a: 3 failed"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from notleader.proxy.lab.bisect import pinning, releases
+from notleader.proxy.lab.bisect.cli import _chosen
 from notleader.proxy.lab.clients import ClientError, cached_pins, pins
 from notleader.proxy.lab.stages import Stages
 
@@ -89,3 +90,16 @@ def test_what_can_t_be_had_leaves_nothing(tools: Path, monkeypatch: pytest.Monke
         pinning.pin("aiokafka/producer.py", "9.9.9", Stages(quiet=True))
     assert pins("aiokafka", "9.9.9") is None
     assert list(cached_pins("aiokafka", "9.9.9").parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "chosen"),
+    [
+        ("1.3, 1.10,1.4,1.3", ["1.3", "1.4", "1.10"]),
+        ("v2,v10,v1.9", ["v1.9", "v2", "v10"]),
+        ("before,1.10,1.4", ["before", "1.10", "1.4"]),
+    ],
+)
+def test_releases_that_are_named_are_tried_in_the_order_of_their_versions(given: str, chosen: list[str]) -> None:
+    """Unless they are none: then whoever names them says the order."""
+    assert _chosen(given, None, "", "", Stages(quiet=True)) == chosen
