@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from notleader.proxy.capture.fields import FIELDS
 from notleader.proxy.capture.filter import FilterError, compile_filter, complete
+from notleader.proxy.record.rows import COLUMNS
 
 ROW: dict[str, Any] = {
     "event": "exchange",
@@ -167,3 +171,11 @@ def test_a_name_that_is_not_utf8_can_be_matched() -> None:
 def test_look_around_is_refused_with_the_reason() -> None:
     with pytest.raises(FilterError, match="no regular expression: invalid perl operator"):
         compile_filter("client matches '(?=x)'")
+
+
+def test_the_columns_that_are_no_fields_are_those_that_the_documentation_names() -> None:
+    page = (Path(__file__).parents[3] / "docs/capture.md").read_text()
+    (told,) = re.findall(r"Fields: every column of the row but (.*?), every\s", page)
+    left_out = {name for name in COLUMNS if name not in FIELDS}
+    assert left_out == {"effects", "partitions", "request_frame", "response_frame"}
+    assert told == "`effects`, `partitions` and frames"
