@@ -116,7 +116,8 @@ def _exchanges(counters: Counters) -> Iterator[Metric]:
     errors = CounterMetricFamily(
         "notleader_error_responses",
         "Responses to clients that carry a Kafka error code, of those that the proxy reads: what a fault gave or "
-        "changed always, all of them while there is a capture, traces or a live reader.",
+        "changed always, all of them while there is a capture, traces or a live reader. What only the capture's "
+        "recorder reads is counted about a second later.",
         labels=["api_name", "error_code"],
     )
     for (api_key, error_code), count in sorted(counters.errors.items()):
