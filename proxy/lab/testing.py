@@ -189,10 +189,12 @@ class NotLeader:
 
         Ends the recording; what comes later is not in it. Reads the brokers' log of `topics` (default: those that were
         produced to), which settles what was lost or doubled; `log=False` leaves that out. Needs the extra `[analysis]`;
-        LabError when it isn't there, or the log can't be read.
+        LabError when it isn't there, when nobody was connected, or when the log can't be read.
         """
         need_spark()
         self.run(self._finish_capture(), timeout_s=_START_S)
+        if next((self.folder / "capture").rglob("*.parquet"), None) is None:
+            raise LabError(f"there is nothing to judge: no client connected to {self.bootstrap}, the proxy's bootstrap")
         folder = new_folder(self.folder / "verdict")
         inputs = Inputs([self.folder / "capture"], list(outcomes))
         if log and self._read_log(topics, outcomes, folder / "log"):

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.lab.testing import NotLeader
 from tests.tools.programs import need
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -72,6 +74,13 @@ def test_a_rule_that_never_struck_fails_the_test(tmp_path: Path, kafka: KafkaClu
     assert ran.returncode == 1, ran.stdout + ran.stderr
     assert "1 failed, 1 passed" in ran.stdout
     assert "NeverHitError: rule cut (close) was never hit; requests that passed: none." in ran.stdout
+
+
+def test_a_verdict_where_nobody_connected_says_so(tmp_path: Path, kafka: KafkaCluster) -> None:
+    with NotLeader(kafka.bootstrap, tmp_path) as notleader:
+        said = f"there is nothing to judge: no client connected to {notleader.bootstrap}"
+        with pytest.raises(LabError, match=re.escape(said)):
+            notleader.verdict()
 
 
 def test_who_does_not_use_it_pays_nothing() -> None:
