@@ -36,12 +36,13 @@ class Duplicate(Check):
     order = 12
     means = Meaning(
         invalid=(
-            "one message is at two offsets of a topic, aborted transactions aside: by the log; without it, by "
-            "what consumers got or by the broker's own answers"
+            "one message is at more offsets of a topic than it was sent there (each acknowledged call, or else one of "
+            "a client, that didn't fail), aborted transactions aside: by the log; without it, by what consumers got or "
+            "by the broker's own answers"
         ),
         valid=(
-            "the log has each message at one place; without it: consumers got each at one place, and went past any "
-            "other that the broker's answers tell of"
+            "the log has each message once for each such send; so do consumers, without it, who went past any other "
+            "place that the broker's answers tell of"
         ),
         unknown=(
             "sends have no message ids, or nobody read and no log was given, and the broker's answers show no case; "
@@ -77,30 +78,42 @@ class Duplicate(Check):
         found = (
             read.withColumns(
                 {
-                    "copies": F.when(by_answers, F.size("appended_at")).otherwise(_copies()),
+                    "by_answers": by_answers,
+                    "copies": F.when(by_answers, F.size("appended_at")).otherwise(_copies_here()),
                     "offsets": F.when(by_answers, F.col("appended_at")).otherwise(F.col("seen_at")),
                 }
             )
             .filter(F.col("copies") > 1)
+            .withColumn(
+                "appended", F.transform("offsets", lambda offset: F.struct("partition", offset.alias("offset")))
+            )
             .drop("seen_at", "appended_at", "spans", *[f"r_{name}" for name in ("scope", "topic", "partition", "life")])
         )
-        # A message that the application itself sent twice is one message here.
+        # What the application itself sent twice, and was told of twice, is two messages; what it sent again as it had
+        # heard nothing, one. Of several producers nobody knows what the others were told.
+        ok, producer = F.col("outcome") == "ok", F.struct("source", "client")
+        heard = F.collect_list(F.when(ok, producer))
+        unheard = F.collect_list(F.when(F.col("outcome").isin("info", "pending"), producer))
+        answered = F.flatten(F.collect_list(F.when(F.col("by_answers"), F.col("appended"))))
         of_all = {
             # The copy belongs to the call that a fault touched, whichever call carried it: each tells its part.
             "copied_by": F.array_distinct(F.flatten(F.collect_list(_copied()))),
             "attempts": F.array_sort(F.array_distinct(F.flatten(F.collect_list("attempts")))),
-            "copies": F.max("copies"),
+            # An answer tells of its own call's places only.
+            "copies": F.greatest(F.max("copies"), F.size(F.array_distinct(answered))),
+            "sent": F.greatest(F.count_if(ok) + F.size(F.array_except(unheard, heard)), F.lit(1)),
             "maybe_aborted": F.bool_or(F.col("transactional") & ~settled_by_log()),
         }
         wanted = [F.col(name) for name in found.columns if name not in ("scope", "message_id", *of_all)]
         told = F.struct("trouble", "attempt_count", "operation_id")
         rows = (
-            found.groupBy("scope", "message_id")
+            found.groupBy("scope", "message_id", _here().alias("of_topic"))
             .agg(
                 F.max_by(F.struct(*wanted), told).alias("r"),
                 F.count("*").alias("calls"),
                 *[column.alias(name) for name, column in of_all.items()],
             )
+            .filter(F.col("copies") > F.col("sent"))
             .select("scope", "message_id", "calls", *of_all, "r.*")
         )
         note = F.concat(
@@ -132,8 +145,18 @@ class Duplicate(Check):
 
 
 def _copies() -> Column:
-    """At how many places of a topic the message is, by whoever saw it there."""
+    """At how many places of a topic the message is at most, by whoever saw it there."""
     return F.col("landed_count") - F.size(F.array_distinct(F.col("landed.topic"))) + 1
+
+
+def _here() -> Column:
+    """The topic that it was sent to."""
+    return F.coalesce("topic", F.get("landed", F.lit(0))["topic"])
+
+
+def _copies_here() -> Column:
+    """At how many places of that topic the message is."""
+    return F.size(F.filter("landed", lambda place: place["topic"] == _here()))
 
 
 def _passed() -> Column:

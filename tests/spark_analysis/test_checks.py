@@ -218,6 +218,14 @@ def sent_again_after_an_abort(s: Story) -> None:
     # A reader of everything got the aborted copy too; without the log nobody says which transaction was aborted.
     for at_ms, offset in ((0, 0), (20, 2)):
         s.produce(at_ms + 0.2, message_ids=["m0"], base_offset=offset, transactional_id="tx")
+        s.send(at_ms, "m0", **({"offset": offset} if offset else {"outcome": "info"}))
+        s.poll(at_ms + 50, "m0", offset)
+
+
+@story
+def sent_again_in_the_next_transaction(s: Story) -> None:
+    for at_ms, offset in ((0, 0), (20, 2)):
+        s.produce(at_ms + 0.2, message_ids=["m0"], base_offset=offset, transactional_id="tx")
         s.send(at_ms, "m0", offset=offset)
         s.poll(at_ms + 50, "m0", offset)
 
@@ -300,6 +308,31 @@ def doubled_by_two_calls(s: Story) -> None:
     s.send(0, "m0", outcome="fail", took_ms=50, error="timed out")
     s.poll(90, "m0", 0)
     acked(s, 100, "m0", 1)
+
+
+@story
+def sent_by_two_producers(s: Story) -> None:
+    # Each numbers its messages from 0, and nobody but their files tells them apart.
+    for number, at_ms in enumerate((0, 100)):
+        s.send(at_ms, "m0", offset=number, client=f"{s.client}-reader" if number else s.client)
+        s.poll(200 + number, "m0", number)
+
+
+@story
+def sent_twice_and_copied(s: Story) -> None:
+    for number, at_ms in enumerate((0, 100, 60)):
+        s.produce(at_ms + 0.2, message_ids=["m0"], base_offset=number)
+        s.poll(200 + number, "m0", number)
+        if at_ms != 60:
+            s.send(at_ms, "m0", offset=number, took_ms=70)
+
+
+@story
+def sent_to_two_topics(s: Story) -> None:
+    for number, topic in enumerate(("orders", "orders", "bills")):
+        s.poll(200 + number, "m0", number, topic=topic)
+    s.send(0, "m0", offset=0)
+    s.send(100, "m0", topic="bills", offset=2)
 
 
 @story
@@ -921,6 +954,8 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "doubled_and_read_in_part",
             "doubled_and_read_without_ids",
             "doubled_by_two_calls",
+            "sent_twice_and_copied",
+            "sent_to_two_topics",
             "the_second_copy_was_acknowledged",
         },
         "unknown": {"sent_again_after_an_abort"},
@@ -958,6 +993,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "acknowledged_past_the_proxy",
             "fair_enough",
             "quiet_after_a_failure",
+            "sent_again_after_an_abort",
         },
     },
     "blocked_call": {
@@ -996,6 +1032,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "doubled_and_read_without_ids",
             "appended_twice_and_one_cut_off",
             "appended_twice_without_a_name",
+            "sent_twice_and_copied",
             "swallowed_once_and_nobody_read",
             "the_second_copy_was_acknowledged",
             "out_of_order_over_a_new_connection",
