@@ -8,6 +8,10 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
 from notleader.spark_analysis.checks.phrases import because, by_client, count, place
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.plans import broadcast
+from notleader.spark_analysis.transforms.attempts import was_answered
+from notleader.spark_analysis.transforms.clocks import ONE_CLOCK_US
+from notleader.spark_analysis.transforms.keys import same
 
 
 class Reordered(Check):
@@ -15,6 +19,7 @@ class Reordered(Check):
 
     A coroutine's thread calls while earlier calls of its own still wait: they have no order between them. Nor have
     sends of two producers: those that were captured must have had a connection in common, which no two producers have.
+    Where a client's clock was set meanwhile, which what was captured proves, its order must be that of the wire, too.
 
     Their offsets are those in the log, of several copies the first; without a log those that the client was told, or
     a smaller one at which a consumer got a copy.
@@ -23,6 +28,7 @@ class Reordered(Check):
     name = "reordered"
     title = "Reordered"
     brief = "{n} out of order"
+    brief_unknown = "{n} out of order by a clock that was set meanwhile"
     jepsen = "nonmonotonic send"
     needs = ("sends",)
     reading = True
@@ -33,7 +39,11 @@ class Reordered(Check):
             "has the smaller offset in a partition, and the earlier had returned before it"
         ),
         valid="no such pair; a topic that was made anew is another topic from there on",
-        unknown="no send was told of, or nobody read, no log was given, and the offsets that were told show no case",
+        unknown=(
+            "no send was told of, or nobody read, no log was given, and the offsets that were told show no case; or "
+            "the client's clock was set while it sent (a call was made after its request, or ended before its answer, "
+            "by a clock that is right for the others), and the earlier was not first on the wire"
+        ),
         evidence=(
             "the offsets in the log, of several copies the first; without it those that clients were told, or a "
             "smaller one at which a consumer got the record"
@@ -48,18 +58,25 @@ class Reordered(Check):
         return _overtaken(tables.history)
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        before = F.struct("operation_id", "retried_by", "touched_by", "trouble", "attempts").alias("before")
+        before = F.struct("operation_id", "retried_by", "touched_by", "trouble", "attempts", "source", "client")
         rows = (
             tables.history.drop("scope", "partition", "offset")
             .join(_overtaken(tables.history, of_one_producer=True), "operation_id")
-            .join(tables.history.select(before), F.col("before.operation_id") == F.col("earlier.operation_id"))
+            .join(
+                tables.history.select(before.alias("before")),
+                F.col("before.operation_id") == F.col("earlier.operation_id"),
+            )
+            .join(broadcast(_set_meanwhile(tables.history)), same("s_", "scope", "source", "client"), "left")
         )
+        first, then = (F.get(attempts, F.lit(0))["request_at_us"] for attempts in ("before.attempts", "attempts"))
+        known = F.col("s_source").isNull() | F.coalesce(first < then, F.lit(False))
         # The one that was overtaken was sent again; without a retry a rule can only have changed what was said.
         again = F.when(F.size("before.retried_by") > 0, F.col("before.retried_by")).otherwise(F.col("retried_by"))
         both = F.array_union("touched_by", F.col("before.touched_by"))
         changed = F.filter(both, lambda c: c["did"].isin("altered_answer", "altered_request", "answered", "repeated"))
         overtaken = rows.withColumns(
             {
+                "verdict": F.when(known, "invalid").otherwise("unknown"),
                 "overtaken_by": F.when(F.size(again) > 0, again).otherwise(changed),
                 "trouble": F.coalesce("before.trouble", "trouble"),
                 "attempts": F.concat(F.slice("before.attempts", 1, 5), F.slice("attempts", 1, 5)),
@@ -73,16 +90,37 @@ class Reordered(Check):
             F.lit(" of an earlier call has "),
             F.col("earlier.offset"),
         )
-        return as_cases(overtaken, self.name, "invalid", "overtaken_by", note=note)
+        return as_cases(overtaken, self.name, F.col("verdict"), "overtaken_by", note=note)
 
     def sentence(self, group: Group) -> str:
         verb = "lies" if group.cases == 1 else "lie"
         what = f"{count(group.cases, 'send')} to {place(group)}{by_client(group)}"
+        if group.verdict == "unknown":
+            set_ = f"by a clock that was set meanwhile: {'its' if group.cases == 1 else 'their'} order is not known"
+            return f"{what} {verb} in the log before an earlier call's record {set_}"
         one = "one of the two" if group.cases == 1 else "of each two one"
         return f"{what} {verb} in the log before an earlier call's record{because(group, one)}"
 
     def all_clear(self, tables: Tables) -> str:
         return "every partition holds its records in the order of the calls"
+
+
+def _set_meanwhile(history: DataFrame) -> DataFrame:
+    """s_scope, s_source, s_client: whose clock was no one clock, by calls and requests that are each other's for sure.
+
+    A call comes before its request, and an acknowledgement after its answer: each bounds what the clock is ahead.
+    """
+    sure = F.filter("attempts", lambda a: a["match_kind"].isin("message_id", "sequence", "offset"))
+    good = F.filter(sure, lambda a: was_answered(a["outcome"]) & (F.coalesce(a["error_code"], F.lit(0)) == 0))
+    least = F.col("called_at_us") - F.get(sure, F.lit(0))["request_at_us"]
+    most = F.col("completed_at_us") - F.array_min(F.transform(good, lambda a: a["response_at_us"]))
+    return (
+        history.filter(is_send() & (F.col("outcome") == "ok"))
+        .groupBy(*[F.col(name).alias(f"s_{name}") for name in ("scope", "source", "client")])
+        .agg(F.max(least).alias("least"), F.min(most).alias("most"))
+        .filter(F.col("least") > F.col("most") + ONE_CLOCK_US)
+        .drop("least", "most")
+    )
 
 
 def _overtaken(history: DataFrame, *, of_one_producer: bool = False) -> DataFrame:

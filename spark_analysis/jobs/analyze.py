@@ -220,7 +220,7 @@ def judge(
         drawn,
         out,
         time.monotonic() - started,
-        tuple(clock for clock in measured if clock.ahead_us),
+        tuple(clock for clock in measured if clock.ahead_us or clock.set_by_us),
     )
 
 

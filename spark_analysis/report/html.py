@@ -301,6 +301,11 @@ def _notes(analysis: Analysis) -> str:
         for clock in analysis.clocks
         if abs(clock.ahead_us) >= CLOCK_WORTH_TELLING_US
     ]
+    notes += [
+        f"The clock of {clock.client} ({clock.source}) was set by {duration(clock.set_by_us)} or more while it ran."
+        for clock in analysis.clocks
+        if clock.set_by_us >= CLOCK_WORTH_TELLING_US
+    ]
     if document["capture"]["gaps"]:
         notes.append(f"The capture says that it lost rows at {document['capture']['gaps']:,} places.")
     notes += [f"Set aside {line.file}:{line.line}: {line.reason}: {line.text}" for line in analysis.bad_lines]

@@ -100,6 +100,12 @@ def further_lines(analysis: Analysis) -> str:
         for clock in analysis.clocks[:3]
         if abs(clock.ahead_us) >= CLOCK_WORTH_TELLING_US
     ]
+    lines += [
+        f"! the clock of {clock.client} was set by {duration(clock.set_by_us)} or more while it ran: causes that depend"
+        " on its times may be missed"
+        for clock in analysis.clocks[:3]
+        if clock.set_by_us >= CLOCK_WORTH_TELLING_US
+    ]
     if analysis.capture.gaps:
         lines.append(f"! the capture has {count(analysis.capture.gaps, 'gap')}: rows are missing from it")
     return "\n".join(map(printable, lines))

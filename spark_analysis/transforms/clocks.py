@@ -3,13 +3,15 @@
 A send is called before its request is seen and completed after its answer is, so every message that both sides name
 bounds the difference; only a clock that these bounds prove wrong is corrected. A consumer is handed a record after the
 answer that brought it, and soon after it at least once: a reader whose quickest record took seconds has another clock.
+Where the bounds contradict each other it was set meanwhile: no one difference is right, and the least that one of them
+allows is taken out.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import broadcast, table_of
@@ -25,13 +27,21 @@ _OF_FILE = "struct<f_source:string,file_us:bigint>"
 _TIMES = ("called_at_us", "returned_at_us", "completed_at_us")
 
 
+ONE_CLOCK_US = 1_000
+"""By how much what was seen of one clock may contradict itself: so far is a moment from its being written down."""
+
+
 class Clock(NamedTuple):
-    """One client's clock, as one file of outcome lines has it: `ahead_us` of the proxy's, by that many messages."""
+    """One client's clock, as one file of outcome lines has it: `ahead_us` of the proxy's, by that many messages.
+
+    `set_by_us`: by how much it was set meanwhile at least, either way; 0 where it may be one clock.
+    """
 
     source: str
     client: str
     ahead_us: int
     messages: int
+    set_by_us: int = 0
 
 
 def clocks(told: DataFrame, exchanges: DataFrame, capture: CaptureProfile, skew_ms: int) -> list[Clock]:
@@ -64,7 +74,8 @@ def clocks(told: DataFrame, exchanges: DataFrame, capture: CaptureProfile, skew_
         .collect()
     )
     found = [
-        Clock(row.source, row.client, _ahead(row.least, row.most, row.read, skew_ms), row.messages) for row in bounds
+        Clock(row.source, row.client, _ahead(row.least, row.most, row.read, skew_ms), row.messages, _set_by(row))
+        for row in bounds
     ]
     return sorted(found, key=lambda clock: -abs(clock.ahead_us))
 
@@ -77,7 +88,16 @@ def _ahead(least: int | None, most: int | None, read: int | None, skew_ms: int) 
     if (least is None or least <= 0) and (most is None or most >= 0):
         return 0
     known = [bound for bound in (least, most) if bound is not None]
+    if least is not None and most is not None and least > most + ONE_CLOCK_US:
+        nearest = min(known, key=abs) if (least > 0) == (most > 0) else 0
+        return nearest if abs(nearest) > ONE_CLOCK_US else 0
     return sum(known) // len(known)
+
+
+def _set_by(row: Row) -> int:
+    """By how much the bounds of a producer's clock contradict each other."""
+    by = row.least - row.most if row.least is not None and row.most is not None else 0
+    return by if by > ONE_CLOCK_US else 0
 
 
 def in_proxy_time(told: DataFrame, found: list[Clock]) -> DataFrame:

@@ -270,6 +270,25 @@ def one_of_two_processes_out_of_order(s: Story) -> None:
         s.poll(200 + offset, f"m{number}", offset)
 
 
+def with_a_clock_that_was_set_back(s: Story, offsets: tuple[int, ...], on_wire: tuple[int, ...]) -> None:
+    """Four sends, a tenth of a second apart; before the last two the client's clock is set back by 250 ms."""
+    for number, (offset, at) in enumerate(zip(offsets, on_wire, strict=True)):
+        s.produce(100 * at + 0.2, message_ids=[f"m{number}"], base_offset=offset)
+        s.send(100 * number - (250 if number > 1 else 0), f"m{number}", offset=offset)
+        s.poll(500 + offset, f"m{number}", offset)
+
+
+@story
+def clock_set_back(s: Story) -> None:
+    with_a_clock_that_was_set_back(s, (0, 1, 2, 3), (0, 1, 2, 3))
+
+
+@story
+def clock_set_back_and_out_of_order(s: Story) -> None:
+    # By any clock the last two were called, and sent, one after the other.
+    with_a_clock_that_was_set_back(s, (0, 1, 3, 2), (0, 1, 2, 3))
+
+
 @story
 def same_moment(s: Story) -> None:
     acked(s, 0, "m0", 1)
@@ -961,7 +980,13 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         "unknown": {"sent_again_after_an_abort"},
     },
     "reordered": {
-        "invalid": {"out_of_order", "out_of_order_over_a_new_connection", "one_of_two_processes_out_of_order"}
+        "invalid": {
+            "out_of_order",
+            "out_of_order_over_a_new_connection",
+            "one_of_two_processes_out_of_order",
+            "clock_set_back_and_out_of_order",
+        },
+        "unknown": {"clock_set_back", "clock_set_back_and_out_of_order"},
     },
     "phantom": {"invalid": {"ghost", "ghost_by_the_broker_s_word", "doubled_by_two_calls"}},
     "failed": {

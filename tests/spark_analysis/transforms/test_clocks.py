@@ -68,3 +68,13 @@ def test_a_latency_is_never_a_difference_of_two_clocks(spark: SparkSession, tmp_
     judged(spark, tmp_path, story)
     (row,) = spark.read.parquet(str(tmp_path / "out" / "history")).collect()
     assert row.latency_us == 7000
+
+
+def test_a_clock_that_was_set_back_is_told_and_not_corrected_by_half(spark: SparkSession, tmp_path: Path) -> None:
+    story = Story()
+    for number in range(20):
+        story.produce(100 * number + 0.2, message_ids=[f"m{number}"], base_offset=number)
+        story.send(100 * number - (30_000 if number >= 10 else 0), f"m{number}", offset=number)
+    (clock,) = judged(spark, tmp_path, story).clocks
+    assert clock.ahead_us == 0
+    assert clock.set_by_us == pytest.approx(30_000_000, abs=5000)
