@@ -120,10 +120,16 @@ def _parser() -> argparse.ArgumentParser:
     ):
         flag = f"--{name}-ms" if unit == "MS" else f"--{name}-per-s"
         told = text if value is None else f"{text} (default %(default)s)"
-        limits.add_argument(flag, type=int, metavar=unit, default=value, help=told)
+        limits.add_argument(flag, type=number, metavar=unit, default=value, help=told)
     late = "a send that takes longer is a negative verdict (default: none but the recorder's own budget_ms)"
-    limits.add_argument("--late-ms", type=int, metavar="MS", help=late)
+    limits.add_argument("--late-ms", type=number, metavar="MS", help=late)
     return parser
+
+
+def number(text: str) -> int:
+    if (value := int(text)) < 0:
+        raise argparse.ArgumentTypeError(f"a number from 0 up is expected, not {text}")
+    return value
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -226,6 +226,10 @@ def _bad_reason() -> Column:
             operation.isNotNull() & ~outcome.isin(*OUTCOMES),
             F.concat(F.lit("unknown outcome "), F.col("outcome")),
         )
+        .when(
+            F.least("returned_at_us", "completed_at_us") < F.col("called_at_us"),
+            F.lit("it returned, or completed, before it was called"),
+        )
     )
 
 

@@ -83,6 +83,22 @@ class OutcomeProfile:
     last_at_us: int | None
 
 
+_DAY_US = 24 * 3600 * 1_000_000
+_UNITS = {"ms": 1000.0, "s": 1_000_000.0, "ns": 0.001}
+
+
+def another_unit(said: OutcomeProfile, capture: CaptureProfile) -> str | None:
+    """The unit in which the clients' times lie in the days of the capture, where they don't in µs; None else."""
+    first, last, begin, end = said.first_at_us, said.last_at_us, capture.first_at_us, capture.last_at_us
+    if first is None or last is None or begin is None or end is None:
+        return None
+
+    def fits(us: float) -> bool:
+        return begin - _DAY_US <= first * us and last * us <= end + _DAY_US
+
+    return None if fits(1) else next((unit for unit, us in _UNITS.items() if fits(us)), None)
+
+
 def end_us(capture: CaptureProfile, said: OutcomeProfile) -> int:
     """When the last thing that anybody recorded happened."""
     return max(capture.last_at_us or 0, said.last_at_us or 0)

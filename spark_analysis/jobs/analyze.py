@@ -19,7 +19,14 @@ from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.outcomes import BadLine, bad_lines, good, read_outcomes, told_once
 from notleader.spark_analysis.paths import InputError
 from notleader.spark_analysis.plans import from_nowhere, is_short, settled, table_of, threads
-from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile, end_us, profile_capture, profile_outcomes
+from notleader.spark_analysis.profile import (
+    CaptureProfile,
+    OutcomeProfile,
+    another_unit,
+    end_us,
+    profile_capture,
+    profile_outcomes,
+)
 from notleader.spark_analysis.schemas import FINDING, OPERATION_CAUSES, SCHEMA_VERSION
 from notleader.spark_analysis.transforms import timeline
 from notleader.spark_analysis.transforms.attempts import produce_attempts, with_topics
@@ -148,8 +155,18 @@ def analyze(
     log = None
     if log_rows is not None:
         log = as_log(log_rows, tuple(run for run, _, _ in capture.runs), by_run=options.by_run)
+
+    def bad(said: OutcomeProfile) -> list[BadLine]:
+        found = bad_lines(spark, outcome_files)
+        if said.bad_lines == said.lines:
+            raise InputError(
+                f"none of the {said.lines:,} outcome lines can be read; the first, {found[0].file}:{found[0].line}: "
+                f"{found[0].reason}"
+            )
+        return found
+
     return judge(
-        spark, raw, told, capture, lambda _: bad_lines(spark, outcome_files), out, options, log,
+        spark, raw, told, capture, bad, out, options, log,
         started=started, progress=progress, judged=judged, later=later,
     )  # fmt: skip
 
@@ -179,6 +196,8 @@ def judge(
         counting = pool.submit(profile_outcomes, told)
         measured = clocks(told, raw, capture, options.skew_ms) if _has_ids(capture) else []
         said = counting.result()
+    if (unit := another_unit(said, capture)) is not None:
+        raise InputError(f"the outcome lines have their times in {unit}: `…_at_us` is in µs since 1970")
     if any(clock.ahead_us for clock in measured):
         told = in_proxy_time(told, measured)
         said = profile_outcomes(told)

@@ -35,6 +35,14 @@ def test_wrong_use_is_one_line_and_code_2(tmp_path: Path, capsys: pytest.Capture
     assert stopped.value.code == 2
 
 
+def test_a_bound_is_no_negative_number(capsys: pytest.CaptureFixture[str]) -> None:
+    for flag in ("--late-ms", "--storm-per-s"):
+        with pytest.raises(SystemExit) as stopped:
+            main(["analyze", "--capture", "c", "--out", "o", flag, "-5"])
+        assert stopped.value.code == 2
+        assert f"{flag}: a number from 0 up is expected, not -5" in capsys.readouterr().err
+
+
 def test_an_output_folder_that_cannot_be_made_is_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capture, _ = _small(tmp_path)
     (tmp_path / "file").write_text("")
