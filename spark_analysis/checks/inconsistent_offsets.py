@@ -5,7 +5,16 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send, settled_by_log
+from notleader.spark_analysis.checks.base import (
+    Check,
+    Group,
+    Meaning,
+    Tables,
+    as_cases,
+    is_send,
+    joined,
+    settled_by_log,
+)
 from notleader.spark_analysis.checks.phrases import because, count, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges
 from notleader.spark_analysis.options import Options
@@ -20,14 +29,14 @@ class InconsistentOffsets(Check):
 
     name = "inconsistent_offsets"
     title = "Inconsistent offsets"
-    brief = "{n} read differently by two clients"
+    brief = "{n} with different messages"
     counts = ("offset", "offsets")
     jepsen = "inconsistent offsets"
     needs = ("operations",)
     reading = True
     order = 16
     means = Meaning(
-        invalid="one offset holds different messages for two clients, or for a client and the log",
+        invalid="one offset holds different messages, by what two calls or reads, or one and the log, say",
         valid=(
             "no such offset; a topic that was made anew (the broker appends at offset 0 again) is another topic from "
             "there on"
@@ -47,7 +56,7 @@ class InconsistentOffsets(Check):
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         sends = _acknowledged(tables)
-        named = _named(tables)
+        named = _named(tables, _told_by())
         rows = (
             named.groupBy(*_PLACE, "life")
             .agg(
@@ -56,6 +65,7 @@ class InconsistentOffsets(Check):
                 F.min("at_us").alias("at_us"),
                 F.min_by("client", "message_id").alias("one_client"),
                 F.max_by("client", "message_id").alias("other_client"),
+                F.flatten(F.collect_list("told_by")).alias("told_by"),
             )
             .filter(F.col("one") != F.col("other"))
             # A finding is a client's: the log is what it differs from.
@@ -63,6 +73,7 @@ class InconsistentOffsets(Check):
             .select(
                 *_PLACE,
                 "at_us",
+                "told_by",
                 *[
                     F.when(F.col("swapped"), F.col(second)).otherwise(F.col(first)).alias(first)
                     for first, second in _PAIRS
@@ -72,6 +83,7 @@ class InconsistentOffsets(Check):
         note = F.format_string(
             "offset %d is %s for %s and %s for %s", "offset", "one", "one_client", "other", "other_client"
         )
+        first = F.get("told_by", F.lit(0))
         between_readers = from_exchanges(
             rows,
             self.name,
@@ -79,6 +91,9 @@ class InconsistentOffsets(Check):
             client=F.col("one_client"),
             message_id=F.col("one"),
             note=note,
+            rule=joined(F.array_distinct("told_by.rule")),
+            kind=joined(F.array_distinct("told_by.kind")),
+            trouble=F.when(F.size("told_by") > 0, F.concat_ws(":", first["how"], first["did"], first["error_code"])),
         )
         if tables.log is None:
             return between_readers
@@ -87,16 +102,17 @@ class InconsistentOffsets(Check):
     def _told_wrong(self, sends: DataFrame) -> DataFrame:
         """Acknowledged at an offset where the log has something else, or nothing while the message is elsewhere."""
         what = F.when(_is_another(), F.concat(F.lit("message "), F.col("log_here"))).otherwise(F.lit("no message"))
-        rows = sends.filter(_is_wrong()).withColumn(
-            "told_by", F.filter("touched_by", lambda c: c["did"].isin("altered_answer", "answered"))
-        )
+        wrong = sends.filter(_is_wrong()).withColumn("told_by", _told_by())
+        # Several sends may have been told one offset.
+        one = F.min_by(F.struct(*wrong.columns), "operation_id").alias("r")
+        rows = wrong.groupBy(*_PLACE, "life").agg(one).select("r.*")
         note = F.concat(F.lit("it was told offset "), F.col("offset"), F.lit(", which is "), what, F.lit(" in the log"))
         return as_cases(rows, self.name, "invalid", "told_by", note=note, duration_us=F.lit(None))
 
     def sentence(self, group: Group) -> str:
         verb = "holds" if group.cases == 1 else "hold"
-        what = f"{count(group.cases, 'offset')} of {place(group)} {verb} different messages for different clients"
-        return f"{what}{because(group) if group.rule else ''}"
+        what = f"{count(group.cases, 'offset')} of {place(group)} {verb} different messages"
+        return f"{what}, by what clients or the log say{because(group) if group.rule else ''}"
 
     def all_clear(self, tables: Tables) -> str:
         return "every offset holds the same message for everybody"
@@ -106,15 +122,23 @@ def _acknowledged(tables: Tables) -> DataFrame:
     return tables.history.filter(is_send() & (F.col("outcome") == "ok"))
 
 
-def _named(tables: Tables) -> DataFrame:
-    """Which message was at a place, by each client and the log: _PLACE, life, message_id, at_us, client."""
+def _named(tables: Tables, told_by: Column | None = None) -> DataFrame:
+    """Which message was at a place, by each client and the log: _PLACE, life, message_id, at_us, client, told_by."""
     acked = (
         _acknowledged(tables)
         .filter(~settled_by_log())
-        .select(*_PLACE, "life", "message_id", _told_at().alias("at_us"), "client")
+        .select(
+            *_PLACE,
+            "life",
+            "message_id",
+            _told_at().alias("at_us"),
+            "client",
+            (F.array() if told_by is None else told_by).alias("told_by"),
+        )
     )
+    nobody = F.array().alias("told_by")
     read = tables.delivered.filter(F.col("first_offset") == F.col("last_offset")).select(
-        *_PLACE[:3], F.col("first_offset").alias("offset"), "life", "message_id", "at_us", "client"
+        *_PLACE[:3], F.col("first_offset").alias("offset"), "life", "message_id", "at_us", "client", nobody
     )
     named = acked.unionByName(read)
     if tables.log is not None:
@@ -123,7 +147,7 @@ def _named(tables: Tables) -> DataFrame:
         )
         anew = tables.capture.anew
         records = with_lives(records, tables.exchanges, F.col("at_us")) if anew else in_one_life(records)
-        named = named.unionByName(records.select(*_PLACE, "life", "message_id", "at_us", "client"))
+        named = named.unionByName(records.select(*_PLACE, "life", "message_id", "at_us", "client", nobody))
     return named.filter(F.col("offset").isNotNull() & F.col("message_id").isNotNull() & F.col("partition").isNotNull())
 
 
@@ -138,6 +162,11 @@ def _is_wrong() -> Column:
 
 def _is_another() -> Column:
     return F.col("log_here") != F.col("message_id")
+
+
+def _told_by() -> Column:
+    """The rules that made up or changed the answer to a send."""
+    return F.filter("touched_by", lambda c: c["did"].isin("altered_answer", "answered"))
 
 
 def _told_at() -> Column:

@@ -467,6 +467,16 @@ def other_id_at_its_place(s: Story) -> None:
 
 
 @story
+def told_another_s_place(s: Story) -> None:
+    said = {"rule": "lie", "kind": "error", "did": "answered", "error_code": 0, "partitions": None}
+    acked(s, 0, "m0", 0, read=False)
+    for number in (1, 2):
+        s.produce(number * 10, message_ids=[f"m{number}"], base_offset=0, outcome="injected", forwarded_at_us=None,
+                  fault=("lie", "error"), effects=[said])  # fmt: skip
+        s.send(number * 10, f"m{number}", offset=0)
+
+
+@story
 def failed_and_said_where(s: Story) -> None:
     # Where a failed send would have been is no promise, and another message may be there.
     s.produce(0.2, message_ids=["m0"], error_code=7)
@@ -964,6 +974,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "fair_enough",
             "acks_0_and_nobody_read",
             "swallowed_once_and_nobody_read",
+            "told_another_s_place",
         },
     },
     "duplicate": {
@@ -1071,7 +1082,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "waiting_for_itself",
         }
     },
-    "inconsistent_offsets": {"invalid": {"other_id_at_its_place", "lost_for_another"}},
+    "inconsistent_offsets": {"invalid": {"other_id_at_its_place", "lost_for_another", "told_another_s_place"}},
     "read_again": {
         "valid": {
             "went_back",
@@ -1134,6 +1145,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "acks_0_swallowed",
             "acks_0_cut_on_the_way",
             "acknowledged_past_the_proxy",
+            "told_another_s_place",
             "quiet_after_a_failure",
             "swallowed_once_and_nobody_read",
             "the_second_copy_was_acknowledged",
@@ -1260,6 +1272,10 @@ def test_sentences_name_the_rule_what_it_did_and_how_long_it_took(findings: list
     assert "rule eat (drop_response)" in sentence_of(findings, "duplicate", "doubled_by_two_calls")
     assert sentence_of(findings, "reconnect_storm", "reconnecting").startswith("reconnecting ")
     assert "9.0 s" in sentence_of(findings, "hang", "hanging")
+    assert sentence_of(findings, "inconsistent_offsets", "told_another_s_place") == (
+        "1 offset of orders-0 holds different messages, by what clients or the log say; it was acknowledged in the "
+        "broker's place by rule lie (error)."
+    )
 
 
 def test_what_was_called_done_without_acks_is_no_broker_s_acknowledgement(findings: list[Finding]) -> None:
