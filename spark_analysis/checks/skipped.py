@@ -9,10 +9,19 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, 
 from notleader.spark_analysis.checks.phrases import SENT, by_rule, count, place
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
+from notleader.spark_analysis.transforms.attempts import touches_at, was_answered
 from notleader.spark_analysis.transforms.keys import same
-from notleader.spark_analysis.transforms.sent_back import of_clients, seeks, told_places, with_senders_back
+from notleader.spark_analysis.transforms.sent_back import (
+    of_clients,
+    says_a_place,
+    seeks,
+    told_places,
+    with_senders_back,
+)
 
 _OUT_OF_RANGE = 1
+# Where no Fetch says when a reader had been handed what it read, it may have lain there for so long.
+_PREFETCHED_US = 10_000_000
 
 
 class Skipped(Check):
@@ -42,7 +51,7 @@ class Skipped(Check):
         return _passed_over(tables, _gaps(_read(tables)))
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        gaps = _gaps(_read(tables))
+        gaps = _handed_out(_gaps(_read(tables)), tables)
         gaps = gaps.join(broadcast(_sought(tables, gaps)), list(_GAP), "left_anti")
         missed = _passed_over(tables, gaps)
         told = _blamed(missed, tables) if tables.capture.faulted else missed
@@ -83,9 +92,10 @@ _GAP = ("j_group", "j_scope", "j_topic", "j_partition", "j_low")
 
 
 def _gaps(read: DataFrame) -> DataFrame:
-    """_GAP, j_high, j_client, j_from_us, j_until_us: what a group passed over.
+    """_GAP, j_high, j_client, j_from_us, j_since_us, j_until_us: what a group passed over.
 
     Between the offset `j_low`, which it had come to at first at `j_from_us`, and `j_high`, where `j_client` went on.
+    `j_since_us` is `j_from_us` here; see `_handed_out`.
     """
     place = ("group", "scope", "topic", "partition")
     before = Window.partitionBy(*place).orderBy("first_offset", "at_us").rowsBetween(Window.unboundedPreceding, -1)
@@ -99,8 +109,40 @@ def _gaps(read: DataFrame) -> DataFrame:
             F.col("first_offset").alias("j_high"),
             F.col("client").alias("j_client"),
             (-F.col("reached.since")).alias("j_from_us"),
+            (-F.col("reached.since")).alias("j_since_us"),
             F.col("at_us").alias("j_until_us"),
         )
+    )
+
+
+def _handed_out(gaps: DataFrame, tables: Tables) -> DataFrame:
+    """`gaps` with the time at which the broker had handed out `j_low` to `j_client` as `j_since_us`.
+
+    A consumer fetches ahead: what sends it elsewhere comes before its application has read what lies there already.
+    """
+    fetches = tables.exchanges.filter((F.col("api_name") == "Fetch") & was_answered(F.col("outcome")))
+    batches = fetches.withColumn("p", F.explode("partitions")).filter(
+        (F.col("p.base_offset") >= 0) & (F.coalesce("p.error_code", F.lit(0)) == 0)
+    )
+    rows = of_clients(batches, tables.operations).select(
+        F.col("scope").alias("j_scope"),
+        F.col("t_client").alias("j_client"),
+        F.col("p.topic").alias("j_topic"),
+        F.col("p.partition_index").alias("j_partition"),
+        F.col("p.base_offset").alias("j_low"),
+        F.col("response_at_us").alias("fetched_us"),
+    )
+    # The batch that a record was in is the last one that begins at it or before it.
+    before = Window.partitionBy("j_scope", "j_client", "j_topic", "j_partition").orderBy(
+        "j_low", F.col("fetched_us").isNull(), F.desc("fetched_us")
+    )
+    fetched = F.last("fetched_us", ignorenulls=True).over(before)
+    since = F.least(F.coalesce(fetched, F.col("j_from_us") - _PREFETCHED_US), "j_from_us")
+    return (
+        gaps.unionByName(rows, allowMissingColumns=True)
+        .withColumn("j_since_us", since)
+        .filter(F.col("j_until_us").isNotNull())
+        .drop("fetched_us")
     )
 
 
@@ -128,7 +170,7 @@ def _passed_over(tables: Tables, gaps: DataFrame) -> DataFrame:
         *[F.col(f"j_{name}").alias(name) for name in place],
         F.col("j_low").alias("offset"),
         "j_group",
-        F.struct("j_low", "j_high", "j_client", "j_from_us", "j_until_us").alias("gap"),
+        F.struct("j_low", "j_high", "j_client", "j_from_us", "j_since_us", "j_until_us").alias("gap"),
     )
     # A gap begins behind the offset that it is named by, and behind a record there.
     before = Window.partitionBy("j_group", *place).orderBy("offset", F.col("gap").isNotNull())
@@ -150,7 +192,7 @@ def _passed_over(tables: Tables, gaps: DataFrame) -> DataFrame:
 def _blamed(missed: DataFrame, tables: Tables) -> DataFrame:
     """`missed` with `_rule`, `_kind`, `_trouble`: the rules that told the reader where to go on."""
     places = {"client": "j_client", "topic": "j_topic", "partition": "j_partition", "first_offset": "j_high"}
-    asked = {**places, "at_us": "j_until_us", "since_us": "j_from_us"}
+    asked = {**places, "at_us": "j_until_us", "since_us": "j_since_us"}
     rows = missed.select(
         F.struct(*[F.col(name) for name in missed.columns]).alias("_m"),
         "scope",
@@ -171,13 +213,14 @@ def _sought(tables: Tables, gaps: DataFrame) -> DataFrame:
 
     Not where it had to ask: OFFSET_OUT_OF_RANGE, or no committed offset, sends a consumer to ListOffsets as well.
     """
-    out_of_range = (F.col("api_name") == "Fetch") & (F.col("p.error_code") == _OUT_OF_RANGE)
+    api, changed = F.col("api_name"), F.exists(touches_at(F.col("place")), says_a_place)
+    out_of_range = (api == "Fetch") & (F.col("p.error_code") == _OUT_OF_RANGE)
     why = (
-        F.when(F.col("api_name") == "ListOffsets", "asked")
-        .when(F.col("api_name") == "OffsetFetch", "sent")
+        F.when((api == "ListOffsets") & ~changed, "asked")
+        .when(api.isin("ListOffsets", "OffsetFetch"), "sent")
         .when(out_of_range, "sent")
     )
-    told = tables.exchanges.withColumn("p", F.explode("partitions")).withColumn("why", why)
+    told = tables.exchanges.select("*", F.posexplode("partitions").alias("place", "p")).withColumn("why", why)
     asked = of_clients(told.filter(F.col("why").isNotNull()), tables.operations).select(
         F.col("scope").alias("s_scope"),
         F.col("t_client").alias("s_client"),
@@ -199,14 +242,17 @@ def _sought(tables: Tables, gaps: DataFrame) -> DataFrame:
     # Over what it had fetched before a consumer seeks without asking: only its own word tells.
     said = seeks(tables.operations).withColumn("why", F.lit("said"))
     there = F.coalesce("s_offset", "j_high").between(F.col("j_low") + 1, F.col("j_high"))
-    whys = F.collect_set(F.when(there | (F.col("why") == "sent"), F.col("why")))
+    sent = F.col("why") == "sent"
+    whys = F.collect_set(F.when(there | sent, F.col("why")))
     by_itself = F.array_contains("whys", F.lit("asked")) & ~F.array_contains("whys", F.lit("sent"))
+    # It asks, and says that it seeks, once it has read what it reads.
+    since = F.when(sent, F.col("j_since_us")).otherwise(F.col("j_from_us"))
     return (
         gaps.join(
             asked.unionByName(said, allowMissingColumns=True),
             [
                 same("s_", "scope", "client", "topic", "partition", own="j_"),
-                F.col("s_at_us").between(F.col("j_from_us"), F.col("j_until_us")),
+                F.col("s_at_us").between(since, F.col("j_until_us")),
                 F.coalesce("s_group", "j_group") == F.col("j_group"),
             ],
         )

@@ -41,7 +41,7 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
     )
     what = (
         F.when((api == "Fetch") & (code == _OUT_OF_RANGE), F.lit("out_of_range"))
-        .when(api.isin(*_PLACES) & did.isin(*_TOLD) & (code == 0), F.lit("place"))
+        .when(api.isin(*_PLACES) & says_a_place(F.col("t")), F.lit("place"))
         .when(
             (api == "OffsetCommit") & ((did.isin(*_TOLD) & (code == 0)) | (did == "swallowed_request")),
             F.lit("commit"),
@@ -62,6 +62,11 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
         .groupBy(F.col("scope").alias("t_scope"), "t_client")
         .agg(F.slice(F.array_sort(F.array_distinct(F.collect_list(told))), 1, _MOST).alias("told"))
     )
+
+
+def says_a_place(touch: Column) -> Column:
+    """Whether what a rule did to a ListOffsets or OffsetFetch may change the offset that its answer tells."""
+    return touch["did"].isin(*_TOLD) & (F.coalesce(touch["error_code"], F.lit(0)) == 0)
 
 
 def of_clients(rows: DataFrame, operations: DataFrame | None) -> DataFrame:

@@ -586,6 +586,53 @@ def sent_past_records_by_a_lie(s: Story) -> None:
     s.exchange(35, "ListOffsets", partitions=one_of("orders", 0, base_offset=5))
 
 
+def told_with_records_at_hand(s: Story, by_rule: bool, asks_at: float, first_ms: float = 5) -> None:
+    """It has been handed what it reads at 20 and 30 when it is told that its offset is out of range."""
+    fetched_past_a_gap(s)
+    s.exchange(first_ms, "Fetch", partitions=one_of("orders", 0, base_offset=0, record_count=2))
+    if by_rule:
+        told_a_lie(s, 27)
+    else:
+        s.exchange(27, "Fetch", partitions=one_of("orders", 0, error_code=1))
+    s.exchange(asks_at, "ListOffsets", partitions=one_of("orders", 0, base_offset=5), took_ms=0.5)
+    s.exchange(asks_at + 1, "Fetch", partitions=one_of("orders", 0, base_offset=5, record_count=1), took_ms=0.5)
+
+
+@story
+def sent_past_records_with_some_at_hand(s: Story) -> None:
+    told_with_records_at_hand(s, by_rule=True, asks_at=35)
+
+
+@story
+def sent_past_records_before_it_had_read_what_was_at_hand(s: Story) -> None:
+    told_with_records_at_hand(s, by_rule=True, asks_at=28)
+
+
+@story
+def sent_by_the_broker_with_records_at_hand(s: Story) -> None:
+    told_with_records_at_hand(s, by_rule=False, asks_at=35)
+
+
+@story
+def handed_records_after_a_lie_and_sought(s: Story) -> None:
+    # What it was told was over when it was handed what it has read.
+    told_with_records_at_hand(s, by_rule=True, asks_at=35, first_ms=28)
+
+
+@story
+def sent_past_records_and_no_fetch_tells_when(s: Story) -> None:
+    fetched_past_a_gap(s)
+    told_a_lie(s, 27)
+    s.exchange(35, "ListOffsets", partitions=one_of("orders", 0, base_offset=5))
+
+
+@story
+def told_another_end(s: Story) -> None:
+    fetched_past_a_gap(s)
+    s.exchange(35, "ListOffsets", partitions=one_of("orders", 0, base_offset=5), outcome="altered",
+               **did(("beyond", "offset_lie", "altered_answer")))  # fmt: skip
+
+
 @story
 def told_an_end_that_is_not_there(s: Story) -> None:
     s.poll(0, "m0", 0, client=s.client)
@@ -965,6 +1012,12 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "made_anew_and_read_since": {"lost": {None}, "reordered": set(), "inconsistent_offsets": set()},
     "differently_read": {"inconsistent_offsets": {None}},
     "sent_past_records_by_a_lie": {"skipped": {"lie"}},
+    "sent_past_records_with_some_at_hand": {"skipped": {"lie"}},
+    "sent_past_records_before_it_had_read_what_was_at_hand": {"skipped": {"lie"}},
+    "sent_by_the_broker_with_records_at_hand": {"skipped": {None}},
+    "handed_records_after_a_lie_and_sought": {"skipped": set()},
+    "sent_past_records_and_no_fetch_tells_when": {"skipped": {"lie"}},
+    "told_another_end": {"skipped": {"beyond"}},
     "told_an_end_that_is_not_there": {"offset_reset": {"beyond (likely)"}},
     "told_an_end_and_refused_by_another": {"offset_reset": {"beyond (likely)", "lie"}},
     "sent_to_the_wrong_broker": {"retried": {"wrong (likely)", None}, "wrong_broker": {"wrong (likely)"}},
