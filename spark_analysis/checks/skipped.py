@@ -211,16 +211,25 @@ def _blamed(missed: DataFrame, tables: Tables) -> DataFrame:
 def _sought(tables: Tables, gaps: DataFrame) -> DataFrame:
     """_GAP of those over which a member jumped to an offset it had asked for, was set to, or said that it sought.
 
-    Not where it had to ask: OFFSET_OUT_OF_RANGE, or no committed offset, sends a consumer to ListOffsets as well.
+    Not where it had to ask: OFFSET_OUT_OF_RANGE sends a consumer to ListOffsets as well, and so does it that a group
+    which had committed there is told of no offset. A group that keeps no place there has said where to begin.
     """
     api, changed = F.col("api_name"), F.exists(touches_at(F.col("place")), says_a_place)
     out_of_range = (api == "Fetch") & (F.col("p.error_code") == _OUT_OF_RANGE)
+    of_group = Window.partitionBy("scope", "group_id", "p.topic", "p.partition_index").orderBy("request_at_us")
+    committed = F.max(api == "OffsetCommit").over(of_group)
+    keeps_none = (api == "OffsetFetch") & (F.col("p.base_offset") < 0) & ~committed
     why = (
         F.when((api == "ListOffsets") & ~changed, "asked")
+        .when(keeps_none & ~changed, None)
         .when(api.isin("ListOffsets", "OffsetFetch"), "sent")
         .when(out_of_range, "sent")
     )
-    told = tables.exchanges.select("*", F.posexplode("partitions").alias("place", "p")).withColumn("why", why)
+    told = (
+        tables.exchanges.select("*", F.posexplode("partitions").alias("place", "p"))
+        .filter(api.isin("ListOffsets", "OffsetFetch", "OffsetCommit") | out_of_range)
+        .withColumn("why", why)
+    )
     asked = of_clients(told.filter(F.col("why").isNotNull()), tables.operations).select(
         F.col("scope").alias("s_scope"),
         F.col("t_client").alias("s_client"),

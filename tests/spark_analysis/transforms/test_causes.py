@@ -633,6 +633,37 @@ def told_another_end(s: Story) -> None:
                **did(("beyond", "offset_lie", "altered_answer")))  # fmt: skip
 
 
+def second_life_at_the_end(s: Story, *, committed: bool = False, by_rule: bool = False) -> None:
+    """A group's next reader is told of no committed offset, and begins at the end, as its application has it."""
+    for number in range(6):
+        ok(s, number, f"m{number}", number)
+        s.poll(10 + number, f"m{number}", number, client=f"{s.client}-auditor", group_id="auditors")
+    for at, offset, reader in ((20, 0, "first"), (30, 1, "first"), (70, 5, "second")):
+        s.poll(at, f"m{offset}", offset, client=f"{s.client}-{reader}", group_id=s.client)
+    asked = {"client_id": f"{s.client}-second", "group_id": s.client}
+    if committed:
+        place = one_of("orders", 0, base_offset=2)
+        s.exchange(35, "OffsetCommit", client_id=f"{s.client}-first", group_id=s.client, partitions=place)
+    blind: dict[str, Any] = did(("blind", "error", "answered")) if by_rule else {}
+    s.exchange(50, "OffsetFetch", partitions=one_of("orders", 0, base_offset=-1), **asked, **blind)
+    s.exchange(60, "ListOffsets", client_id=asked["client_id"], partitions=one_of("orders", 0, base_offset=5))
+
+
+@story
+def began_at_the_end_without_a_place(s: Story) -> None:
+    second_life_at_the_end(s)
+
+
+@story
+def began_at_the_end_though_it_had_committed(s: Story) -> None:
+    second_life_at_the_end(s, committed=True)
+
+
+@story
+def told_by_a_rule_that_it_has_no_place(s: Story) -> None:
+    second_life_at_the_end(s, by_rule=True)
+
+
 @story
 def told_an_end_that_is_not_there(s: Story) -> None:
     s.poll(0, "m0", 0, client=s.client)
@@ -1018,6 +1049,9 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "handed_records_after_a_lie_and_sought": {"skipped": set()},
     "sent_past_records_and_no_fetch_tells_when": {"skipped": {"lie"}},
     "told_another_end": {"skipped": {"beyond"}},
+    "began_at_the_end_without_a_place": {"skipped": set()},
+    "began_at_the_end_though_it_had_committed": {"skipped": {None}},
+    "told_by_a_rule_that_it_has_no_place": {"skipped": {"blind"}},
     "told_an_end_that_is_not_there": {"offset_reset": {"beyond (likely)"}},
     "told_an_end_and_refused_by_another": {"offset_reset": {"beyond (likely)", "lie"}},
     "sent_to_the_wrong_broker": {"retried": {"wrong (likely)", None}, "wrong_broker": {"wrong (likely)"}},
