@@ -18,6 +18,7 @@ from notleader.spark_analysis.transforms.sent_back import (
     told_places,
     with_senders_back,
 )
+from notleader.spark_analysis.transforms.unseen import PERHAPS
 
 _OUT_OF_RANGE = 1
 # Where no Fetch says when a reader had been handed what it read, it may have lain there for so long.
@@ -52,8 +53,8 @@ class Skipped(Check):
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         gaps = _handed_out(_gaps(_read(tables)), tables)
-        gaps = gaps.join(broadcast(_sought(tables, gaps)), list(_GAP), "left_anti")
-        missed = _passed_over(tables, gaps)
+        gaps = gaps.drop("j_unheard").join(broadcast(_sought(tables, gaps)), list(_GAP), "left")
+        missed = _passed_over(tables, gaps.filter(~F.coalesce("by_itself", F.lit(False))))
         told = _blamed(missed, tables) if tables.capture.faulted else missed
         return as_cases(
             tables.history.drop("scope").join(told, "operation_id"),
@@ -77,7 +78,11 @@ class Skipped(Check):
             f"{count(group.cases, 'record')} of {place(group)} {verb} seen in the log,"
             f" but {group.client} read past {'it' if group.cases == 1 else 'them'}"
         )
-        return f"{what}; {SENT[group.trouble or 'place']}{by_rule(group)}" if group.rule else what
+        if group.rule:
+            return f"{what}; {SENT[group.trouble or 'place']}{by_rule(group)}"
+        if group.trouble == PERHAPS:
+            return f"{what}; whether a fault had a hand in it is not known: rules touched what its group goes by"
+        return f"{what}; no fault had a hand in it, and if it sought, no line says so"
 
     def all_clear(self, tables: Tables) -> str:
         return "no consumer group passed over a record that another saw"
@@ -92,10 +97,10 @@ _GAP = ("j_group", "j_scope", "j_topic", "j_partition", "j_low")
 
 
 def _gaps(read: DataFrame) -> DataFrame:
-    """_GAP, j_high, j_client, j_from_us, j_since_us, j_until_us: what a group passed over.
+    """_GAP, j_high, j_client, j_from_us, j_since_us, j_until_us, j_unheard: what a group passed over.
 
     Between the offset `j_low`, which it had come to at first at `j_from_us`, and `j_high`, where `j_client` went on.
-    `j_since_us` is `j_from_us` here; see `_handed_out`.
+    `j_since_us` is `j_from_us` here, and `j_unheard` false; see `_handed_out` and `_sought`.
     """
     place = ("group", "scope", "topic", "partition")
     before = Window.partitionBy(*place).orderBy("first_offset", "at_us").rowsBetween(Window.unboundedPreceding, -1)
@@ -111,6 +116,7 @@ def _gaps(read: DataFrame) -> DataFrame:
             (-F.col("reached.since")).alias("j_from_us"),
             (-F.col("reached.since")).alias("j_since_us"),
             F.col("at_us").alias("j_until_us"),
+            F.lit(False).alias("j_unheard"),
         )
     )
 
@@ -170,7 +176,7 @@ def _passed_over(tables: Tables, gaps: DataFrame) -> DataFrame:
         *[F.col(f"j_{name}").alias(name) for name in place],
         F.col("j_low").alias("offset"),
         "j_group",
-        F.struct("j_low", "j_high", "j_client", "j_from_us", "j_since_us", "j_until_us").alias("gap"),
+        F.struct("j_low", "j_high", "j_client", "j_from_us", "j_since_us", "j_until_us", "j_unheard").alias("gap"),
     )
     # A gap begins behind the offset that it is named by, and behind a record there.
     before = Window.partitionBy("j_group", *place).orderBy("offset", F.col("gap").isNotNull())
@@ -204,24 +210,30 @@ def _blamed(missed: DataFrame, tables: Tables) -> DataFrame:
         "_m.*",
         joined(F.array_sort(F.array_distinct(F.transform(sure, lambda t: t["rule"])))).alias("_rule"),
         joined(F.array_sort(F.array_distinct(F.transform(sure, lambda t: t["kind"])))).alias("_kind"),
-        F.array_max(F.transform(sure, lambda t: t["what"])).alias("_trouble"),
+        F.coalesce(
+            F.array_max(F.transform(sure, lambda t: t["what"])),
+            F.when((F.size("sent_by") > 0) | F.coalesce("_m.j_unheard", F.lit(False)), F.lit(PERHAPS)),
+        ).alias("_trouble"),
     )
 
 
 def _sought(tables: Tables, gaps: DataFrame) -> DataFrame:
-    """_GAP of those over which a member jumped to an offset it had asked for, was set to, or said that it sought.
+    """_GAP, by_itself, j_unheard: whether a member jumped to an offset it had asked for, was set to, or said it sought.
 
-    Not where it had to ask: OFFSET_OUT_OF_RANGE sends a consumer to ListOffsets as well, and so does it that a group
-    which had committed there is told of no offset. A group that keeps no place there has said where to begin.
+    `j_unheard` where it was told its group's place after a rule had touched a commit of that. Not by itself where it
+    had to ask: OFFSET_OUT_OF_RANGE sends a consumer to ListOffsets as well, and so does no committed offset where its
+    group had committed one. Who keeps no place there has said where to begin.
     """
     api, changed = F.col("api_name"), F.exists(touches_at(F.col("place")), says_a_place)
     out_of_range = (api == "Fetch") & (F.col("p.error_code") == _OUT_OF_RANGE)
     of_group = Window.partitionBy("scope", "group_id", "p.topic", "p.partition_index").orderBy("request_at_us")
     committed = F.max(api == "OffsetCommit").over(of_group)
+    lost_one = F.max((api == "OffsetCommit") & ~_is_untouched()).over(of_group)
     keeps_none = (api == "OffsetFetch") & (F.col("p.base_offset") < 0) & ~committed
     why = (
         F.when((api == "ListOffsets") & ~changed, "asked")
         .when(keeps_none & ~changed, None)
+        .when((api == "OffsetFetch") & lost_one, "unheard")
         .when(api.isin("ListOffsets", "OffsetFetch"), "sent")
         .when(out_of_range, "sent")
     )
@@ -251,9 +263,11 @@ def _sought(tables: Tables, gaps: DataFrame) -> DataFrame:
     # Over what it had fetched before a consumer seeks without asking: only its own word tells.
     said = seeks(tables.operations).withColumn("why", F.lit("said"))
     there = F.coalesce("s_offset", "j_high").between(F.col("j_low") + 1, F.col("j_high"))
-    sent = F.col("why") == "sent"
+    sent = F.col("why").isin("sent", "unheard")
     whys = F.collect_set(F.when(there | sent, F.col("why")))
-    by_itself = F.array_contains("whys", F.lit("asked")) & ~F.array_contains("whys", F.lit("sent"))
+    unheard = F.array_contains("whys", F.lit("unheard"))
+    asked_alone = F.array_contains("whys", F.lit("asked")) & ~F.array_contains("whys", F.lit("sent")) & ~unheard
+    of_its_own = F.arrays_overlap("whys", F.array(F.lit("said"), F.lit("obeyed")))
     # It asks, and says that it seeks, once it has read what it reads.
     since = F.when(sent, F.col("j_since_us")).otherwise(F.col("j_from_us"))
     return (
@@ -267,8 +281,7 @@ def _sought(tables: Tables, gaps: DataFrame) -> DataFrame:
         )
         .groupBy(*_GAP)
         .agg(whys.alias("whys"))
-        .filter(F.arrays_overlap("whys", F.array(F.lit("said"), F.lit("obeyed"))) | by_itself)
-        .select(*_GAP)
+        .select(*_GAP, (of_its_own | asked_alone).alias("by_itself"), unheard.alias("j_unheard"))
     )
 
 

@@ -11,7 +11,7 @@ from notleader.spark_analysis.checks.base import REGISTRY, Group
 from notleader.spark_analysis.checks.phrases import count, duration
 from notleader.spark_analysis.findings import Finding, told
 from notleader.spark_analysis.jobs.analyze import Analysis
-from notleader.spark_analysis.transforms.unseen import UNSEEN
+from notleader.spark_analysis.transforms.unseen import PERHAPS, UNSEEN
 
 _FEW = 3
 _LENGTH = re.compile(r" (for up to|up to|after) \{slowest\}")
@@ -86,7 +86,7 @@ def chapters(analysis: Analysis) -> list[Chapter]:
             )
         )
     nobody_s = [f for f in ordered if not any(f in chapter.findings for chapter in found)]
-    unseen = tuple(f for f in nobody_s if f.group and f.group.trouble == UNSEEN)
+    unseen = tuple(f for f in nobody_s if f.group and f.group.trouble in (UNSEEN, PERHAPS))
     rest = tuple(f for f in nobody_s if f not in unseen)
     last = ((rest, "No rule had a hand in it"), (unseen, "Whether a rule had a hand in it is not known"))
     return [*found, *[Chapter(None, "", 0, None, None, those, title=title) for those, title in last if those]]

@@ -11,6 +11,9 @@ from notleader.spark_analysis.transforms.obstacles import PAUSE_US, names_of
 UNSEEN = "unseen"
 """`trouble` of a history row whose own requests nobody can tell from others that a rule touched."""
 
+PERHAPS = "perhaps"
+"""`trouble` of a case that rules were near to, where what is known names none of them and clears none."""
+
 _SURE = ("message_id", "sequence")
 _MOST = 10_000
 

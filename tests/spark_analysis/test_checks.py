@@ -1318,7 +1318,10 @@ def test_the_note_says_what_lies_at_a_lost_offset(findings: list[Finding]) -> No
 
 def test_what_was_passed_over_is_said_to_have_been_seen_and_not_to_be_there(findings: list[Finding]) -> None:
     said = sentence_of(findings, "skipped", "passed_over-late")
-    assert said == "1 record of orders-0 was seen in the log, but passed_over-late read past it."
+    assert said == (
+        "1 record of orders-0 was seen in the log, but passed_over-late read past it;"
+        " no fault had a hand in it, and if it sought, no line says so."
+    )
 
 
 def test_who_was_told_no_offset_is_not_said_to_have_been_told_an_old_one(findings: list[Finding]) -> None:

@@ -633,7 +633,7 @@ def told_another_end(s: Story) -> None:
                **did(("beyond", "offset_lie", "altered_answer")))  # fmt: skip
 
 
-def second_life_at_the_end(s: Story, *, committed: bool = False, by_rule: bool = False) -> None:
+def second_life_at_the_end(s: Story, *, committed: bool = False, by_rule: bool = False, **of_the_commit: Any) -> None:
     """A group's next reader is told of no committed offset, and begins at the end, as its application has it."""
     for number in range(6):
         ok(s, number, f"m{number}", number)
@@ -643,7 +643,8 @@ def second_life_at_the_end(s: Story, *, committed: bool = False, by_rule: bool =
     asked = {"client_id": f"{s.client}-second", "group_id": s.client}
     if committed:
         place = one_of("orders", 0, base_offset=2)
-        s.exchange(35, "OffsetCommit", client_id=f"{s.client}-first", group_id=s.client, partitions=place)
+        s.exchange(35, "OffsetCommit", client_id=f"{s.client}-first", group_id=s.client, partitions=place,
+                   **of_the_commit)  # fmt: skip
     blind: dict[str, Any] = did(("blind", "error", "answered")) if by_rule else {}
     s.exchange(50, "OffsetFetch", partitions=one_of("orders", 0, base_offset=-1), **asked, **blind)
     s.exchange(60, "ListOffsets", client_id=asked["client_id"], partitions=one_of("orders", 0, base_offset=5))
@@ -657,6 +658,17 @@ def began_at_the_end_without_a_place(s: Story) -> None:
 @story
 def began_at_the_end_though_it_had_committed(s: Story) -> None:
     second_life_at_the_end(s, committed=True)
+
+
+@story
+def began_at_the_end_after_a_commit_that_never_was(s: Story) -> None:
+    second_life_at_the_end(s, committed=True, outcome="injected", **did(("fake", "offset_commit_lie", "answered")))
+
+
+@story
+def jumped_while_shaken(s: Story) -> None:
+    fetched_past_a_gap(s)
+    s.exchange(35, "Heartbeat", error_code=25, outcome="injected", **did(("shake", "error", "answered", 25)))
 
 
 @story
@@ -1051,6 +1063,8 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "told_another_end": {"skipped": {"beyond"}},
     "began_at_the_end_without_a_place": {"skipped": set()},
     "began_at_the_end_though_it_had_committed": {"skipped": {None}},
+    "began_at_the_end_after_a_commit_that_never_was": {"skipped": {"?"}},
+    "jumped_while_shaken": {"skipped": {"?"}},
     "told_by_a_rule_that_it_has_no_place": {"skipped": {"blind"}},
     "told_an_end_that_is_not_there": {"offset_reset": {"beyond (likely)"}},
     "told_an_end_and_refused_by_another": {"offset_reset": {"beyond (likely)", "lie"}},
