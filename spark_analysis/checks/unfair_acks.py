@@ -11,7 +11,7 @@ from notleader.spark_analysis.checks.wire_cases import from_exchanges
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.keys import same
-from notleader.spark_analysis.transforms.unseen import UNSEEN
+from notleader.spark_analysis.transforms.unseen import PERHAPS, UNSEEN
 
 _FEWEST_SENDS = 20
 _TIMES_SLOWER = 10
@@ -56,6 +56,7 @@ class UnfairAcks(Check):
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         place_ = ("scope", "client", "topic", "partition")
         sends = tables.history.filter(is_send() & (F.col("outcome") == "ok") & F.col("partition").isNotNull())
+        untouched = F.size(_in_the_way()) == 0 if tables.capture.faulted else F.lit(True)
         by_partition = (
             sends.groupBy(*place_)
             .agg(
@@ -63,18 +64,22 @@ class UnfairAcks(Check):
                 F.percentile_approx("latency_us", 0.5, 1000).alias("median"),
                 F.min("called_at_us").alias("at_us"),
                 F.max(F.when(F.col("trouble") == UNSEEN, F.lit(UNSEEN))).alias("trouble"),
+                # Of the sends that no rule was in the way of, where these are half of them or more.
+                F.when(
+                    F.count_if(untouched) * 2 >= F.count("*"),
+                    F.percentile_approx(F.when(untouched, F.col("latency_us")), 0.5, 1000),
+                ).alias("clean_median"),
             )
             .filter(F.col("sends") >= _FEWEST_SENDS)
         )
         best = by_partition.groupBy(F.col("scope").alias("b_scope"), F.col("client").alias("b_client")).agg(
             F.min(F.struct("median", "topic", "partition")).alias("best")
         )
-        slower = F.col("median") - F.col("best.median")
-        unfair = (F.col("median") >= F.col("best.median") * _TIMES_SLOWER) & (slower >= _SLOWER_BY_US)
+        unfair = _is_slower("median", _TIMES_SLOWER, _SLOWER_BY_US)
         rows = by_partition.join(
             broadcast(best),
             same("b_", "scope", "client"),
-        ).filter((F.col("median") >= F.col("best.median") * _TIMES_FAIR) & (slower >= _FAIR_BY_US))
+        ).filter(_is_slower("median", _TIMES_FAIR, _FAIR_BY_US))
         rows = rows.withColumn("verdict", F.when(unfair, "valid").otherwise("unknown"))
         return from_exchanges(
             _with_rules(rows, sends) if tables.capture.faulted else rows,
@@ -90,22 +95,33 @@ class UnfairAcks(Check):
         if group.verdict == "unknown":
             return f"{what}, some times the fastest partition: a busy machine's doing, or not"
         blamed = f"; most of them were slowed down{by_rule(group)}" if group.rule else because(group)
+        if group.trouble == PERHAPS:
+            blamed = "; whether a fault had a hand in it is not known: rules were in the way of some of them"
         return f"{what}, ten times the fastest partition or more{blamed}"
 
     def all_clear(self, tables: Tables) -> str:
         return "no partition is acknowledged much more slowly than the others of its client"
 
 
+def _is_slower(median: str, times: int, by_us: int) -> Column:
+    best = F.col("best.median")
+    return (F.col(median) >= best * times) & (F.col(median) - best >= by_us)
+
+
+def _in_the_way() -> Column:
+    """The causes of a send that count: what held it for a trifle of its time is not why it was slow."""
+    return F.filter(
+        F.concat("touched_by", "slow_by", "retried_by"),
+        lambda c: ~c["did"].isin("held_request", "held_answer") | (c["weight_us"] * 4 >= F.col("latency_us")),
+    )
+
+
 def _with_rules(rows: DataFrame, sends: DataFrame) -> DataFrame:
     """`rows` with `rule` and `kind`: what was in the way of the slow partition's sends and not of the fastest one's."""
     place_ = [F.col(name) for name in ("scope", "client", "topic", "partition")]
-    causes = F.concat("touched_by", "slow_by", "retried_by")
-    # What held a send for a trifle of its time is not why it was slow.
-    counts = F.filter(
-        causes,
-        lambda c: ~c["did"].isin("held_request", "held_answer") | (c["weight_us"] * 4 >= F.col("latency_us")),
+    met = F.array_distinct(
+        F.transform(_in_the_way(), lambda c: F.struct(c["rule"].alias("rule"), c["kind"].alias("kind")))
     )
-    met = F.array_distinct(F.transform(counts, lambda c: F.struct(c["rule"].alias("rule"), c["kind"].alias("kind"))))
     shares = (
         sends.select(F.xxhash64(*place_).alias("_place"), F.explode(met).alias("r"))
         .groupBy("_place", "r")
@@ -128,9 +144,15 @@ def _with_rules(rows: DataFrame, sends: DataFrame) -> DataFrame:
 
     to_blame = F.array_sort(F.transform(F.filter(F.map_entries("slow_by"), guilty), lambda entry: entry["key"]))
     rows = rows.withColumn("blamed", F.coalesce(to_blame, F.array().cast("array<struct<rule:string,kind:string>>")))
+    # None is cleared but where those that met no rule were as slow.
+    cleared = F.when(F.col("verdict") == "valid", _is_slower("clean_median", _TIMES_SLOWER, _SLOWER_BY_US)).otherwise(
+        _is_slower("clean_median", _TIMES_FAIR, _FAIR_BY_US)
+    )
+    perhaps = (F.size("blamed") == 0) & ~F.coalesce(cleared, F.lit(False))
     return rows.withColumns(
         {
             "rule": joined(F.col("blamed.rule")),
             "kind": joined(F.array_distinct("blamed.kind")),
+            "trouble": F.coalesce("trouble", F.when(perhaps, F.lit(PERHAPS))),
         }
     )

@@ -443,6 +443,28 @@ def one_partition_slow_by_itself(s: Story) -> None:
 
 
 @story
+def one_partition_slow_and_in_part_by_a_rule(s: Story) -> None:
+    # Too few of its sends were held for the rule to be named, and too many for the rest to clear it.
+    for number in range(20):
+        ok(s, 400 * number, f"a{number}", number, partition=0)
+        held = did(("slow", "delay", "held_request"), until_ms=400 * number + 303) if number < 9 else {}
+        if held:
+            held["effects"][0]["held_us"] = 300 * MS
+        took_ms = 304 if number < 11 else 2
+        ok(s, 400 * number + 1, f"b{number}", number, partition=1, took_ms=took_ms, **held)
+
+
+@story
+def one_partition_slow_and_once_held(s: Story) -> None:
+    for number in range(20):
+        ok(s, 400 * number, f"a{number}", number, partition=0)
+        held = did(("slow", "delay", "held_request"), until_ms=400 * number + 303) if number < 2 else {}
+        if held:
+            held["effects"][0]["held_us"] = 300 * MS
+        ok(s, 400 * number + 1, f"b{number}", number, partition=1, took_ms=304, **held)
+
+
+@story
 def still_swallowed(s: Story) -> None:
     s.send(0, "m0", took_ms=None)
     s.produce(
@@ -1041,6 +1063,8 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "lost_after_it_was_refused_and_sent_again": {"lost": {None}},
     "one_partition_held": {"unfair_acks": {"slow"}},
     "one_partition_slow_by_itself": {"unfair_acks": {None}},
+    "one_partition_slow_and_in_part_by_a_rule": {"unfair_acks": {"?"}},
+    "one_partition_slow_and_once_held": {"unfair_acks": {None}},
     "still_swallowed": {"stuck": set()},
     "sought_to_the_end": {"skipped": set()},
     "sent_to_the_end": {"skipped": {None}},
