@@ -31,9 +31,10 @@ class Recovery(Check):
         invalid="never",
         valid=(
             "told: the time from a rule's last hit on a client's sends to a partition (what cuts a connection hits "
-            "what waits there) until the next acknowledgement there, without the time in which nothing was sent"
+            "what waits there) until the next acknowledgement there of what was sent since, or of what it hit "
+            "last, without the time in which nothing was sent"
         ),
-        unknown="no broker acknowledged anything after the last hit, as ever with acks=0",
+        unknown="no broker acknowledged anything that was sent after the last hit, as ever with acks=0",
         evidence="the hits on attempts, and outcome lines",
         cause="the rule itself",
     )
@@ -72,18 +73,33 @@ class Recovery(Check):
         answered = F.exists("attempts", lambda a: was_answered(a["outcome"]))
         unseen = (F.size("attempts") == 0) & ~F.col("trouble").eqNullSafe(F.lit("unsent"))
         acknowledged = F.col("offset").isNotNull() | answered | unseen
+        # What was under way while the rule struck another tells nothing of the time after it.
+        last_sent = F.array_max(F.transform("attempts", lambda a: a["request_at_us"]))
+        met = F.filter(
+            "attempts",
+            lambda a: (a["outcome"] != "injected") | (F.coalesce(a["error_code"], F.lit(0)) != 0),
+        )
         later = sends.select(
             *[F.col(name).alias(f"g_{name}") for name in place_],
             F.coalesce("called_at_us", "completed_at_us").alias("from_us"),
             F.col("completed_at_us").alias("done_us"),
+            F.coalesce(last_sent, "called_at_us", "completed_at_us").alias("sent_us"),
+            F.transform(
+                met,
+                lambda a: F.struct(a["fault_names"], F.coalesce(a["response_at_us"], a["request_at_us"]).alias("end")),
+            ).alias("met"),
             ((F.col("outcome") == "ok") & acknowledged).alias("good"),
         )
         here = same("g_", *place_)
         since = F.col("done_us") >= F.col("last_us")
+        itself = F.exists(
+            "met", lambda m: (m["end"] >= F.col("last_us")) & F.array_contains(m["fault_names"], F.col("rule"))
+        )
+        anew = (F.col("sent_us") >= F.col("last_us")) | F.coalesce(itself, F.lit(False))
         hits = (*place_, "rule", "kind", "first_us", "last_us", "attempts")
         first = (
             later.filter("good")
-            .join(broadcast(struck), [here, since], "right")
+            .join(broadcast(struck), [here, since, anew], "right")
             .groupBy(*hits)
             .agg(F.min("done_us").alias("again_us"), F.min_by("from_us", "done_us").alias("called_us"))
         )

@@ -461,6 +461,26 @@ def quiet_after_a_failure(s: Story) -> None:
 
 
 @story
+def acknowledged_late_behind_a_refusal(s: Story) -> None:
+    # m0 was under way when m1 was refused; only m2 was sent after it.
+    s.produce(1, message_ids=["m0"], base_offset=0, took_ms=8)
+    s.send(0, "m0", offset=0, took_ms=10)
+    s.produce(3, message_ids=["m1"], error_code=10, outcome="injected", took_ms=2, fault=("refuse", "error"))
+    s.send(2, "m1", outcome="fail", took_ms=4)
+    s.produce(7, message_ids=["m2"], base_offset=1, took_ms=20)
+    s.send(6.5, "m2", offset=1, took_ms=38.5)
+    s.poll(60, "m0", 0)
+    s.poll(60, "m2", 1)
+
+
+@story
+def held_to_the_end(s: Story) -> None:
+    s.produce(1, message_ids=["m0"], base_offset=0, took_ms=8, fault=("slow", "delay"))
+    s.send(0, "m0", offset=0, took_ms=10)
+    s.poll(60, "m0", 0)
+
+
+@story
 def other_id_at_its_place(s: Story) -> None:
     s.poll(10, "m0", 0)
     s.poll(10, "m7", 0, client="other_id_at_its_place-late")
@@ -1002,6 +1022,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
     "phantom": {"invalid": {"ghost", "ghost_by_the_broker_s_word", "doubled_by_two_calls"}},
     "failed": {
         "valid": {
+            "acknowledged_late_behind_a_refusal",
             "killed_between_two_retries",
             "dialling_in_vain_for_a_moment",
             "waiting_for_itself_and_reading_on",
@@ -1147,6 +1168,8 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "acknowledged_past_the_proxy",
             "told_another_s_place",
             "quiet_after_a_failure",
+            "acknowledged_late_behind_a_refusal",
+            "held_to_the_end",
             "swallowed_once_and_nobody_read",
             "the_second_copy_was_acknowledged",
         },
@@ -1175,7 +1198,11 @@ MEASURED: dict[str, dict[str, tuple[int, float | None]]] = {
     "read_again": {"read_in_ranges": (3, None)},
     "commit_lost": {"sent_back_and_reading_on": (3, None)},
     # From the failure to the next acknowledgement, without the time in which nobody sent.
-    "recovery": {"quiet_after_a_failure": (1, 1003)},
+    "recovery": {
+        "quiet_after_a_failure": (1, 1003),
+        "acknowledged_late_behind_a_refusal": (1, 39.5),
+        "held_to_the_end": (1, 1),
+    },
 }
 
 

@@ -348,12 +348,19 @@ def recovery(history: History) -> Iterator[tuple[str, object]]:
     hits = [ended_ms(at, a) for _, _, attempts in history.sends() for at, a in faults(attempts)]
     if hits:
         done = [
-            send.called_ms + send.took_ms
+            (
+                send.called_ms + send.took_ms,
+                # What was under way when another was hit for the last time doesn't count.
+                max(
+                    [at for at, _ in attempts] + [ended_ms(at, a) for at, a in faults(attempts) if a.code],
+                    default=send.called_ms,
+                ),
+            )
             for _, send, attempts in history.sends()
             # What was never sent, or never answered, was not acknowledged, unless its client was told an offset.
             if send.outcome == "ok" and (send.offset is not None or any(a.answered or a.faulted for _, a in attempts))
         ]
-        yield "valid" if any(at >= max(hits) for at in done) else "unknown", None
+        yield "valid" if any(min(told) >= max(hits) for told in done) else "unknown", None
 
 
 @judge
