@@ -228,12 +228,24 @@ def duplicate(history: History) -> Iterator[tuple[str, object]]:
             yield "invalid", message
 
 
+def clock_was_set(history: History) -> bool:
+    """Whether a call was made after its request, or acknowledged before its answer, by a clock right for another."""
+    told = [(s, attempts) for _, s, attempts in history.sends() if s.outcome == "ok" and attempts]
+    least = [s.called_ms - min(at for at, _ in attempts) for s, attempts in told]
+    good = [(s, [at + 1 for at, a in attempts if a.answered and a.code == 0]) for s, attempts in told]
+    most = [s.called_ms + s.took_ms - min(answers) for s, answers in good if answers]
+    return bool(least and most) and max(least) > min(most) + 1
+
+
 @judge
 def reordered(history: History) -> Iterator[tuple[str, object]]:
     """By where a record went first: what a consumer got before the offset that was told was there before.
 
-    Whether one that was on the wire and one that was not are of one producer, nobody knows.
+    Whether one that was on the wire and one that was not are of one producer, nobody knows. Nor, where calls and
+    requests are of no one clock, which was called first, unless it was first on the wire, too.
     """
+    wire = {m: [at for at, _ in attempts] for m, _, attempts in history.sends()}
+    no_one_clock = clock_was_set(history)
     seen = landed(history)
     acked = [
         (m, s, min(s.offset, *seen.get(m, {s.offset})), bool(attempts))
@@ -241,14 +253,18 @@ def reordered(history: History) -> Iterator[tuple[str, object]]:
         if s.outcome == "ok" and s.offset is not None
     ]
     for message, send, place, captured in acked:
-        if any(
-            captured == also
+        earlier = [
+            (before, first)
+            for first, other, before, also in acked
+            if captured == also
             and (other.thread, life_of_send(history, other)) == (send.thread, life_of_send(history, send))
             and other.called_ms + other.blocked_ms < send.called_ms
             and before > place
-            for _, other, before, also in acked
-        ):
-            yield "invalid", message
+        ]
+        if earlier:
+            _, first = max(earlier)
+            agrees = bool(wire[first] and wire[message]) and min(wire[first]) < min(wire[message])
+            yield "unknown" if no_one_clock and not agrees else "invalid", message
 
 
 @judge
