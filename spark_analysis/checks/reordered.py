@@ -28,7 +28,7 @@ class Reordered(Check):
     name = "reordered"
     title = "Reordered"
     brief = "{n} out of order"
-    brief_unknown = "{n} out of order by a clock that was set meanwhile"
+    brief_unknown = "{n} perhaps out of order, by a clock that was set meanwhile"
     jepsen = "nonmonotonic send"
     needs = ("sends",)
     reading = True
