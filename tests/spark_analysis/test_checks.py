@@ -1166,7 +1166,6 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "acks_0_swallowed",
             "acks_0_cut_on_the_way",
             "acknowledged_past_the_proxy",
-            "told_another_s_place",
             "quiet_after_a_failure",
             "acknowledged_late_behind_a_refusal",
             "held_to_the_end",
@@ -1175,6 +1174,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         },
         "unknown": {
             "acks_0_and_nobody_read",
+            "told_another_s_place",
             "refused_alone",
             "killed_between_two_retries",
             "waiting_for_itself_and_reading_on",
