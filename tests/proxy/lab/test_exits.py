@@ -34,11 +34,11 @@ def test_a_place_that_is_no_folder_is_said_in_one_line(command: list[str], tmp_p
 
 
 def test_a_full_disk_is_said_and_another_mistake_is_not_hidden(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(typer.Exit) as ended, clear_errors():
+    with pytest.raises(typer.Exit) as ended, clear_errors(as_json=False):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert ended.value.exit_code == 2
     assert "No space left on device; make room" in " ".join(capsys.readouterr().err.split())
-    with pytest.raises(FileNotFoundError), clear_errors():
+    with pytest.raises(FileNotFoundError), clear_errors(as_json=False):
         raise FileNotFoundError(errno.ENOENT, "not there", "lines.json")
 
 
