@@ -7,7 +7,7 @@ filled from the array of the request that it answers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -252,12 +252,13 @@ def _paired(api_key: int, fields: tuple[Field, ...], source: tuple[Field, ...]) 
             names.sort(key=lambda name: name != array.name)
             paths = tuple((name,) for name in names[:1])
         if paths:
-            inner = tuple(_paired(api_key, array.fields, _fields_at(source, paths[0])))
+            inner = tuple(_paired(api_key, array.fields, fields_at(source, paths[0])))
             has_code = any(found.name in _CODES for found in array.fields)
             yield _Entries(array.name, array.fields, has_code, paths, inner)
 
 
-def _fields_at(fields: tuple[Field, ...], path: tuple[str, ...]) -> tuple[Field, ...]:
+def fields_at(fields: tuple[Field, ...], path: Iterable[str]) -> tuple[Field, ...]:
+    """The definitions of one element of an array in a message, which the names of `path` lead to."""
     for name in path:
         fields = next(found.fields for found in fields if found.name == name)
     return fields

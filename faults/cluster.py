@@ -96,8 +96,9 @@ class Cluster:
         Nobody who is `away` would.
         """
         known = self.leaders.get((topic, partition_index))
+        there = self.brokers.keys() - {*away, without}
         for nodes in (known.isr_nodes if known is not None else (), self.brokers):
-            others = sorted(node_id for node_id in self.brokers if node_id in nodes and node_id not in {*away, without})
+            others = sorted(there.intersection(nodes))
             if others:
                 return next((node_id for node_id in others if node_id > without), others[0])
         return None

@@ -21,6 +21,7 @@ from notleader.faults.answers import (
     Failure,
     NoPlaceForError,
     blank,
+    fields_at,
     merge,
     partition_key,
     refusal,
@@ -96,7 +97,7 @@ def refuse_fetched(
 
 def fetched_fields(api_version: int, api_key: int = ApiKey.Fetch) -> tuple[Field, ...]:
     """The definitions of one partition of a Fetch or ShareFetch answer."""
-    return _array_fields(_array_fields(response_codec(api_key, api_version).fields, "responses"), "partitions")
+    return fields_at(response_codec(api_key, api_version).fields, ("responses", "partitions"))
 
 
 def with_fetched(answer: Body, entries: Mapping[PartitionKey, Body]) -> Body:
@@ -196,7 +197,3 @@ def refuse_answer(
 def refused_partition(partition: Body, error_code: int) -> Body:
     """A partition of a Metadata answer without a leader; replicas and ISR stay as they are."""
     return {**partition, "error_code": error_code, "leader_id": -1}
-
-
-def _array_fields(fields: Collection[Field], name: str) -> tuple[Field, ...]:
-    return next(found.fields for found in fields if found.name == name)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import base64
-import heapq
-import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, BinaryIO
 
-from notleader.proxy.capture.streams import horizon_us
+from notleader.proxy.capture.streams import horizon_us, in_time
 from notleader.proxy.capture.tree import frames_of
 from notleader.proxy.record.limits import CaptureError
 
@@ -34,7 +32,9 @@ def write_requests(read: Callable[[bool], Iterator[RowLike]], target: BinaryIO) 
             else:
                 without_frames += row["event"] == "exchange"
 
-    for row in _in_time(with_frames(), horizon):
+    # Rows can't be compared: each has a number of its own.
+    moments = ((row["request_at_us"], row["exchange_seq"], nth, row) for nth, row in enumerate(with_frames()))
+    for *_, row in in_time(moments, horizon):
         first_us = row["request_at_us"] if first_us is None else first_us
         target.write(json.dumps(_document(row, first_us), separators=(",", ":")).encode() + b"\n")
         count += 1
@@ -55,17 +55,3 @@ def _document(row: RowLike, first_us: int) -> dict[str, Any]:
         "body": told["body"] if isinstance(told, dict) else told,
         "frame": base64.b64encode(len(frame).to_bytes(4, "big") + frame).decode(),
     }
-
-
-def _in_time(rows: Iterable[RowLike], horizon: int) -> Iterator[RowLike]:
-    """The rows in the order of their requests, none of which began more than ``horizon`` µs before it was recorded."""
-    numbers = itertools.count()
-    waiting: list[tuple[int, int, int, RowLike]] = []
-    latest_us = 0
-    for row in rows:
-        heapq.heappush(waiting, (row["request_at_us"], row["exchange_seq"], next(numbers), row))
-        latest_us = max(latest_us, row["request_at_us"])
-        while waiting and waiting[0][0] < latest_us - horizon:
-            yield heapq.heappop(waiting)[-1]
-    while waiting:
-        yield heapq.heappop(waiting)[-1]

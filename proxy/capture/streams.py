@@ -12,7 +12,7 @@ import itertools
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from notleader.proxy.capture import pcapng
 from notleader.proxy.capture.pcapng import ACK, FIN, PSH, RST, SYN, Address, Endpoint
@@ -59,16 +59,8 @@ class Streams:
         """Packet blocks in the order of time, of rows none of which began more than ``horizon_us`` before it
         was recorded.
         """
-        waiting: list[_Moment] = []
-        latest_us = 0
-        for row in rows:
-            for moment in self._moments(row):
-                heapq.heappush(waiting, moment)
-                latest_us = max(latest_us, moment.at_us)
-            while waiting and waiting[0].at_us < latest_us - horizon_us:
-                yield from self._sent(heapq.heappop(waiting))
-        while waiting:
-            yield from self._sent(heapq.heappop(waiting))
+        for moment in in_time((moment for row in rows for moment in self._moments(row)), horizon_us):
+            yield from self._sent(moment)
 
     def _moments(self, row: RowLike) -> Iterator[_Moment]:
         if row["connection_id"] is None:
@@ -193,6 +185,22 @@ def _node_address(node_id: int | None, version: int) -> Address:
         return IPv6Address(_NODES_V6 + number)
     # 192.0.2.0/24 has room for the usual node ids, 198.18.0.0/15 (benchmarks) for the others.
     return IPv4Address(_NODES_V4 + number if number < 254 else _MORE_NODES_V4 + number % (1 << 17))
+
+
+T = TypeVar("T", bound=tuple[Any, ...])
+
+
+def in_time(moments: Iterable[T], horizon_us: int) -> Iterator[T]:
+    """What begins with its time (µs), in order, where none comes more than ``horizon_us`` after a later one."""
+    waiting: list[T] = []
+    latest_us = 0
+    for moment in moments:
+        heapq.heappush(waiting, moment)
+        latest_us = max(latest_us, moment[0])
+        while waiting[0][0] < latest_us - horizon_us:
+            yield heapq.heappop(waiting)
+    while waiting:
+        yield heapq.heappop(waiting)
 
 
 def horizon_us(rows: Iterable[RowLike]) -> int:

@@ -56,6 +56,9 @@ Spool = Annotated[
     typer.Option("--spool", metavar="DIR", help="Of a remote capture: where its unfinished segments are.", hidden=True),
 ]
 
+Read = Callable[[bool], Iterator[Mapping[str, Any]]]
+"""The rows that are meant; whether with their frames."""
+
 capture_app = typer.Typer(
     name="capture",
     help="Look at recorded and live traffic, and take it elsewhere.",
@@ -233,19 +236,8 @@ def export(
     """Write a capture as pcapng (Wireshark opens it; needs --capture-level payload), JSON lines or CSV."""
     if to not in FORMATS:
         _stop(WRONG_USE, f"--to takes {', '.join(FORMATS)}, not {to!r}", as_json)
-    accepts = _filter(filter_text, as_json)
-    capture = _opened(where, spool, as_json)
-
-    def read(frames: bool) -> Iterator[Mapping[str, Any]]:
-        return (row for row in capture.rows(frames=frames) if accepts(row))
-
-    told = _write(file, lambda target: _export(read, to, target), capture, filter_text, as_json)
-    _tell(capture.problems)
-    if as_json and file != "-":
-        _print_json({"file": file, "format": to, **told})
-    else:
-        typer.echo(f"{file}: {_counted(told)}", err=True)
-    _whole(capture)
+    told = {"file": file, "format": to}
+    _write_rows(where, spool, filter_text, file, lambda read, target: _export(read, to, target), told, as_json)
 
 
 @capture_app.command("to-requests")
@@ -261,19 +253,7 @@ def to_requests(
     Needs --capture-level payload. Example: notleader capture to-requests traffic/ sent.jsonl 'api == Produce', then
     jq -r .frame sent.jsonl | head -1 | base64 -d | nc localhost 9092
     """
-    accepts = _filter(filter_text, as_json)
-    capture = _opened(where, spool, as_json)
-
-    def read(frames: bool) -> Iterator[Mapping[str, Any]]:
-        return (row for row in capture.rows(frames=frames) if accepts(row))
-
-    told = _write(file, lambda target: write_requests(read, target), capture, filter_text, as_json)
-    _tell(capture.problems)
-    if as_json and file != "-":
-        _print_json({"file": file, **told})
-    else:
-        typer.echo(f"{file}: {_counted(told)}", err=True)
-    _whole(capture)
+    _write_rows(where, spool, filter_text, file, write_requests, {"file": file}, as_json)
 
 
 @capture_app.command("to-faults")
@@ -327,6 +307,32 @@ def _opened(where: str, spool: Path | None, as_json: bool) -> Capture:
         _stop(WRONG_USE, str(error), as_json)
 
 
+def _write_rows(
+    where: str,
+    spool: Path | None,
+    filter_text: str,
+    file: str,
+    write: Callable[[Read, BinaryIO], dict[str, int]],
+    said: dict[str, Any],
+    as_json: bool,
+) -> None:
+    """Have ``write`` write the rows that are meant, and say what it has written, as JSON behind what is ``said``."""
+    accepts = _filter(filter_text, as_json)
+    capture = _opened(where, spool, as_json)
+
+    def read(frames: bool) -> Iterator[Mapping[str, Any]]:
+        return (row for row in capture.rows(frames=frames) if accepts(row))
+
+    told = _write(file, lambda target: write(read, target), capture, filter_text, as_json)
+    _tell(capture.problems)
+    if as_json and file != "-":
+        _print_json({**said, **told})
+    else:
+        counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in told.items())
+        typer.echo(f"{file}: {counts}", err=True)
+    _whole(capture)
+
+
 def _write(
     file: str, write: Callable[[BinaryIO], dict[str, int]], capture: Capture, filter_text: str, as_json: bool
 ) -> dict[str, int]:
@@ -360,10 +366,6 @@ def _end_unread() -> NoReturn:
     """Whoever read stdout has seen enough; nothing may be flushed into the closed pipe at exit either."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     raise typer.Exit(0) from None
-
-
-def _counted(told: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in told.items())
 
 
 def _rows(capture: Capture, as_json: bool) -> Iterator[dict[str, Any]]:
@@ -425,7 +427,7 @@ def _print_lines(rows: Iterable[Mapping[str, Any]], *, heading: bool) -> None:
             sys.stdout.flush()
 
 
-def _export(read: Any, to: str, target: BinaryIO) -> dict[str, int]:
+def _export(read: Read, to: str, target: BinaryIO) -> dict[str, int]:
     if to == "pcapng":
         return write_pcapng(read, target)
     return (write_jsonl if to == "jsonl" else write_csv)(read(True), target)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.frames import Gap, PackedExchange, Unpacked, told_loss
-from notleader.proxy.record.journal import JournalReader, hidden, segment_of
+from notleader.proxy.record.journal import JournalReader, Loss, hidden, segment_of
 from notleader.proxy.record.limits import UNMADE, Losses
 from notleader.proxy.record.redaction import Redaction
 from notleader.proxy.record.rows import COLUMNS, PARTITIONS, WHAT_PLACES, Level, Row, Rows
@@ -149,10 +149,7 @@ class Contents:
 
     def lost(self) -> Frame | None:
         """Rows that say what could not be made into rows since the last time."""
-        return self.gaps(
-            [Gap(told_loss(reason, rows), first_us or None, last_us or None)
-             for reason, rows, first_us, last_us in self.losses.take()]
-        )  # fmt: skip
+        return self.gaps(_gaps(self.losses.take()))
 
     def gaps(self, gaps: Sequence[Gap]) -> Frame | None:
         """The rows of these."""
@@ -282,6 +279,12 @@ class Contents:
         self.losses.add(UNMADE, rows, at_us, at_us)
 
 
+def _gaps(losses: Sequence[Loss]) -> list[Gap]:
+    return [
+        Gap(told_loss(reason, rows), first_us or None, last_us or None) for reason, rows, first_us, last_us in losses
+    ]
+
+
 class Following:
     """Makes the segment of a journal while it grows; what is done so far lies beside it, hidden."""
 
@@ -335,10 +338,7 @@ class Following:
     def _add_last_word(self) -> None:
         """Say what the journal could say in no row: what was lost, and that the proxy was killed. All has been read."""
         word = self.reader.last_word()
-        gaps = [
-            Gap(told_loss(reason, rows), first_us or None, last_us or None)
-            for reason, rows, first_us, last_us in word.losses
-        ]
+        gaps = _gaps(word.losses)
         self.was_killed = not (self.reader.has_ended or word.has_ended)
         if self.was_killed:
             self.torn_bytes = self.reader.size_bytes - self.reader.read_bytes

@@ -26,6 +26,11 @@ _MARK: Final = b"notleader.schema_version"
 _OBJECT_STORES = ("s3", "gcs", "abfs", "gs", "az", "memory")
 
 
+def is_put(path: str) -> bool:
+    """Whether a recorder puts a segment there, below its place."""
+    return _PUT.fullmatch(path) is not None
+
+
 class Segment(NamedTuple):
     """One finished file: its path below the place, its size, and when it was written (s since the epoch)."""
 
@@ -41,7 +46,7 @@ class Segment(NamedTuple):
     @property
     def is_placed(self) -> bool:
         """Whether it has the name, and lies where a recorder with this place puts a segment."""
-        return _PUT.fullmatch(self.path) is not None
+        return is_put(self.path)
 
 
 @dataclass(frozen=True, slots=True)

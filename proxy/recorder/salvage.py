@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from notleader.proxy.record.journal import SUFFIX, JournalError, is_written
+from notleader.proxy.record.journal import SUFFIX, JournalError, is_written, segment_of
 from notleader.proxy.recorder.following import Following
-from notleader.proxy.recorder.place import Place
+from notleader.proxy.recorder.place import Place, is_put
 
 _ALL_FRAMES: Final = 1 << 62
-# As `Journals` names them: somebody else's file is not deleted because nothing can be made of it.
-_OURS: Final = re.compile(r"(?:^|/)date=\d{4}-\d\d-\d\d/run=[^/]+/\.[A-Za-z0-9._-]+-\d{6,}\.parquet\.journal(\.new)?$")
 
 
 class Salvaged(NamedTuple):
@@ -88,4 +85,6 @@ def _salvaged(journal: Path, place: Place, spool: Path) -> Salvaged | None:
 
 
 def _is_ours(journal: Path) -> bool:
-    return _OURS.search(journal.as_posix()) is not None
+    """Whether it is one of a segment: somebody else's file is not deleted because nothing can be made of it."""
+    segment = segment_of(journal.with_name(journal.name.removesuffix(".new")))
+    return is_put("/".join(segment.parts[-3:]))

@@ -4,31 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
-from notleader.faults.answers import Failure, blank, refused_entry
+from notleader.faults.answers import Failure, blank, fields_at, refused_entry
 from notleader.proxy.replay.choosing import Asked, nearest, next_of
-from notleader.proxy.replay.exchange import Exchange, coordinated
+from notleader.proxy.replay.exchange import Exchange, Told, coordinated
 from notleader.proxy.replay.names import Names
-from notleader.proxy.replay.reply import Answer, Source, ended, source_of
+from notleader.proxy.replay.reply import Answer, Source, ended, source_of, source_of_all
 from notleader.proxy.wire.codec import Body, known_versions, response_codec
 from notleader.proxy.wire.enums import ApiKey, ErrorCode
 from notleader.proxy.wire.schemas import Field
-
-
-@dataclass(slots=True, eq=False)
-class _Told:
-    """What was answered about one key or group; None where nothing was."""
-
-    exchange: Exchange
-    answer: Body | None
-    is_used: bool = False
-
-    @property
-    def has_answer(self) -> bool:
-        """Whether there was an answer."""
-        return self.answer is not None
 
 
 class ByName:
@@ -41,11 +26,11 @@ class ByName:
         self._entries = entries
         self._name = name
         self._names = names
-        self._told: defaultdict[str, list[_Told]] = defaultdict(list)
+        self._told: defaultdict[str, list[Told]] = defaultdict(list)
         for exchange in exchanges:
             told = {one[name]: one for one in (exchange.answer or {}).get(entries, ())}
             for asked in asked_for(api_key, exchange.request):
-                self._told[asked].append(_Told(exchange, told.get(asked)))
+                self._told[asked].append(Told(exchange, told.get(asked)))
 
     def answer(self, asked: Asked) -> Answer:
         """An entry for each name that is asked for."""
@@ -67,8 +52,7 @@ class ByName:
             body[self._entries].append({**told.answer, self._name: name})
         if self._api_key == ApiKey.OffsetFetch:
             body[self._entries] = list(map(_committed, asked.body["groups"], body[self._entries]))
-        source = next((kind for kind in (Source.NOTHING, Source.REPEATED) if kind in sources), Source.RECORDED)
-        return Answer(body, source, latency_us)
+        return Answer(body, source_of_all(sources), latency_us)
 
     def _unheard(self, name: str) -> Body:
         """What is said of a key or group that was not recorded: of a group that nothing is committed, as brokers do."""
@@ -76,8 +60,7 @@ class ByName:
 
     @property
     def _fields(self) -> tuple[Field, ...]:
-        answer = response_codec(self._api_key, self._newest)
-        return next(field for field in answer.fields if field.name == self._entries).fields
+        return fields_at(response_codec(self._api_key, self._newest).fields, (self._entries,))
 
 
 def asked_for(api_key: int, body: Body) -> list[Any]:

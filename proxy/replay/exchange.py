@@ -67,6 +67,21 @@ class Exchange:
         return member_id_of(self.request)
 
 
+@dataclass(slots=True, eq=False)
+class Told:
+    """What a recorded exchange told of one of the things that it was about; ``answer`` is None where nothing."""
+
+    exchange: Exchange
+    answer: Body | None
+    is_used: bool = False
+    """Whether it has answered something already."""
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether the client was told."""
+        return self.answer is not None
+
+
 def member_id_of(body: Body) -> str | None:
     """The member of a group that a request is from; "" for one that has no id yet."""
     found = body.get("member_id")

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from notleader.faults.answers import Failure, blank, refused_entry
+from notleader.faults.partial import fetched_fields
 from notleader.proxy.replay.choosing import Asked
 from notleader.proxy.replay.exchange import Exchange
 from notleader.proxy.replay.log import Batch, Key, Log
-from notleader.proxy.replay.reply import Answer, Source, ended
-from notleader.proxy.wire.codec import Body, known_versions, response_codec
+from notleader.proxy.replay.reply import Answer, Source, ended, source_of_any
+from notleader.proxy.wire.codec import Body, known_versions
 from notleader.proxy.wire.enums import ApiKey, ErrorCode
 
 _NEWEST: Final = known_versions(ApiKey.Fetch)[-1]
@@ -99,9 +100,7 @@ class Fetch:
         is_empty = not any(
             one["error_code"] or one["records"] for topic in body["responses"] for one in topic["partitions"]
         )
-        # Whoever asks gets the worst of it told: from nothing, as recorded, or once more.
-        source = next((kind for kind in (Source.NOTHING, Source.RECORDED) if kind in sources), Source.REPEATED)
-        return Answer(body, source, latency_us, request["max_wait_ms"] * 1000 if is_empty else 0)
+        return Answer(body, source_of_any(sources), latency_us, request["max_wait_ms"] * 1000 if is_empty else 0)
 
     def _mishap(self, asked: Asked, key: Any, offset: int) -> _Mishap | None:
         """What this consumer is to meet now, if anything; it meets it once."""
@@ -139,6 +138,4 @@ class Fetch:
 
 
 def _entry(key: Any, error_code: int, **values: int) -> Body:
-    topics = next(field for field in response_codec(ApiKey.Fetch, _NEWEST).fields if field.name == "responses")
-    fields = next(field for field in topics.fields if field.name == "partitions").fields
-    return {**refused_entry(fields, {"partition_index": key[1]}, Failure(error_code)), **values}
+    return {**refused_entry(fetched_fields(_NEWEST), {"partition_index": key[1]}, Failure(error_code)), **values}

@@ -4,29 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
-from notleader.faults.answers import Failure, blank, refused_entry
+from notleader.faults.answers import Failure, blank, fields_at, refused_entry
 from notleader.proxy.replay.choosing import Asked
-from notleader.proxy.replay.exchange import Exchange
+from notleader.proxy.replay.exchange import Exchange, Told
 from notleader.proxy.replay.log import Key, Log, PartitionLog
-from notleader.proxy.replay.reply import Answer, Source, ended
+from notleader.proxy.replay.reply import Answer, Source, ended, source_of_any
 from notleader.proxy.wire.codec import Body, known_versions, response_codec
 from notleader.proxy.wire.enums import ApiKey, ErrorCode
 
 _NEWEST: Final = known_versions(ApiKey.ListOffsets)[-1]
 LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL = -1, -2, -3, -4
 """What stands for a timestamp (KIP-79, KIP-734, KIP-405)."""
-
-
-@dataclass(slots=True, eq=False)
-class _Told:
-    """What a client was told of one partition; ``answer`` is None where it was not."""
-
-    exchange: Exchange
-    answer: Body | None
-    is_used: bool = False
 
 
 class ListOffsets:
@@ -36,7 +26,7 @@ class ListOffsets:
         """``known``: partitions of which Metadata has told; they are empty where nothing of them was recorded."""
         self._log = log
         self._known = known
-        self._told: defaultdict[tuple[Any, int], list[_Told]] = defaultdict(list)
+        self._told: defaultdict[tuple[Any, int], list[Told]] = defaultdict(list)
         for exchange in exchanges:
             self._learn(exchange)
 
@@ -44,7 +34,7 @@ class ListOffsets:
         told = {} if exchange.answer is None else _by_partition(exchange.answer)
         for key, partition in _by_partition(exchange.request).items():
             answer = told.get(key)
-            self._told[key, partition["timestamp"]].append(_Told(exchange, answer))
+            self._told[key, partition["timestamp"]].append(Told(exchange, answer))
             if answer is not None and not answer["error_code"] and partition["timestamp"] == LATEST:
                 log = self._log.of(key)
                 log.told_end = max(log.told_end or 0, answer["offset"])
@@ -78,10 +68,9 @@ class ListOffsets:
                         {**entry, **self._offset(key, partition["timestamp"], None if found is None else found.answer)}
                     )
             body["topics"].append({**topic, "partitions": told})
-        source = next((kind for kind in (Source.NOTHING, Source.RECORDED) if kind in sources), Source.REPEATED)
-        return Answer(body, source, latency_us)
+        return Answer(body, source_of_any(sources), latency_us)
 
-    def _recorded(self, asked: Asked, key: Any, timestamp: int) -> _Told | None:
+    def _recorded(self, asked: Asked, key: Any, timestamp: int) -> Told | None:
         """The next that this client was told there; nothing where it was told all of it, or it is another client."""
         for told in self._told.get((key, timestamp), ()):
             who = told.exchange
@@ -104,8 +93,7 @@ class ListOffsets:
 
 
 def _entry(index: int, error_code: int) -> Body:
-    topics = next(field for field in response_codec(ApiKey.ListOffsets, _NEWEST).fields if field.name == "topics")
-    fields = next(field for field in topics.fields if field.name == "partitions").fields
+    fields = fields_at(response_codec(ApiKey.ListOffsets, _NEWEST).fields, ("topics", "partitions"))
     return refused_entry(fields, {"partition_index": index}, Failure(error_code))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from notleader.faults.answers import Failure, blank, refused_entry
+from notleader.faults.answers import Failure, blank, fields_at, refused_entry
 from notleader.proxy.replay.choosing import Asked, Choosing
 from notleader.proxy.replay.exchange import Ending, Exchange
 from notleader.proxy.replay.log import Key
@@ -69,7 +69,7 @@ class Metadata:
         return {**topic, "topic_id": self._names.topic_id(topic["name"])} if topic["name"] else topic
 
     def _unknown(self, topic: Body) -> Body:
-        entries = next(field for field in response_codec(ApiKey.Metadata, _NEWEST).fields if field.name == "topics")
+        fields = fields_at(response_codec(ApiKey.Metadata, _NEWEST).fields, ("topics",))
         by_id = not topic.get("name")
         code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return refused_entry(entries.fields, topic, Failure(code))
+        return refused_entry(fields, topic, Failure(code))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
-from notleader.faults.answers import Failure, blank, refused_entry
+from notleader.faults.answers import Failure, blank, fields_at, refused_entry
 from notleader.proxy.replay.choosing import Asked, nearest, next_of
-from notleader.proxy.replay.exchange import Ending, Exchange
+from notleader.proxy.replay.exchange import Ending, Exchange, Told
 from notleader.proxy.replay.log import Key, Log, count_of
-from notleader.proxy.replay.reply import Answer, Source, ended, source_of
+from notleader.proxy.replay.reply import Answer, Source, ended, source_of, source_of_all
 from notleader.proxy.wire.codec import Body, known_versions, response_codec
 from notleader.proxy.wire.enums import ApiKey, ErrorCode
 from notleader.proxy.wire.errors import WireError
@@ -20,18 +19,10 @@ from notleader.proxy.wire.records import iter_batches
 _NEWEST: Final = known_versions(ApiKey.Produce)[-1]
 
 
-@dataclass(slots=True, eq=False)
-class _Outcome:
-    """What a recorded Produce did to one of its partitions; ``answer`` is None where none came."""
+class _Outcome(Told):
+    """What a recorded Produce did to one of its partitions."""
 
-    exchange: Exchange
-    answer: Body | None
-    is_used: bool = False
-
-    @property
-    def has_answer(self) -> bool:
-        """Whether the producer was told."""
-        return self.answer is not None
+    __slots__ = ()
 
     @property
     def was_appended(self) -> bool:
@@ -91,8 +82,8 @@ class Produce:
                     body["node_endpoints"] = exchange.answer.get("node_endpoints") or body.get("node_endpoints") or []
             body["responses"].append({**topic, "partition_responses": told})
         if asked.body["acks"] == 0:
-            return Answer(None, _least(sources))
-        return end or Answer(body, _least(sources), latency_us)
+            return Answer(None, source_of_all(sources))
+        return end or Answer(body, source_of_all(sources), latency_us)
 
     def _outcome(self, asked: Asked, key: Any) -> tuple[_Outcome | None, Source]:
         found = self._outcomes.get(key)
@@ -145,8 +136,7 @@ def _sequence(records: memoryview | bytes) -> tuple[int, int, int] | None:
 
 
 def _entry(index: int, error_code: int) -> Body:
-    topics = next(field for field in response_codec(ApiKey.Produce, _NEWEST).fields if field.name == "responses")
-    fields = next(field for field in topics.fields if field.name == "partition_responses").fields
+    fields = fields_at(response_codec(ApiKey.Produce, _NEWEST).fields, ("responses", "partition_responses"))
     return refused_entry(fields, {"index": index}, Failure(error_code))
 
 
@@ -154,8 +144,3 @@ def _by_partition(topics: Iterable[Body], partitions: str) -> dict[Any, Body]:
     return {
         (topic.get("name") or topic.get("topic_id"), one["index"]): one for topic in topics for one in topic[partitions]
     }
-
-
-def _least(sources: list[Source]) -> Source:
-    """What an answer of several parts is: as recorded only where all of it is."""
-    return next((kind for kind in (Source.NOTHING, Source.REPEATED) if kind in sources), Source.RECORDED)

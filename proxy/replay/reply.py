@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from notleader.proxy.replay.exchange import Ending, Exchange
 from notleader.proxy.wire.codec import Body
@@ -28,6 +29,20 @@ class Answer(NamedTuple):
     latency_us: int = 0
     wait_us: int = 0
     ending: Ending = Ending.ANSWERED
+
+
+_AS_RECORDED: Final = (Source.NOTHING, Source.REPEATED, Source.RECORDED)
+_ONCE_MORE: Final = (Source.NOTHING, Source.RECORDED, Source.REPEATED)
+
+
+def source_of_all(parts: Collection[Source]) -> Source:
+    """Of an answer of several parts: as recorded only where all of it is."""
+    return next((source for source in _AS_RECORDED if source in parts), Source.RECORDED)
+
+
+def source_of_any(parts: Collection[Source]) -> Source:
+    """Of one whose parts may be met in several requests: repeated only where all of it is."""
+    return next((source for source in _ONCE_MORE if source in parts), Source.REPEATED)
 
 
 def source_of(is_again: bool) -> Source:
