@@ -15,11 +15,15 @@ _LATE_US: Final = 20_000
 
 
 class Piece(NamedTuple):
-    """Bytes on their way, or the end of the stream (`data` None; `reset`: by RST)."""
+    """Bytes on their way, or the end of the stream (`data` None; `reset`: by RST).
+
+    `at_us` is where it has got to; `since_us` when it came to the chain, and later for each latency that it has had.
+    """
 
     at_us: int
     data: bytes | None
     reset: bool = False
+    since_us: int = NEVER_US
 
 
 class Draw(Protocol):
@@ -71,7 +75,11 @@ class Noop(Toxic):
 
 
 class Latency(Toxic):
-    """Delays data by `latency` ± `jitter` ms; the end of the stream only waits for the data before it."""
+    """Delays data by `latency` ± `jitter` ms; the end of the stream only waits for the data before it.
+
+    As in Toxiproxy, what an earlier toxic took has been waited already: behind a slow bandwidth a shorter latency adds
+    nothing.
+    """
 
     type = "latency"
     defaults: ClassVar[dict[str, int]] = {"latency": 0, "jitter": 0}
@@ -85,8 +93,8 @@ class Latency(Toxic):
         jitter_ms = self.attributes["jitter"]
         if jitter_ms > 0:
             delay_ms += (self.draw.random() * 2 - 1) * jitter_ms
-        delay_us = max(0, round(delay_ms * 1000))
-        yield piece._replace(at_us=self.after_earlier(piece.at_us + delay_us))
+        ready_us = min(piece.since_us, piece.at_us) + max(0, round(delay_ms * 1000))
+        yield piece._replace(at_us=self.after_earlier(max(piece.at_us, ready_us)), since_us=ready_us)
 
 
 class Rate(Toxic):

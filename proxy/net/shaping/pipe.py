@@ -46,7 +46,7 @@ class Pipe:
 
     def receive(self, data: bytes, now_us: int) -> None:
         """Bytes came from the source."""
-        self._incoming.append(Piece(now_us, data))
+        self._incoming.append(Piece(now_us, data, since_us=now_us))
         self._incoming_bytes += len(data)
         self._admit()
 

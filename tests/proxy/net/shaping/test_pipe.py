@@ -58,6 +58,16 @@ def test_two_latencies_add_up() -> None:
     assert drain(pipe) == [(120 * MS, b"a", False)]
 
 
+@pytest.mark.parametrize(("latency_ms", "last_ms"), [(300, 2000), (2500, 2500)])
+def test_a_latency_behind_a_bandwidth_counts_from_when_the_bytes_came(latency_ms: int, last_ms: int) -> None:
+    pipe = Pipe([make("bandwidth", rate=100), make("latency", latency=latency_ms)])
+    pipe.receive(bytes(200_000), 0)
+    times = []
+    while (due_us := pipe.next_due_us()) is not None:
+        times += [due_us for _ in pipe.due(due_us)]
+    assert (min(times), max(times)) == (max(41, latency_ms) * 1000, last_ms * 1000)
+
+
 def test_bandwidth_takes_the_time_the_bytes_need_in_steps() -> None:
     pipe = Pipe([make("bandwidth", rate=10)])  # 10 KB/s: 1000 bytes in 100 ms
     pipe.receive(b"x" * 2500, 0)
