@@ -136,6 +136,14 @@ class Fault(Document):
             raise TypeError(f"fault kind {kind!r} ({cls.__name__}) has no docstring")
         Fault.kinds.add(kind, cls)
 
+    @property
+    def api_keys(self) -> frozenset[int] | None:
+        """The APIs that it can hit, None for all, those unknown to `ApiKey` included."""
+        named = self.match.api_key.keys if self.match.api_key is not None else None
+        if self.default_api_keys is None:
+            return named
+        return self.default_api_keys if named is None else named & self.default_api_keys
+
     def begin(self, context: BeginContext) -> None:
         """Called once, when the rule is put in force."""
         return
@@ -178,6 +186,10 @@ class StandingFault(Fault):
 
     selects_partitions: ClassVar[bool] = False
     """Whether a match may name topics and partitions, and what it touches are exchanges, which count as hits."""
+
+    @property
+    def api_keys(self) -> frozenset[int] | None:
+        return self.watches
 
     def means(
         self, listener: str, node_id: int | None, connection: Connection | None, state: Mapping[str, Any]

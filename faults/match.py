@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from notleader.faults.document import Document
 from notleader.faults.selectors import ApiKeys, ConnectionSelector, Names, Numbers
+from notleader.proxy.wire.codec import known_versions, request_codec
 from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.partitions import names_partitions, names_topics
 
 if TYPE_CHECKING:
     from notleader.faults.connection import Connection
@@ -17,13 +20,17 @@ if TYPE_CHECKING:
 
 GROUP_KEY_TYPE = 0
 TRANSACTION_KEY_TYPE = 1
-NAMING_FIELDS = frozenset(
+_GROUP_FIELDS = frozenset({"group_id", "groups", "groups_names", "group_ids", "key", "coordinator_keys"})
+_TRANSACTION_FIELDS = frozenset(
     {
-        *("group_id", "groups", "groups_names", "group_ids", "key_type", "key", "coordinator_keys"),
         *("transactional_id", "v3_and_below_transactional_id", "transactions", "transactional_ids"),
+        *("key", "coordinator_keys"),
     }
 )
+NAMING_FIELDS = _GROUP_FIELDS | _TRANSACTION_FIELDS | {"key_type"}
 """All that `groups_named` and `transactional_ids_named` look at, of a request's own fields."""
+ABOUT_A_BODY = frozenset({"topic", "partition_index", "group_id", "transactional_id"})
+"""The keys of a match that the body of a request answers."""
 
 
 class Match(Document):
@@ -85,6 +92,24 @@ class Match(Document):
         if self.topic is not None and (topic is None or not self.topic(topic)):
             return False
         return self.partition_index is None or partition_index < 0 or self.partition_index(partition_index)
+
+
+@cache
+def keys_answered(api_key: int) -> frozenset[str]:
+    """Those of the keys about a request's body that a request of this API can answer in some version."""
+    found = set()
+    for version in known_versions(api_key):
+        codec = request_codec(api_key, version)
+        names = {field.name for field in codec.fields}
+        if names & _GROUP_FIELDS:
+            found.add("group_id")
+        if names & _TRANSACTION_FIELDS:
+            found.add("transactional_id")
+        if names_topics(codec):
+            found.add("topic")
+        if names_partitions(codec) or api_key == ApiKey.Metadata:
+            found.add("partition_index")
+    return frozenset(found)
 
 
 def groups_named(api_key: int, body: dict[str, Any]) -> Iterator[str]:

@@ -61,7 +61,7 @@ class Rule:
         self.state: dict[str, Any] = {}
         self.random = random
         self.trigger = TriggerState(fault.trigger, random, now_us)
-        self.api_keys = _api_keys(fault)
+        self.api_keys = fault.api_keys
         self.needs = _needs(fault, self.api_keys)
 
     @property
@@ -94,16 +94,6 @@ class Rule:
         if reason != self.last_refusal:
             self.last_refusal = reason
             self._say(self, reason)
-
-
-def _api_keys(fault: Fault) -> frozenset[int] | None:
-    """The APIs a rule can hit, None for all, those unknown to `ApiKey` included."""
-    if isinstance(fault, StandingFault):
-        return fault.watches
-    named = fault.match.api_key.keys if fault.match.api_key is not None else None
-    if fault.default_api_keys is None:
-        return named
-    return fault.default_api_keys if named is None else named & fault.default_api_keys
 
 
 def _needs(fault: Fault, api_keys: frozenset[int] | None) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Annotated, Any, Final, NamedTuple, TypeVar, Union, get_args
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from notleader.faults.base import Fault, StandingFault
-from notleader.faults.match import Match
+from notleader.faults.match import ABOUT_A_BODY, Match, keys_answered
 from notleader.faults.trigger import OF_TIME, Trigger
 from notleader.proxy.wire.names import ApiKey, did_you_mean
 
@@ -142,14 +142,31 @@ def _contradictions(fault: Fault, path: str) -> list[Problem]:
             )
             for key in sorted(idle)
         ]
-    if (
-        match.api_key is not None
-        and not problems
-        and not match.api_key.keys & (fault.default_api_keys or match.api_key.keys)
-    ):
-        names = ", ".join(sorted(ApiKey(key).name for key in fault.default_api_keys or ()))
-        problems.append(Problem(_joined(path, "match", "api_key"), f"{fault.kind} acts on {names} only"))
+    elif fault.api_keys is not None and not problems:
+        if not fault.api_keys:
+            message = f"{fault.kind} acts on {_names(fault.default_api_keys or ())} only"
+            problems.append(Problem(_joined(path, "match", "api_key"), message))
+        else:
+            problems += _unanswered(match, fault.api_keys, path)
     return problems
+
+
+def _unanswered(match: Match, api_keys: frozenset[int], path: str) -> list[Problem]:
+    """What a match asks and no request of these APIs answers in any version."""
+    asked = {key for key in ABOUT_A_BODY if getattr(match, key) is not None}
+    answered = [keys_answered(api_key) for api_key in api_keys]
+    if any(asked <= keys for keys in answered):
+        return []
+    nowhere = asked.difference(*answered)
+    if not nowhere:
+        message = f"no request of {_names(api_keys)} names all of {', '.join(sorted(asked))}: this can never match"
+        return [Problem(_joined(path, "match"), message)]
+    message = f"a request of {_names(api_keys)} names none: this can never match"
+    return [Problem(_joined(path, "match", key), message) for key in sorted(nowhere)]
+
+
+def _names(api_keys: Iterable[int]) -> str:
+    return ", ".join(sorted(ApiKey(key).name for key in api_keys))
 
 
 def _taken_twice(document: list[Any], path: str) -> list[Problem]:

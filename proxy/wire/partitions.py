@@ -128,6 +128,11 @@ def speaks_of_partitions(codec: Codec) -> bool:
     return bool(_places(codec))
 
 
+def names_topics(codec: Codec) -> bool:
+    """Whether this message can speak of topics at all, with or without partitions."""
+    return bool(_places(codec)) or any(_lists_topics(field) for field in codec.fields)
+
+
 def iter_partitions(codec: Codec, body: Body) -> Iterator[PartitionEntry]:
     """Every partition the message speaks of, in wire order; the entries share the body's own dicts."""
     for place in _places(codec):
@@ -143,9 +148,13 @@ def iter_topics(codec: Codec, body: Body) -> Iterator[TopicEntry]:
             for topic in holder.get(place.topics) or ():
                 yield TopicEntry(*_topic(place, topic))
     for field in codec.fields:
-        if field.is_array and field.kind == "string" and field.entity == "topicName":
+        if _lists_topics(field):
             for name in body.get(field.name) or ():
                 yield TopicEntry(name, None)
+
+
+def _lists_topics(field: Field) -> bool:
+    return field.is_array and field.kind == "string" and field.entity == "topicName"
 
 
 def without_partitions(codec: Codec, body: Body, drop: Callable[[PartitionEntry], bool]) -> Body:

@@ -15,6 +15,7 @@ from tests.faults.script import connection, fault, produce, request
 TOPICS = ("orders", "payments", "audit", "o", "[x]")
 GROUPS = ("billing", "shipping")
 CLIENTS = ("me", "you")
+NAMED = {"Produce": {"topic"}, "Metadata": {"topic"}, "Heartbeat": {"group_id"}, "OffsetCommit": {"topic", "group_id"}}
 
 
 def rules(rng: Random) -> list[dict[str, Any]]:
@@ -28,7 +29,9 @@ def rules(rng: Random) -> list[dict[str, Any]]:
         if rng.random() < 0.3:
             match["group_id"] = rng.choice((*GROUPS, "*ing"))
         if rng.random() < 0.3:
-            match["api_key"] = rng.choice(("Produce", "Metadata", "Heartbeat", "OffsetCommit"))
+            names = {"topic", "group_id"} & set(match)
+            apis = [api for api in ("Produce", "Metadata", "Heartbeat", "OffsetCommit") if names <= NAMED[api]]
+            match["api_key"] = rng.choice(apis)
         trigger = {"times": "forever"}
         made.append({"name": f"r{number}", "kind": "delay", "delay_ms": 1, "match": match, "trigger": trigger})
     return made

@@ -168,7 +168,6 @@ def test_a_session_whose_begin_was_not_seen_is_opened_anew() -> None:
         {"topic": "nobody's"},
         {"topic": "payments"},  # broker 2 has these alone
         {"topic": "orders", "partition_index": 7},
-        {"topic": "orders", "transactional_id": "t"},
         {"topic": "orders", "client_id": "another"},
     ],
 )

@@ -84,10 +84,27 @@ def test_a_match_that_can_never_hit_is_a_problem() -> None:
     assert problems(
         {"kind": "close", "phase": "connection", "match": {"topic": "orders"}},
         {"kind": "leader_election", "match": {"api_key": "Heartbeat"}},
+        {"kind": "stall", "match": {"api_key": "Produce", "topic": "orders", "group_id": "billing"}},
+        {"kind": "stall", "match": {"api_key": ["Heartbeat", "CreateTopics"], "topic": "orders", "group_id": "billing"}},
+        {"kind": "offset_lie", "match": {"transactional_id": "t"}},
     ) == {
         "faults[0].match.topic": "is not known yet when a connection is accepted",
         "faults[1].match.api_key": "leader_election acts on Fetch, Metadata, Produce only",
+        "faults[2].match.group_id": "a request of Produce names none: this can never match",
+        "faults[3].match": "no request of CreateTopics, Heartbeat names all of group_id, topic: this can never match",
+        "faults[4].match.transactional_id": "a request of ListOffsets names none: this can never match",
     }
+
+
+def test_a_match_of_what_some_request_names_is_none() -> None:
+    parse_faults(
+        [
+            {"kind": "stall", "match": {"api_key": ["Heartbeat", "OffsetCommit"], "topic": "a", "group_id": "b"}},
+            {"kind": "stall", "match": {"api_key": "FindCoordinator", "transactional_id": "t"}},
+            {"kind": "stall", "match": {"api_key": "DeleteTopics", "topic": "a"}},
+            {"kind": "stall", "match": {"api_key": "!Produce", "group_id": "b", "partition_index": 1}},
+        ]
+    )
 
 
 def test_what_is_no_list_is_refused() -> None:

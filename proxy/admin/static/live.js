@@ -87,6 +87,9 @@ const cell = (value) => {
 };
 
 /** Give what is shown to the person, as a file. */
+/** A cell whose text may be long: the columns behind it stay in sight, and the whole is its tooltip. */
+const cut = (text) => html`<td class="cut" title=${text}>${text}</td>`;
+
 function download(rows, format) {
   const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
   const text = format === "csv"
@@ -230,8 +233,8 @@ export function Live() {
           onClick=${() => { go(keyOf(row)); open(row); }}>
         <td class="time"><button type="button" class="plain" aria-label=${`Open ${row.api_name ?? row.event} at
           ${new Date(row.request_at_us / 1000).toLocaleTimeString()}`}>${new Date(row.request_at_us / 1000).toLocaleTimeString()}</button></td>
-        <td>${row.event === "exchange" ? row.api_name : row.event}</td><td>${row.client_id}</td>
-        <td>${[...new Set((row.partitions || []).map((one) => one.topic))].join(", ")}</td>
+        <td>${row.event === "exchange" ? row.api_name : row.event}</td>${cut(row.client_id)}
+        ${cut([...new Set((row.partitions || []).map((one) => one.topic))].join(", "))}
         <td>${row.outcome}${row.error_code ? ` (${errorName(row.error_code)})` : ""}</td>
         <td>${row.response_at_us ? ((row.response_at_us - row.request_at_us) / 1000).toFixed(1) : ""}</td>
         <td class="hit">${(row.fault_names || []).join(", ")}</td></tr>`)}</tbody></table></div>
