@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from notleader.faults.match import keys_answered
 from notleader.faults.schema import parse_faults
 from notleader.proxy.lab.explore.candidates import (
     APPLIED,
@@ -18,7 +19,8 @@ from notleader.proxy.wire.names import ApiKey, ErrorCode
 @pytest.mark.parametrize("api", sorted({*RETRIABLE, *APPLIED, *FATAL, "ApiVersions"}))
 def test_every_candidate_is_a_rule_that_a_config_file_may_have(api: str) -> None:
     assert api in ApiKey.__members__
-    for candidate in strikes(Point(api, 1, 3, 9, 120.0, idempotent=True, transactional=True)):
+    partition_index = 1 if "partition_index" in keys_answered(ApiKey[api]) else None
+    for candidate in strikes(Point(api, partition_index, 3, 9, 120.0, idempotent=True, transactional=True)):
         parse_faults(candidate.documents)
 
 
