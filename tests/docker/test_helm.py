@@ -36,7 +36,7 @@ def helm() -> str:
     found = subprocess.run(["go", "env", "GOPATH"], capture_output=True, text=True, check=True).stdout.strip()
     binary = Path(found) / "bin/helm"
     if not binary.exists():
-        subprocess.run(["go", "install", HELM], check=True, timeout=900, capture_output=True)
+        subprocess.run(["go", "install", "-gcflags=all=-N -l", HELM], check=True, timeout=900, capture_output=True)
     return str(binary)
 
 

@@ -22,6 +22,8 @@ from .synthetic import incident
 pytestmark = pytest.mark.spark
 
 _PROJECT = Path(__file__).resolve().parents[2]
+# A short run never earns back the optimising compiler.
+_SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def _command(words: str, places: dict[str, str]) -> str:
@@ -39,8 +41,7 @@ def _submitted(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     path = f"{tools}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "SPARK_LOCAL_IP": "127.0.0.1"}
     environment |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    # A short run never earns back the optimising compiler.
-    environment["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    environment["JDK_JAVA_OPTIONS"] = _SHORT_RUN
     return subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True)
 
 
@@ -51,7 +52,8 @@ def _judged_negative(ran: subprocess.CompletedProcess[str], verdict: Path) -> No
     assert (verdict / "report.html").stat().st_size > 1_000_000
 
 
-def test_the_entry_judges_an_incident_on_two_workers(tmp_path: Path) -> None:
+def test_the_entry_judges_an_incident_on_two_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", _SHORT_RUN)
     capture, outcomes = incident().write(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
