@@ -493,7 +493,7 @@ async def test_a_proxy_that_is_gone_cannot_be_overlooked(browser: Browser) -> No
 
 
 # Words in tables that go on in a second line; a hyphen is where one may.
-BROKEN_WORDS = """() => [...document.querySelectorAll("td, th")].flatMap((cell) => {
+BROKEN_WORDS = """() => [...document.querySelectorAll("td:not(.cut), th")].flatMap((cell) => {
   const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), broken = [];
   for (let node; (node = texts.nextNode());)
     for (const word of node.data.matchAll(/[^\\s-]+/g)) {
