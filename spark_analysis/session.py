@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from notleader.spark_analysis import lookups, warm
 from notleader.spark_analysis.paths import SMALL_BYTES
 
-_PARTITION_BYTES = 64 * 1024 * 1024
+_PARTITION_BYTES = 16 * 1024 * 1024
 # A history row is built and judged in methods of more than 8,000 bytes of Java, which HotSpot would interpret for ever
 # (measured over a million exchanges: 145 s of tasks' CPU against 92). The optimising compiler, left to its own idea of
 # what is called often, takes a third of a run's CPU; at ten times its counts 43 s in place of 57, tasks take no longer.
@@ -159,22 +159,21 @@ def suit(spark: SparkSession, input_bytes: int) -> None:
 
 def _suited(input_bytes: int, *, local: bool) -> dict[str, str]:
     # Compiling queries and re-planning them between stages pays when they run long; in a short run they are
-    # most of the time (measured: 35 s of CPU against 24).
-    short = input_bytes <= SMALL_BYTES
+    # most of the time. Measured, CPU of 30,000 exchanges: 30 s without and 42 with, of 200,000: 87 and 58.
     partitions = shuffle_partitions(input_bytes, local=local)
-    alone = partitions == 1  # see notleader.spark_analysis.plans
+    short = partitions == 1  # see notleader.spark_analysis.plans
     return {
-        "spark.sql.optimizer.disableHints": str(alone).lower(),
-        "spark.sql.autoBroadcastJoinThreshold": "-1" if alone else "10MB",
-        "spark.sql.maxSinglePartitionBytes": str(2**63 - 1) if alone else "128MB",
+        "spark.sql.optimizer.disableHints": str(short).lower(),
+        "spark.sql.autoBroadcastJoinThreshold": "-1" if short else "10MB",
+        "spark.sql.maxSinglePartitionBytes": str(2**63 - 1) if short else "128MB",
         # Of a join Spark guesses the product of its sides, of the third one more than that bound: it would be shuffled.
-        "spark.sql.sources.fileCompressionFactor": "1e-12" if alone else "1.0",
-        "spark.sql.defaultSizeInBytes": "1" if alone else str(2**63 - 1),
+        "spark.sql.sources.fileCompressionFactor": "1e-12" if short else "1.0",
+        "spark.sql.defaultSizeInBytes": "1" if short else str(2**63 - 1),
         # One partition has nothing to exchange, and a filter that could be inferred costs more than it saves.
-        "spark.sql.exchange.reuse": str(not alone).lower(),
-        "spark.sql.constraintPropagation.enabled": str(not alone).lower(),
-        "spark.sql.optimizer.dynamicPartitionPruning.enabled": str(not alone).lower(),
-        "spark.sql.optimizer.runtime.bloomFilter.enabled": str(not alone).lower(),
+        "spark.sql.exchange.reuse": str(not short).lower(),
+        "spark.sql.constraintPropagation.enabled": str(not short).lower(),
+        "spark.sql.optimizer.dynamicPartitionPruning.enabled": str(not short).lower(),
+        "spark.sql.optimizer.runtime.bloomFilter.enabled": str(not short).lower(),
         "spark.sql.adaptive.enabled": str(not short).lower(),
         "spark.sql.codegen.wholeStage": str(not short).lower(),
         "spark.sql.codegen.factoryMode": "NO_CODEGEN" if short else "FALLBACK",
@@ -195,16 +194,16 @@ def shuffle_partitions(input_bytes: int, *, local: bool) -> int:
     """How many pieces a shuffle makes: few for small inputs, where each piece costs more than it holds."""
     if input_bytes <= SMALL_BYTES // 8:
         return 1
-    fewest = 4 if local else 16
-    return max(fewest, min(2000, 4 * -(-input_bytes // _PARTITION_BYTES)))
+    fewest = 2 if local else 16
+    return max(fewest, min(2000, -(-input_bytes // _PARTITION_BYTES)))
 
 
 def _java_options(input_bytes: int) -> str:
     log4j = Path(__file__).with_name("log4j2.properties").as_uri()
     options = f"-Dlog4j2.configurationFile={log4j} {warm.java_options()}".rstrip()
     if input_bytes <= SMALL_BYTES:
-        # A short run never earns back the optimising compiler (measured: 4 s of 21).
-        options += " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+        # Few rows never earn back the optimising compiler (measured: 4 s of 21, and 28 of 82 at 200,000 exchanges).
+        options += " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-DontCompileHugeMethods"
         # Without it that compiler is given 48 MB for its code, which a few dozen analyses in one session fill.
         options += " -XX:ReservedCodeCacheSize=240m"
         # Room from the start: growing heap and class space step by step is a full collection each.
