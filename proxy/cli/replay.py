@@ -94,6 +94,12 @@ def _recording(where: str, as_json: bool) -> Recording:
             f"{_HOW_TO_RECORD}",
             as_json,
         )
+    if len(recording.clusters) > 1:
+        _stop(
+            f"notleader replay: {capture.place.shown} has recordings of {len(recording.clusters)} clusters "
+            f"({', '.join(sorted(recording.clusters))}): replay a folder below it, with the runs of one",
+            as_json,
+        )
     return recording
 
 
@@ -107,6 +113,8 @@ def _warn(recording: Recording) -> None:
         log.warning("exchanges that can't be read: %s", _counted(recording.unread))
     if recording.lost:
         log.warning("the capture has %d gaps: what was lost there answers nothing", recording.lost)
+    for topic in sorted(recording.log.reborn):
+        log.warning("topic %s was deleted and created again: of those of its name the last is replayed", topic)
     if recording.names.hidden:
         log.warning(
             "names of groups or transactions were hidden before they were recorded: any of the same length is taken "

@@ -150,7 +150,9 @@ class Link(asyncio.Protocol):
         self.aim()
         if isinstance(exc, ConnectionResetError) and self.broker is not None and not self.is_over:
             reset(self.broker)
-        self.session.gone(self.now_us(), "the client closed the connection" if exc is None else in_words(exc))
+        how = "reset" if isinstance(exc, ConnectionResetError) else "closed"
+        lost = exc is None or isinstance(exc, ConnectionResetError)
+        self.session.gone(self.now_us(), f"the client {how} the connection" if lost else f"the client: {in_words(exc)}")
         self._tear_down()
 
     def pause_writing(self) -> None:

@@ -39,7 +39,7 @@ class ByName:
         latency_us = 0
         kind = coordinated(asked.body) if self._api_key == ApiKey.FindCoordinator else "group"
         for name in asked_for(self._api_key, asked.body):
-            found = self._told.get(self._names.recorded(kind, name))
+            found = self._told.get(self._names.recorded(kind, name, self._api_key))
             if not found:
                 sources.append(Source.NOTHING)
                 body[self._entries].append(self._unheard(name))
@@ -55,7 +55,12 @@ class ByName:
         return Answer(body, source_of_all(sources), latency_us)
 
     def _unheard(self, name: str) -> Body:
-        """What is said of a key or group that was not recorded: of a group that nothing is committed, as brokers do."""
+        """What is said of a key or group that was not recorded: who coordinates others, or that nothing is committed."""
+        if self._api_key == ApiKey.FindCoordinator:
+            others = (told.answer for found in self._told.values() for told in found if told.answer is not None)
+            coordinator = next((one for one in others if not one["error_code"]), None)
+            if coordinator is not None:
+                return {**coordinator, self._name: name}
         return refused_entry(self._fields, {self._name: name}, Failure(_UNHEARD[self._api_key]))
 
     @property

@@ -17,6 +17,7 @@ from notleader.proxy.wire.codec import Body, known_versions
 from notleader.proxy.wire.enums import ApiKey, ErrorCode
 
 _NEWEST: Final = known_versions(ApiKey.Fetch)[-1]
+_READ_COMMITTED: Final = 1
 _MOST_BYTES: Final = 0x7FFFFFFF
 _FROM_THERE: Final = frozenset((ErrorCode.OFFSET_OUT_OF_RANGE,))
 """Errors that are about the very offset; others are met by whoever gets as far."""
@@ -24,11 +25,15 @@ _FROM_THERE: Final = frozenset((ErrorCode.OFFSET_OUT_OF_RANGE,))
 
 @dataclass(slots=True, eq=False)
 class _Mishap:
-    """A recorded Fetch of this partition that was refused, or not answered."""
+    """A recorded Fetch of this partition that was refused, not answered, or answered with a batch that is damaged.
+
+    That one is met by who asks for an offset of it; ``last`` is its last.
+    """
 
     exchange: Exchange
     offset: int
     answer: Body | None
+    last: int | None = None
 
     def meets(self, asked: Asked, offset: int) -> bool:
         """Whether a consumer that asks for this offset is to meet it."""
@@ -36,7 +41,15 @@ class _Mishap:
             return False
         if self.answer is not None and self.answer["error_code"] in _FROM_THERE:
             return offset == self.offset
+        if self.last is not None:
+            return self.offset <= offset <= self.last
         return offset >= self.offset
+
+
+    @property
+    def records(self) -> Body:
+        """The records of the answer: none with an error, as the broker sent them where one of them is damaged."""
+        return {} if self.last is not None else {"records": b""}
 
 
 class Fetch:
@@ -61,12 +74,16 @@ class Fetch:
         for topic in exchange.answer["responses"]:
             for partition in topic["partitions"]:
                 key = topic.get("topic") or topic.get("topic_id"), partition["partition_index"]
+                if self._log.is_of_the_past(key[0], exchange.order):
+                    continue
                 log = self._log.of(key)
                 if partition["error_code"]:
                     self._mishaps[key].append(_Mishap(exchange, offsets.get(key, 0), partition))
                 elif partition["high_watermark"] >= 0:
                     log.told_end = partition["high_watermark"]
-                log.fetched(partition["records"] or b"", held_us)
+                for batch in log.fetched(partition["records"] or b"", held_us):
+                    if not batch.is_whole:
+                        self._mishaps[key].append(_Mishap(exchange, batch.first, partition, batch.last))
 
     def answer(self, asked: Asked) -> Answer:
         """Records where there are some, what went wrong where something did, else nothing once the wait is over."""
@@ -89,9 +106,9 @@ class Fetch:
                     latency_us = max(latency_us, mishap.exchange.latency_us)
                     body["node_endpoints"] = (mishap.exchange.answer or {}).get("node_endpoints") or []
                     sources.add(Source.RECORDED)
-                    told.append({**_entry(key, 0), **(mishap.answer or {}), "records": b""})
+                    told.append({**_entry(key, 0), **(mishap.answer or {}), **mishap.records})
                     continue
-                entry, batches = self._read(key, asked_partition, left)
+                entry, batches = self._read(key, asked_partition, left, request.get("isolation_level", 0))
                 told.append(entry)
                 left -= sum(len(batch.data) for batch in batches)
                 latency_us = max([latency_us, *(batch.held_us for batch in batches)])
@@ -108,12 +125,14 @@ class Fetch:
         for mishap in waiting:
             if mishap.meets(asked, offset):
                 waiting.remove(mishap)
+                if mishap.last is not None and not self._log.of(key).is_whole(mishap.offset):
+                    return self._mishap(asked, key, offset)  # it is all that there is
                 if mishap.answer is None and mishap.exchange.is_used:
                     return self._mishap(asked, key, offset)  # met when another partition of it was asked for
                 return mishap
         return None
 
-    def _read(self, key: Any, asked: Body, left: int) -> tuple[Body, list[Batch]]:
+    def _read(self, key: Any, asked: Body, left: int, asked_level: int) -> tuple[Body, list[Batch]]:
         log = self._log.partitions.get(key)
         if log is None:
             code = 0 if key in self._known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -126,7 +145,10 @@ class Fetch:
         aborted = log.aborted(batches[0].first, batches[-1].last) if batches else []
         entry = _entry(key, 0, **bounds)
         entry["records"] = b"".join(batch.data for batch in batches)
-        entry["aborted_transactions"] = [{"producer_id": one.producer_id, "first_offset": one.first} for one in aborted]
+        if asked_level == _READ_COMMITTED:
+            entry["aborted_transactions"] = [
+                {"producer_id": one.producer_id, "first_offset": one.first} for one in aborted
+            ]
         return entry, batches
 
     def _source(self, key: Any, batches: list[Batch], entry: Body) -> Source:

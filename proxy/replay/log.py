@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from notleader.proxy.replay.markers import End, marker
 from notleader.proxy.wire.errors import WireError
 from notleader.proxy.wire.records import BatchHeader, crc_is_valid, iter_batches, iter_records
 
 Key = tuple[str, int]
 """A topic's name and a partition index."""
 
+_V2: Final = 2
 _OFFSET: Final = struct.Struct(">q")
 _CONTROL_TYPE: Final = struct.Struct(">hh")  # version, type: 0 aborts, 1 commits (KIP-98)
 
@@ -54,46 +56,87 @@ def count_of(records: memoryview | bytes) -> int:
 
 
 class PartitionLog:
-    """The records of one partition."""
+    """The records of one partition; ``ends`` are those of the recorded transactions, in their order."""
 
-    def __init__(self) -> None:
+    def __init__(self, ends: Sequence[End] = ()) -> None:
         self._by_offset: dict[int, Batch] = {}
+        self._ends = ends
+        self._orders: dict[int, int] = {}
         self._sorted: list[int] | None = None
         self._aborted: list[Aborted] = []
         self.told_start: int | None = None
         self.told_end: int | None = None
         """The high watermark that was recorded last: where the log ends if no record of it is known."""
 
-    def produced(self, base_offset: int, records: memoryview | bytes) -> None:
+    def produced(self, base_offset: int, records: memoryview | bytes, order: int = 0) -> None:
         """Take what a producer sent, and the broker put at this offset; formats before v2 are passed over."""
         for batch in _batches(records):
-            if batch.magic != 2:
+            if batch.magic != _V2:
                 return
             raw = records[batch.start : batch.start + batch.size]
             # The offset is the broker's to set: no checksum covers it.
             self._add(_OFFSET.pack(base_offset) + bytes(raw[_OFFSET.size :]))
+            self._orders[base_offset] = order
             base_offset += batch.last_offset_delta + 1
 
-    def fetched(self, records: memoryview | bytes, held_us: int = 0) -> None:
-        """Take what a Fetch answer held; a batch that is cut off at its end is none."""
-        for batch in _batches(records):
-            self._add(bytes(records[batch.start : batch.start + batch.size]), held_us)
+    def fetched(self, records: memoryview | bytes, held_us: int = 0) -> list[Batch]:
+        """Take what a Fetch answer held, and return it; a batch that is cut off at its end is none."""
+        return [
+            self._add(bytes(records[batch.start : batch.start + batch.size]), held_us) for batch in _batches(records)
+        ]
 
-    def _add(self, data: bytes, held_us: int = 0) -> None:
+    def _add(self, data: bytes, held_us: int = 0) -> Batch:
         header = next(iter_batches(data))
         batch = Batch(header, data, crc_is_valid(data, header), held_us)
         known = self._by_offset.get(batch.first)
-        if known is None or batch.is_whole > known.is_whole:
+        if known is None or _worth(batch) > _worth(known):
             self._by_offset[batch.first] = batch
             self._sorted = None
+        return batch
 
     @property
     def offsets(self) -> list[int]:
         """The first offset of each batch, ascending."""
         if self._sorted is None:
+            self._drop_conversions()
+            self._end_transactions()
             self._sorted = sorted(self._by_offset)
             self._aborted = list(_aborted(self._by_offset[offset] for offset in self._sorted))
         return self._sorted
+
+    def _drop_conversions(self) -> None:
+        """Of what a broker also told an old client, in an old format, only the original is kept."""
+        covered = -1
+        for first in sorted(self._by_offset):
+            batch = self._by_offset[first]
+            if batch.header.magic == _V2:
+                covered = max(covered, batch.last)
+            elif first <= covered:
+                del self._by_offset[first]
+
+    def _end_transactions(self) -> None:
+        """Put in the markers of transactions that were seen to be produced and to end, where no Fetch has told them."""
+        last: dict[End, int] = {}
+        for first in sorted(self._orders):
+            header = self._by_offset[first].header if first in self._by_offset else None
+            if header is None or not header.is_transactional or header.is_control:
+                continue
+            order = self._orders[first]
+            end = next((one for one in self._ends if one.order > order and one.producer_id == header.producer_id), None)
+            if end is not None:
+                last[end] = first
+        for end, first in last.items():
+            batch = self._by_offset[first]
+            at = batch.last + 1
+            while (there := self._by_offset.get(at)) is not None and there.header.producer_id != end.producer_id:
+                at = there.last + 1
+            if there is None:
+                self._add(marker(at, batch.header, is_committed=end.is_committed))
+
+    def is_whole(self, first: int) -> bool:
+        """Whether a batch with this first offset is there that matches its checksum."""
+        batch = self._by_offset.get(first)
+        return batch is not None and batch.is_whole
 
     @property
     def start(self) -> int:
@@ -153,6 +196,11 @@ class PartitionLog:
         return None if best is None else (best.last, best.header.max_timestamp)
 
 
+def _worth(batch: Batch) -> tuple[int, bool]:
+    """The newer format first: an older one was made of it for an old client, and has lost its headers."""
+    return batch.header.magic, batch.is_whole
+
+
 def _batches(records: memoryview | bytes) -> Iterator[BatchHeader]:
     """The batches up to the first that is broken."""
     try:
@@ -187,7 +235,15 @@ class Log:
 
     def __init__(self) -> None:
         self.partitions: dict[Key, PartitionLog] = {}
+        self.ends: list[End] = []
+        """How transactions ended, in their order."""
+        self.reborn: dict[str, int] = {}
+        """Topics that were deleted and created again, and from which exchange on they are what they are last."""
 
     def of(self, key: Key) -> PartitionLog:
         """The records of a partition, none where it is new."""
-        return self.partitions.setdefault(key, PartitionLog())
+        return self.partitions.setdefault(key, PartitionLog(self.ends))
+
+    def is_of_the_past(self, topic: str, order: int) -> bool:
+        """Whether the exchange of that order was about a topic of this name that was deleted later."""
+        return order < self.reborn.get(topic, 0)

@@ -12,9 +12,12 @@ from notleader.proxy.wire.enums import ApiKey
 
 IMPLIED: Final = {
     ApiKey.JoinGroup: (ApiKey.SyncGroup, ApiKey.Heartbeat, ApiKey.LeaveGroup, ApiKey.OffsetCommit, ApiKey.OffsetFetch),
-    ApiKey.Fetch: (ApiKey.ListOffsets,),
+    ApiKey.Fetch: (ApiKey.ListOffsets, ApiKey.Produce),
+    ApiKey.Produce: (ApiKey.Fetch, ApiKey.ListOffsets),
 }
-"""What goes with a recorded API though a short recording may lack it: no member lives without heartbeats."""
+"""What goes with a recorded API though a short recording may lack it: no member lives without heartbeats, and librdkafka
+reads and writes batches of message format v2 only where it is offered both Fetch and Produce.
+"""
 _ALWAYS: Final = (ApiKey.ApiVersions, ApiKey.Metadata)
 _FETCH_OF_V2: Final = 4
 """The first version of Fetch whose answers may hold batches of message format v2 (KIP-98)."""

@@ -48,12 +48,14 @@ class Produce:
     def _learn(self, exchange: Exchange) -> None:
         told = {} if exchange.answer is None else _by_partition(exchange.answer["responses"], "partition_responses")
         for key, partition in _by_partition(exchange.request["topic_data"], "partition_data").items():
+            if self._log.is_of_the_past(key[0], exchange.order):
+                continue
             answer = told.get(key)
             outcome = _Outcome(exchange, answer)
             self._outcomes[key].append(outcome)
             records = partition["records"] or b""
             if outcome.was_appended and answer is not None and answer["base_offset"] >= 0:
-                self._log.of(key).produced(answer["base_offset"], records)
+                self._log.of(key).produced(answer["base_offset"], records, exchange.order)
                 self._next.setdefault(key, max(answer["base_offset"] - self._unplaced[key], 0))
             elif outcome.was_appended:
                 self._unplaced[key] += count_of(records)

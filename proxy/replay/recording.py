@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import Any, Final
 
 from notleader.proxy.replay.exchange import WHO, Ending, Exchange, subject_of
 from notleader.proxy.replay.log import Log
+from notleader.proxy.replay.markers import End
 from notleader.proxy.replay.names import Names
 from notleader.proxy.replay.sessions import FetchSessions
 from notleader.proxy.replay.shapes import newer_answer, newer_request
@@ -24,6 +26,11 @@ from notleader.proxy.wire.view import Request, Response
 Row = Mapping[str, Any]
 SASL: Final = frozenset((ApiKey.SaslHandshake, ApiKey.SaslAuthenticate))
 _WAITS_FOR_RECORDS: Final = frozenset((ApiKey.Fetch, ApiKey.ShareFetch))
+_WAITS_FOR_OTHERS: Final = frozenset((ApiKey.JoinGroup, ApiKey.SyncGroup))
+_PATIENCE_US: Final = 1_000_000
+"""Who leaves sooner with a request under way didn't wait for its answer; no client's request times out that soon."""
+_CLIENT_LEFT: Final = ("the client", "Connection reset by peer")
+"""How the reasons begin for which a connection ended by its client's will; the second in captures of before."""
 
 _END_OF_RECORDING: Final = ("", "the proxy stopped")
 """Why connections ended that only the recording ended."""
@@ -46,6 +53,8 @@ class Recording:
         """Exchanges of which frames are missing, by the reason that their row says."""
         self.unread: Counter[str] = Counter()
         """Exchanges whose frames can't be read, by the reason."""
+        self.clusters: set[str] = set()
+        """The ids of the clusters that were recorded: more than one can't be told apart by their names."""
         self.lost = 0
         """Gaps: rows in whose place others are missing."""
         self._sessions = FetchSessions(self.names.topic_name)
@@ -89,13 +98,13 @@ class Recording:
                 self.unread[error.reason] += 1
                 continue
             if answer is not None:
-                self._learn(answer)
+                self._learn(len(found), answer)
             found.append((row, request, answer))
         # Names are known from here on: what asks by a topic's id goes by its name, too.
         for order, (row, request, answer) in enumerate(found):
             self._take(order, row, request, answer)
 
-    def _learn(self, answer: Response) -> None:
+    def _learn(self, order: int, answer: Response) -> None:
         """Brokers and topics of an answer."""
 
         def noted(node_id: int, host: str, port: int) -> tuple[str, int]:
@@ -104,15 +113,17 @@ class Recording:
 
         rewrite_addresses(answer.codec, answer.body, noted)
         if answer.codec.api_key == ApiKey.Metadata:
+            self.clusters |= {answer.body["cluster_id"]} if answer.body.get("cluster_id") else set()
             for topic in answer.body["topics"]:
-                self.names.learn(topic["name"], topic.get("topic_id"))
+                if self.names.learn(topic["name"], topic.get("topic_id")):
+                    self.log.reborn[topic["name"]] = order
 
     def _take(self, order: int, row: Row, request: Request, answer: Response | None) -> None:
         header = request.header
         subject = subject_of(request.codec, request.body, self.names.topic_name)
         for kind, name in sorted(subject, key=str):
             if kind in WHO:
-                self.names.learn_who(kind, name)
+                self.names.learn_who(kind, name, header.api_key)
         ending, latency_us = self._ending(row, answer)
         body = newer_request(header.api_key, header.api_version, self.names.complete(request.codec, request.body))
         exchange = Exchange(
@@ -133,6 +144,8 @@ class Recording:
         if ending is Ending.ANSWERED and answer is None:
             return  # nobody waited for an answer, or the client left before it was due
         self.exchanges[header.api_key].append(exchange)
+        if header.api_key == ApiKey.EndTxn and exchange.answer is not None and not exchange.answer["error_code"]:
+            self.log.ends.append(End(order, body["producer_id"], body["committed"]))
 
     def _answer(self, answer: Response, request: Body) -> Body:
         codec, body = answer.codec, answer.body
@@ -155,16 +168,20 @@ class Recording:
             return Ending.UNANSWERED, 0
         if row["outcome"] != "closed" and why in _END_OF_RECORDING:
             return Ending.ANSWERED, 0
-        if row["outcome"] == "closed" or not why.startswith("the client"):
+        if row["outcome"] == "closed" or not why.startswith(_CLIENT_LEFT):
             return (Ending.RESET if why.startswith("reset") else Ending.CLOSED), waited_us
-        if row["api_key"] in _WAITS_FOR_RECORDS and waited_us <= _longest_wait_us(row):
+        if not row["fault_names"] and waited_us <= _longest_wait_us(row):
             return Ending.ANSWERED, 0
         return Ending.SILENT, waited_us
 
 
-def _longest_wait_us(row: Row) -> int:
-    """How long a broker may let this Fetch wait for records."""
-    return int(Request(row["request_frame"]).body["max_wait_ms"]) * 1000
+def _longest_wait_us(row: Row) -> float:
+    """How long a client has no reason yet to think that its request won't be answered."""
+    if row["api_key"] in _WAITS_FOR_OTHERS:
+        return inf
+    if row["api_key"] not in _WAITS_FOR_RECORDS:
+        return _PATIENCE_US
+    return int(Request(row["request_frame"]).body["max_wait_ms"]) * 1000 + _PATIENCE_US
 
 
 def _connection(row: Row) -> tuple[Any, ...]:

@@ -104,15 +104,15 @@ class StandIn:
         header = request.header
         body = self._names.complete(request.codec, request.body)
         subject = frozenset(
-            (kind, self._recorded(kind, name) if kind in WHO else name)
+            (kind, self._recorded(kind, name, header.api_key) if kind in WHO else name)
             for kind, name in subject_of(request.codec, body, self._names.topic_name)
         )
         return Asked(
             header.api_key, node_id, header.client_id, subject, newer_request(header.api_key, header.api_version, body)
         )
 
-    def _recorded(self, kind: str, name: str) -> str:
-        recorded = self._names.recorded(kind, name)
+    def _recorded(self, kind: str, name: str, api_key: int) -> str:
+        recorded = self._names.recorded(kind, name, api_key)
         if recorded != name and (kind, name) not in self._renamed:
             self._renamed.add((kind, name))
             self._say(f"no {kind} {name} was recorded: it gets the answers of {recorded}")
@@ -148,6 +148,9 @@ class StandIn:
         if exchange.answer is None:
             return ended(exchange, is_again)
         body = groups.suited(asked.api_key, asked.body, exchange.answer)
+        if asked.api_key == ApiKey.ShareFetch and is_again:
+            # Every record was acquired once: there is nothing more, as long as one waits for it (KIP-932).
+            return Answer({**body, "responses": []}, Source.REPEATED, 0, asked.body["max_wait_ms"] * 1000)
         if asked.api_key == ApiKey.InitProducerId and is_again and not body["error_code"]:
             # Two producers of one id would take each other's batches for their own, sent again.
             self._producer_id += 1

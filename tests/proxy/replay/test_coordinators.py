@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from notleader.proxy.replay.names import Names
 from notleader.proxy.wire.enums import ApiKey, ErrorCode
-from tests.proxy.replay.made import Client, Row, row
+from tests.proxy.replay.made import Client, Row, metadata, row
 
 
 def found(at_ms: int, key: str, node_id: int, error_code: int = 0, key_type: int = 0) -> Row:
@@ -46,10 +47,31 @@ def test_a_transactional_id_is_none_of_the_groups() -> None:
     assert [(one["key"], one["node_id"]) for one in told] == [("another", 2), ("mover", 2)]
 
 
-def test_where_no_group_was_recorded_none_has_a_coordinator() -> None:
-    client = Client(found(0, "mover", 2, key_type=1))
-    answer = client.ask(ApiKey.FindCoordinator, 2, {"key": "readers", "key_type": 0})
+def test_a_group_of_which_nothing_was_recorded_has_a_coordinator_that_was() -> None:
+    """As with every broker; where there is none, the client is told at once, and not over and over."""
+    asked = {"key": "readers", "key_type": 0}
+    answer = Client(found(0, "mover", 2, key_type=1)).ask(ApiKey.FindCoordinator, 2, asked)
+    assert (answer["error_code"], answer["node_id"]) == (0, 2)
+    answer = Client(metadata(0, "orders")).ask(ApiKey.FindCoordinator, 2, asked)
     assert answer["error_code"] == ErrorCode.INVALID_GROUP_ID
+
+
+def test_a_group_of_another_name_gets_the_answers_of_one_that_has_some() -> None:
+    """Another that was only asked about does not do for one that is joined; share groups are another thing, too."""
+    names = Names()
+    for name, *apis in (
+        ("monitoring", ApiKey.OffsetFetch),
+        ("shared", ApiKey.ShareGroupHeartbeat),
+        ("app", ApiKey.JoinGroup, ApiKey.OffsetFetch),
+        ("late", ApiKey.JoinGroup, ApiKey.OffsetFetch),
+    ):
+        for api in apis:
+            names.learn_who("group", name, api)
+    assert names.recorded("group", "mine", ApiKey.JoinGroup) == "app"
+    assert names.recorded("group", "mine", ApiKey.OffsetFetch) == "app"
+    assert names.recorded("group", "yours", ApiKey.ShareGroupHeartbeat) == "shared"
+    assert names.recorded("group", "late", ApiKey.OffsetFetch) == "late"
+    assert names.recorded("transaction", "mover", ApiKey.EndTxn) == "mover"
 
 
 def test_committed_offsets_are_those_of_the_partitions_asked_for() -> None:

@@ -30,11 +30,14 @@ def test_brokers_are_those_that_answered_and_those_that_were_named() -> None:
 
 
 def test_how_what_was_not_answered_ended() -> None:
-    def ending(why: str, **columns: object) -> list[Ending]:
-        rows = [heartbeat(1, is_answered=False, **columns), ended(5, why)]
+    def ending(why: str, left_ms: int = 5, **columns: object) -> list[Ending]:
+        rows = [heartbeat(1, is_answered=False, **columns), ended(left_ms, why)]
         return [one.ending for one in Recording(rows).exchanges[ApiKey.Heartbeat]]
 
-    assert ending("the client closed the connection") == [Ending.SILENT]
+    assert ending("the client closed the connection", 5000) == [Ending.SILENT]
+    assert ending("the client closed the connection", fault_names=["x"]) == [Ending.SILENT]
+    for left in ("the client closed the connection", "the client reset the connection", "Connection reset by peer"):
+        assert ending(left) == [], "nobody waited for it"
     assert ending("the client closed the connection", outcome="dropped") == [Ending.UNANSWERED]
     assert ending("the broker closed the connection") == [Ending.CLOSED]
     assert ending("reset by fault x", outcome="closed") == [Ending.RESET]
