@@ -150,9 +150,7 @@ class Link(asyncio.Protocol):
         self.aim()
         if isinstance(exc, ConnectionResetError) and self.broker is not None and not self.is_over:
             reset(self.broker)
-        how = "reset" if isinstance(exc, ConnectionResetError) else "closed"
-        lost = exc is None or isinstance(exc, ConnectionResetError)
-        self.session.gone(self.now_us(), f"the client {how} the connection" if lost else f"the client: {in_words(exc)}")
+        self.session.gone(self.now_us(), _by_client(exc))
         self._tear_down()
 
     def pause_writing(self) -> None:
@@ -469,3 +467,10 @@ class BrokerSide(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._link.hold_reading("client", -1)
+
+
+def _by_client(error: Exception | None) -> str:
+    """Why a connection ended that its client ended."""
+    if isinstance(error, ConnectionResetError):
+        return "the client reset the connection"
+    return "the client closed the connection" if error is None else f"the client's connection: {in_words(error)}"

@@ -55,7 +55,7 @@ class ByName:
         return Answer(body, source_of_all(sources), latency_us)
 
     def _unheard(self, name: str) -> Body:
-        """What is said of a key or group that was not recorded: who coordinates others, or that nothing is committed."""
+        """What is said of a name that was not recorded: who coordinates others, or that nothing is committed."""
         if self._api_key == ApiKey.FindCoordinator:
             others = (told.answer for found in self._told.values() for told in found if told.answer is not None)
             coordinator = next((one for one in others if not one["error_code"]), None)

@@ -45,7 +45,6 @@ class _Mishap:
             return self.offset <= offset <= self.last
         return offset >= self.offset
 
-
     @property
     def records(self) -> Body:
         """The records of the answer: none with an error, as the broker sent them where one of them is damaged."""
@@ -132,7 +131,7 @@ class Fetch:
                 return mishap
         return None
 
-    def _read(self, key: Any, asked: Body, left: int, asked_level: int) -> tuple[Body, list[Batch]]:
+    def _read(self, key: Any, asked: Body, left: int, isolation_level: int) -> tuple[Body, list[Batch]]:
         log = self._log.partitions.get(key)
         if log is None:
             code = 0 if key in self._known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -145,10 +144,8 @@ class Fetch:
         aborted = log.aborted(batches[0].first, batches[-1].last) if batches else []
         entry = _entry(key, 0, **bounds)
         entry["records"] = b"".join(batch.data for batch in batches)
-        if asked_level == _READ_COMMITTED:
-            entry["aborted_transactions"] = [
-                {"producer_id": one.producer_id, "first_offset": one.first} for one in aborted
-            ]
+        told = [{"producer_id": one.producer_id, "first_offset": one.first} for one in aborted]
+        entry["aborted_transactions"] = told if isolation_level == _READ_COMMITTED else None
         return entry, batches
 
     def _source(self, key: Any, batches: list[Batch], entry: Body) -> Source:

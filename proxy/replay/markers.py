@@ -32,12 +32,12 @@ def marker(offset: int, last: BatchHeader, *, is_committed: bool) -> bytes:
     """The control batch that ends, at this offset, the transaction whose last batch in the partition is ``last``."""
     record = _RECORD.pack(_RECORD.size - 1 << 1, 0, 0, 0, 4 << 1, 0, int(is_committed), 6 << 1, 0, 0, 0)
     at_ms = last.max_timestamp
-    batch = bytearray(
+    batch = (
         _BATCH.pack(
             *(offset, _BATCH.size - _LENGTH_FROM + len(record), 0, 2, 0, _TRANSACTIONAL_CONTROL, 0, at_ms, at_ms),
             *(last.producer_id, last.producer_epoch, -1, 1),
         )
         + record
     )
-    _CRC.pack_into(batch, _CRC_AT, crc_of(batch, next(iter_batches(batch))))
-    return bytes(batch)
+    crc = _CRC.pack(crc_of(batch, next(iter_batches(batch))))
+    return batch[:_CRC_AT] + crc + batch[_CRC_AT + len(crc) :]

@@ -15,8 +15,8 @@ IMPLIED: Final = {
     ApiKey.Fetch: (ApiKey.ListOffsets, ApiKey.Produce),
     ApiKey.Produce: (ApiKey.Fetch, ApiKey.ListOffsets),
 }
-"""What goes with a recorded API though a short recording may lack it: no member lives without heartbeats, and librdkafka
-reads and writes batches of message format v2 only where it is offered both Fetch and Produce.
+"""What goes with a recorded API though a short recording may lack it: no member lives without heartbeats, and
+librdkafka reads and writes batches of message format v2 only where it is offered both Fetch and Produce.
 """
 _ALWAYS: Final = (ApiKey.ApiVersions, ApiKey.Metadata)
 _FETCH_OF_V2: Final = 4

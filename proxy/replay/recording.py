@@ -88,7 +88,7 @@ class Recording:
         return is_there
 
     def _read(self, rows: list[Row]) -> None:
-        found = []
+        found: list[tuple[Row, Request, Response | None]] = []
         for row in rows:
             try:
                 request = Request(row["request_frame"])

@@ -85,7 +85,10 @@ def test_a_match_that_can_never_hit_is_a_problem() -> None:
         {"kind": "close", "phase": "connection", "match": {"topic": "orders"}},
         {"kind": "leader_election", "match": {"api_key": "Heartbeat"}},
         {"kind": "stall", "match": {"api_key": "Produce", "topic": "orders", "group_id": "billing"}},
-        {"kind": "stall", "match": {"api_key": ["Heartbeat", "CreateTopics"], "topic": "orders", "group_id": "billing"}},
+        {
+            "kind": "stall",
+            "match": {"api_key": ["Heartbeat", "CreateTopics"], "topic": "orders", "group_id": "billing"},
+        },
         {"kind": "offset_lie", "match": {"transactional_id": "t"}},
     ) == {
         "faults[0].match.topic": "is not known yet when a connection is accepted",

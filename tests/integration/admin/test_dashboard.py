@@ -560,7 +560,13 @@ async def test_a_full_page_with_an_exchange_open_fits(browser: Browser, kafka: K
                     await shoot(page, f"opened-{width}-{scheme}")
                     assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
                     assert await page.evaluate(BROKEN_WORDS) == [], width
-                    for label in ("Exchanges", "Faults", "Elections", "Connections", "Brokers"):  # their buttons can be seen
+                    for label in (
+                        "Exchanges",
+                        "Faults",
+                        "Elections",
+                        "Connections",
+                        "Brokers",
+                    ):  # their buttons can be seen
                         table = page.get_by_role("region", name=label, exact=True)
                         assert await table.evaluate("table => table.scrollWidth <= table.clientWidth"), (width, label)
                     found = (await Axe().run(page)).response["violations"]

@@ -79,9 +79,18 @@ def metadata(at_ms: int, *topics: str, partitions: int = 1, nodes: Iterable[int]
     return row(at_ms, ApiKey.Metadata, 5, asked, {"brokers": brokers, "controller_id": 1, "topics": told})
 
 
-def batch(*values: bytes, base_offset: int = 0, producer_id: int = -1, sequence: int = -1, timestamp: int = 0) -> bytes:
+def batch(
+    *values: bytes,
+    base_offset: int = 0,
+    producer_id: int = -1,
+    sequence: int = -1,
+    timestamp: int = 0,
+    is_transactional: bool = False,
+) -> bytes:
     """One batch, as a producer makes it, or as a broker has it at that offset."""
-    builder = DefaultRecordBatchBuilder(2, 0, 0, producer_id, 0 if producer_id >= 0 else -1, sequence, 1 << 20)
+    builder = DefaultRecordBatchBuilder(
+        2, 0, int(is_transactional), producer_id, 0 if producer_id >= 0 else -1, sequence, 1 << 20
+    )
     for offset, value in enumerate(values):
         builder.append(offset, timestamp=timestamp + offset, key=None, value=value, headers=[])
     built = bytes(builder.build())

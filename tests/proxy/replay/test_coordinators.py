@@ -6,7 +6,7 @@ from typing import Any
 
 from notleader.proxy.replay.names import Names
 from notleader.proxy.wire.enums import ApiKey, ErrorCode
-from tests.proxy.replay.made import Client, Row, metadata, row
+from tests.proxy.replay.made import Client, Row, row
 
 
 def found(at_ms: int, key: str, node_id: int, error_code: int = 0, key_type: int = 0) -> Row:
@@ -52,7 +52,8 @@ def test_a_group_of_which_nothing_was_recorded_has_a_coordinator_that_was() -> N
     asked = {"key": "readers", "key_type": 0}
     answer = Client(found(0, "mover", 2, key_type=1)).ask(ApiKey.FindCoordinator, 2, asked)
     assert (answer["error_code"], answer["node_id"]) == (0, 2)
-    answer = Client(metadata(0, "orders")).ask(ApiKey.FindCoordinator, 2, asked)
+    unavailable = found(0, "mover", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE, key_type=1)
+    answer = Client(unavailable).ask(ApiKey.FindCoordinator, 2, asked)
     assert answer["error_code"] == ErrorCode.INVALID_GROUP_ID
 
 

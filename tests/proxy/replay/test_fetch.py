@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from notleader.proxy.replay.exchange import Ending
 from notleader.proxy.wire.enums import ApiKey, ErrorCode
 from notleader.proxy.wire.records import iter_records
+from notleader.proxy.wire.schemas import NO_UUID
 from tests.proxy.replay.made import Client, Row, batch, ended, fetch_request, fetched, metadata, produced, row
 
 
@@ -115,3 +117,38 @@ def test_a_topic_that_was_not_recorded_is_unknown() -> None:
         answer = client.ask(ApiKey.Fetch, 12, fetch_request(0, topic=topic))
         codes.append(answer["responses"][0]["partitions"][0]["error_code"])
     assert codes == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_a_damaged_batch_is_met_once_where_a_whole_one_was_recorded_too() -> None:
+    whole = batch(b"a", b"b", base_offset=4)
+    damaged = whole[:-2] + b"**"
+    client = Client(produced(1, batch(b"a", b"b"), 4), fetched(2, 4, damaged, high_watermark=6))
+    assert [bytes(client.fetch(4)["records"]) for _ in range(3)] == [damaged, whole, whole]
+    alone = Client(fetched(2, 4, damaged, high_watermark=6))
+    assert [bytes(alone.fetch(4)["records"]) for _ in range(2)] == [damaged, damaged]
+
+
+def test_a_topic_that_was_made_anew_has_the_records_of_its_last_life_alone() -> None:
+    """A broker that lags tells of the first one once more."""
+
+    def told(at_ms: int, number: int) -> Row:
+        partitions = [{"partition_index": 0, "leader_id": 1}]
+        topic = {"name": "orders", "topic_id": UUID(int=number), "partitions": partitions}
+        brokers = [{"node_id": 1, "host": "kafka", "port": 9001}]
+        asked = {"topics": [{"name": "orders", "topic_id": NO_UUID}]}
+        return row(at_ms, ApiKey.Metadata, 12, asked, {"brokers": brokers, "controller_id": 1, "topics": [topic]})
+
+    first = [told(0, 1), produced(1, batch(b"1", b"2", b"3"), 0), fetched(2, 0, batch(b"1", b"2", b"3"))]
+    client = Client(*first, told(3, 2), told(4, 1), produced(5, batch(b"x"), 0))
+    assert values(client.fetch(0)) == [(0, b"x")]
+    assert client.recording.log.reborn == {"orders": 3}
+    assert client.recording.names.topic_id("orders") == UUID(int=2)
+
+
+def test_aborted_transactions_are_told_to_who_reads_committed_records_alone() -> None:
+    sent = batch(b"a", producer_id=7, sequence=0, is_transactional=True)
+    ending = {"transactional_id": "t", "producer_id": 7, "producer_epoch": 0, "committed": False}
+    client = Client(produced(0, sent, 0), row(1, ApiKey.EndTxn, 3, ending, {"error_code": 0}))
+    asked = [fetch_request(0, isolation_level=level) for level in (0, 1)]
+    answers = [client.ask(ApiKey.Fetch, 12, one)["responses"][0]["partitions"][0] for one in asked]
+    assert [one["aborted_transactions"] and len(one["aborted_transactions"]) for one in answers] == [None, 1]
