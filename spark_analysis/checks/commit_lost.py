@@ -10,7 +10,7 @@ from notleader.spark_analysis.checks.phrases import by_rule, count, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges, of_api
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
-from notleader.spark_analysis.transforms.attempts import touches_at
+from notleader.spark_analysis.transforms.attempts import tells_of_time_alone, touches_at
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.lives import in_one_life, with_lives
 
@@ -85,6 +85,10 @@ class CommitLost(Check):
 
     def all_clear(self, tables: Tables) -> str:
         return f"nobody was sent back behind {count(tables.outcomes.commits, 'commit')}"
+
+
+def _fakes(touch: Column) -> Column:
+    return touch["did"].isin(*_FAKED) & ~tells_of_time_alone(touch)
 
 
 _FAKED = ("answered", "altered_request", "altered_answer", "swallowed_request")
@@ -174,9 +178,7 @@ def _placed(tables: Tables) -> DataFrame:
     of_groups = tables.exchanges.filter(F.col("group_id").isNotNull() | (F.col("api_name") == "OffsetFetch"))
     rows = of_api(of_groups.withColumn("group_id", F.coalesce("group_id", group)), "OffsetFetch", "OffsetCommit")
     placed = rows.select("*", F.posexplode("partitions").alias("place", "p"))
-    faked = F.filter(
-        touches_at(F.col("place")), lambda t: t["did"].isin(*_FAKED) & (F.coalesce(t["error_code"], F.lit(0)) == 0)
-    )
+    faked = F.filter(touches_at(F.col("place")), lambda t: _fakes(t) & (F.coalesce(t["error_code"], F.lit(0)) == 0))
     by = F.struct(
         F.transform("faked", lambda t: t["rule"]).alias("rules"),
         F.transform("faked", lambda t: t["kind"]).alias("kinds"),

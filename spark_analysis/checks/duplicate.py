@@ -9,6 +9,7 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, 
 from notleader.spark_analysis.checks.phrases import because, by_client, count, place
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
+from notleader.spark_analysis.transforms.attempts import kept_from_broker
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.landed import one_by_one, spans
 
@@ -178,7 +179,14 @@ def _passed() -> Column:
 def _copied() -> Column:
     """The causes of a second copy: what kept the first one's acknowledgement from the client, or sent it twice.
 
-    What else a rule did counts where it is why the client sent it again: an answer that was only held, an error.
+    What else a rule did counts where it is why the client sent it again: an answer that was only held, an error. What
+    kept a request from the broker made no copy.
     """
     again = F.concat("retried_by.rule", "ended_by.rule")
-    return F.filter("touched_by", lambda c: c["did"].isin(*_KEPT_AWAY) | F.array_contains(again, c["rule"]))
+    kept, arrived = (
+        F.flatten(F.transform(F.filter("attempts", which), lambda a: a["touches"]["rule"]))
+        for which in (kept_from_broker, lambda a: ~kept_from_broker(a))
+    )
+    made_none = F.array_except(kept, arrived)
+    copied = F.filter("touched_by", lambda c: c["did"].isin(*_KEPT_AWAY) | F.array_contains(again, c["rule"]))
+    return F.filter(copied, lambda c: (c["how"] != "own") | ~F.array_contains(made_none, c["rule"]))

@@ -9,6 +9,7 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, 
 from notleader.spark_analysis.checks.phrases import because, sends
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
+from notleader.spark_analysis.transforms.attempts import kept_from_broker, tells_of_time_alone
 from notleader.spark_analysis.transforms.intervals import join_offsets
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.landed import spans
@@ -114,6 +115,7 @@ class Lost(Check):
                 "touched_by",
                 lambda c: (
                     ((F.coalesce(c["error_code"], F.lit(0)) == 0) | _never_arrived())
+                    & ~tells_of_time_alone(c)
                     & (c["did"].isin(*_LOSES) | ((c["did"] == "cut") & _never_arrived()) | (c["how"] == "unread"))
                 ),
             ),
@@ -165,13 +167,4 @@ def _holds(message: str) -> Column:
 
 def _never_arrived() -> Column:
     """Of each request that is known to have carried the record a rule took the broker's place, or swallowed it."""
-
-    def kept_away(attempt: Column) -> Column:
-        # What is cut before the broker got the request is never sent on.
-        early = attempt["fault_phase"].eqNullSafe(F.lit("before_broker"))
-        by_rule = F.exists(
-            attempt["touches"], lambda t: t["did"].isin("answered", "swallowed_request") | ((t["did"] == "cut") & early)
-        )
-        return by_rule & (F.coalesce(attempt["base_offset"], F.lit(-1)) < 0)
-
-    return (F.col("match_kind") == "message_id") & F.forall("attempts", kept_away)
+    return (F.col("match_kind") == "message_id") & F.forall("attempts", kept_from_broker)

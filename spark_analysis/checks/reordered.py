@@ -9,9 +9,11 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, 
 from notleader.spark_analysis.checks.phrases import because, by_client, count, place
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
-from notleader.spark_analysis.transforms.attempts import was_answered
+from notleader.spark_analysis.transforms.attempts import tells_of_time_alone, was_answered
 from notleader.spark_analysis.transforms.clocks import ONE_CLOCK_US
 from notleader.spark_analysis.transforms.keys import same
+
+_CHANGES = ("altered_answer", "altered_request", "answered", "repeated")
 
 
 class Reordered(Check):
@@ -73,7 +75,7 @@ class Reordered(Check):
         # The one that was overtaken was sent again; without a retry a rule can only have changed what was said.
         again = F.when(F.size("before.retried_by") > 0, F.col("before.retried_by")).otherwise(F.col("retried_by"))
         both = F.array_union("touched_by", F.col("before.touched_by"))
-        changed = F.filter(both, lambda c: c["did"].isin("altered_answer", "altered_request", "answered", "repeated"))
+        changed = F.filter(both, lambda c: c["did"].isin(*_CHANGES) & ~tells_of_time_alone(c))
         overtaken = rows.withColumns(
             {
                 "verdict": F.when(known, "invalid").otherwise("unknown"),

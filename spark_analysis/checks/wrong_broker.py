@@ -11,7 +11,7 @@ from notleader.spark_analysis.checks.wire_cases import from_exchanges, of_api, s
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.schemas import EFFECT
-from notleader.spark_analysis.transforms.attempts import error_of, touches_at
+from notleader.spark_analysis.transforms.attempts import error_of, tells_of_time_alone, touches_at
 
 _NOT_LEADER = 6
 _PATIENCE_US = 5_000_000
@@ -139,7 +139,7 @@ def _misled(refused: DataFrame, exchanges: DataFrame) -> DataFrame:
     Of these `trouble` is _MISLED: that it was because of the answer is likely.
     """
     told = of_api(exchanges, "Metadata").filter(F.col("response_at_us").isNotNull())
-    lies = F.filter("effects", lambda e: e["did"].isin("altered_answer", "answered"))
+    lies = F.filter("effects", lambda e: e["did"].isin("altered_answer", "answered") & ~tells_of_time_alone(e))
     places = F.transform(
         F.coalesce(lies, F.array().cast("array<" + EFFECT.simpleString() + ">")),
         lambda e: F.struct(

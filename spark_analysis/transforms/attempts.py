@@ -104,6 +104,20 @@ def any_did(touches: str | Column, *words: str) -> Column:
     return F.exists(touches, lambda t: t["did"].isin(*words))
 
 
+def tells_of_time_alone(touch: Column) -> Column:
+    """Whether what a rule changed of an answer is its throttle time (KIP-219), nothing about records."""
+    return (touch["did"] == "altered_answer") & (touch["kind"] == "throttle")
+
+
+def kept_from_broker(attempt: Column) -> Column:
+    """Whether a rule took the broker's place for this attempt, swallowed it, or cut it off before it was sent on."""
+    early = attempt["fault_phase"].eqNullSafe(F.lit("before_broker"))
+    by_rule = F.exists(
+        attempt["touches"], lambda t: t["did"].isin("answered", "swallowed_request") | ((t["did"] == "cut") & early)
+    )
+    return by_rule & (F.coalesce(attempt["base_offset"], F.lit(-1)) < 0)
+
+
 def with_touches(exchanges: DataFrame) -> DataFrame:
     """`exchanges` with `touches`, what rules did to each, as TOUCH structs.
 

@@ -15,12 +15,27 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast, is_short, settled, threads
-from notleader.spark_analysis.transforms.attempts import SWALLOWED, any_did, begun_us, last_attempt, was_answered
+from notleader.spark_analysis.transforms.attempts import (
+    SWALLOWED,
+    any_did,
+    begun_us,
+    last_attempt,
+    tells_of_time_alone,
+    was_answered,
+)
 from notleader.spark_analysis.transforms.choices import CAUSES, OF_THE_WAIT, choices, misplaced, own_causes, reasons
 from notleader.spark_analysis.transforms.following import following, names_error
 from notleader.spark_analysis.transforms.intervals import covered, join_spans
 from notleader.spark_analysis.transforms.keys import same
-from notleader.spark_analysis.transforms.obstacles import HOLDS, THROTTLED, Stood, clients_of, connection, obstacles_of
+from notleader.spark_analysis.transforms.obstacles import (
+    HOLDS,
+    MUTED,
+    THROTTLED,
+    Stood,
+    clients_of,
+    connection,
+    obstacles_of,
+)
 from notleader.spark_analysis.transforms.refused_reads import refused_reads
 
 _LOSE_THE_UNREAD = ("cut", "silenced", "garbled")
@@ -428,7 +443,7 @@ def _broken(history: DataFrame) -> DataFrame:
     last_ok = well.agg(F.max("completed_at_us").alias("last_ok_us"))
     of_it = same("g_", "scope", "client")
     rows = history.filter(wrong).join(broadcast(last_ok), of_it, "left")
-    kept = F.filter("_own", lambda c: ~c["did"].isin(*HOLDS, "shaped"))
+    kept = F.filter("_own", lambda c: ~c["did"].isin(*HOLDS, "shaped", MUTED) & ~tells_of_time_alone(c))
     called = F.coalesce("called_at_us", "end_us")
     return rows.select(
         "operation_id",

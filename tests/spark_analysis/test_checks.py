@@ -33,6 +33,12 @@ def acked(s: Story, at_ms: float, message: str, offset: int, *, read: bool = Tru
         s.poll(at_ms + 50, message, offset)
 
 
+def by_rule(rule: str, kind: str, did: str, phase: str = "before_broker") -> dict[str, Any]:
+    """What a rule did to an exchange that has these columns."""
+    effect = {"rule": rule, "kind": kind, "did": did, "error_code": None, "partitions": None}
+    return {"fault": (rule, kind), "fault_phase": phase, "effects": [effect]}
+
+
 @story
 def clean(s: Story) -> None:
     for number in range(5):
@@ -1382,6 +1388,35 @@ def test_what_a_rule_kept_from_the_broker_is_lost_if_nobody_reads(
     (lost,) = (f for f in analyse(s, Options())[1] if f.check == "lost")
     assert (lost.verdict, lost.count) == ("invalid", 1)
     assert "no request with it reached the broker; it had a request swallowed by rule eat" in lost.sentence
+
+
+def test_a_throttle_time_is_no_word_about_records(analyse: Callable[..., tuple[object, list[Finding]]]) -> None:
+    """A broker lost two records and put two in another order; every answer had its throttle time changed, no more."""
+    s = Story()
+    late = by_rule("hush", "throttle", "altered_answer")
+    for number, offset in enumerate((0, 1, 2, 4, 3, 5)):
+        s.produce(10 * number, message_ids=[f"m{number}"], base_offset=offset, outcome="altered", **late)
+        s.send(10 * number - 0.2, f"m{number}", offset=offset)
+    s.holds("m0", "other", "m2", "m4", "m3")
+    found = {f.check: f for f in analyse(s, Options())[1] if f.verdict == "invalid"}
+    assert {"lost", "inconsistent_offsets", "reordered"} <= found.keys()
+    assert [f.sentence for f in found.values() if "hush" in f.sentence] == []
+
+
+def test_what_kept_a_request_from_the_broker_made_no_copy(
+    analyse: Callable[..., tuple[object, list[Finding]]],
+) -> None:
+    """Cut before the broker had it, then cut with its answer, then acknowledged: the second cut made the copy."""
+    s = Story()
+    early, later = by_rule("early", "close", "cut"), by_rule("later", "close", "cut", "after_broker")
+    s.produce(0, message_ids=["m0"], took_ms=None, outcome="closed", forwarded_at_us=None, **early)
+    s.produce(50, message_ids=["m0"], took_ms=None, outcome="closed", **later)
+    s.produce(100, message_ids=["m0"], base_offset=1)
+    s.send(-0.2, "m0", offset=1, took_ms=105)
+    s.holds("m0", "m0")
+    (copied,) = (f for f in analyse(s, Options())[1] if f.check == "duplicate" and f.verdict == "invalid")
+    assert "by rule later" in copied.sentence
+    assert "early" not in copied.sentence
 
 
 def test_a_signature_gives_its_evidence(findings: list[Finding]) -> None:
