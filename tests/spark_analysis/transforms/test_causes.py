@@ -181,6 +181,17 @@ def followed_by_a_sequence_error(s: Story) -> None:
 
 
 @story
+def failing_after_throttled_ones(s: Story) -> None:
+    # Both were answered well, late, the second after a refusal of the broker's own; then the client was closed.
+    both = did(("hush", "throttle", "altered_answer"), ("hush", "throttle", "muted"))
+    s.produce(0, message_ids=["m0"], error_code=6)
+    s.produce(50, message_ids=["m0"], base_offset=0, throttle_time_ms=1, **both)
+    s.send(-0.5, "m0", outcome="fail", took_ms=60, error="RequestTimedOutLocally")
+    for number in (1, 2):
+        s.send(100 * number, f"m{number}", outcome="fail", took_ms=1, error="Closed")
+
+
+@story
 def copied(s: Story) -> None:
     trifle = ("trifle", "stall", "held_request")
     s.produce(0, message_ids=["m0"], base_offset=0, outcome="dropped", took_ms=None,
@@ -1035,6 +1046,7 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "metadata_held_meanwhile": {"late": {None}},
     "never_answered": {"hang": {"lose"}},
     "followed_by_a_sequence_error": {"failed": {"eat (likely)"}},
+    "failing_after_throttled_ones": {"failed": {None}},
     "refused_for_what_a_rule_changed": {"failed": {"damage"}},
     "kept_behind_a_swallowed_one": {"retried": {"eat"}, "duplicate": {"eat"}},
     "kept_behind_one_that_a_trifle_held": {"late": {"eat"}, "retried": {"eat"}, "duplicate": {"eat"}},
