@@ -19,7 +19,16 @@ _SPAN = re.compile(r"[0-9]+(-[0-9]+)?")
 def _versions(value: Any) -> dict[int, tuple[int, int]]:
     if not isinstance(value, dict) or not value:
         raise ValueError("a mapping of APIs to versions expected, such as {Produce: '3-7', Fetch: 11}")
-    return {int(spelled_api(name)): _span(name, span) for name, span in value.items()}
+    found: dict[int, tuple[int, int]] = {}
+    wrong = []
+    for name, span in value.items():
+        try:
+            found[int(spelled_api(name))] = _span(name, span)
+        except ValueError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise ValueError("; ".join(wrong))
+    return found
 
 
 def _written(versions: dict[int, tuple[int, int]]) -> dict[str, str]:
@@ -38,7 +47,8 @@ def _span(name: str, value: Any) -> tuple[int, int]:
 
 
 class CapVersions(Fault):
-    """ApiVersions answers offer fewer versions than the broker speaks, or leave an API out.
+    """ApiVersions answers offer fewer versions than the broker speaks, or leave an API out: one of whose versions it
+    speaks none, as with `DeleteRecords: 99-99`.
 
     Clients ask once for each connection, so this shapes what is spoken on it; `trigger: {times: forever}` for all.
     """

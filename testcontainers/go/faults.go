@@ -250,10 +250,10 @@ func (f BrokerDownFault) ElectionMS(electionMS any) BrokerDownFault {
 	return BrokerDownFault{f.with("election_ms", electionMS)}
 }
 
-// CapVersionsFault: ApiVersions answers offer fewer versions than the broker speaks, or leave an API out.
+// CapVersionsFault: ApiVersions answers offer fewer versions than the broker speaks, or leave an API out: one of whose versions it speaks none, as with DeleteRecords: 99-99.
 type CapVersionsFault struct{ document }
 
-// CapVersions: ApiVersions answers offer fewer versions than the broker speaks, or leave an API out.
+// CapVersions: ApiVersions answers offer fewer versions than the broker speaks, or leave an API out: one of whose versions it speaks none, as with DeleteRecords: 99-99.
 func CapVersions(versions map[string]any) CapVersionsFault {
 	return CapVersionsFault{document{"kind": "cap_versions", "versions": versions}}
 }

@@ -110,6 +110,13 @@ def test_a_match_of_what_some_request_names_is_none() -> None:
     )
 
 
+def test_every_version_that_is_wrong_is_told() -> None:
+    versions = {"Nope": 3, "Produce": "x", "Fetch": 4}
+    (said,) = problems({"kind": "cap_versions", "versions": versions}).values()
+    assert "Nope" in said
+    assert "Produce: 'x' is neither" in said
+
+
 def test_what_is_no_list_is_refused() -> None:
     with pytest.raises(FaultDocumentError, match="faults: a list of faults expected, got dict"):
         parse_faults({"kind": "close"})

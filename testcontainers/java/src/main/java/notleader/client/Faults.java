@@ -416,7 +416,7 @@ public final class Faults {
     return made;
   }
 
-  /** ApiVersions answers offer fewer versions than the broker speaks, or leave an API out. */
+  /** ApiVersions answers offer fewer versions than the broker speaks, or leave an API out: one of whose versions it speaks none, as with DeleteRecords: 99-99. */
   public static final class CapVersionsFault extends Fault {
     private CapVersionsFault() {
       set("kind", "cap_versions");
@@ -441,7 +441,7 @@ public final class Faults {
     }
   }
 
-  /** ApiVersions answers offer fewer versions than the broker speaks, or leave an API out. */
+  /** ApiVersions answers offer fewer versions than the broker speaks, or leave an API out: one of whose versions it speaks none, as with DeleteRecords: 99-99. */
   public static CapVersionsFault capVersions(Map<String, ?> versions) {
     CapVersionsFault made = new CapVersionsFault();
     made.set("versions", versions);
