@@ -88,7 +88,7 @@ class Proxy:
         self._accepted = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._newer: set[Newer] = set()
-        self._warned_us: dict[str, int] = {}
+        self._warned_us: dict[tuple[str, str], int] = {}
         self._standing_timer: asyncio.TimerHandle | None = None
         self._random = Random(f"{settings.seed}:transport")
 
@@ -258,11 +258,11 @@ class Proxy:
     def _turned_away(self, address: str, error: WireError) -> None:
         """A connection was closed because its PROXY protocol header is none, or its TLS handshake failed."""
         self.counters.wire_errors["client"] += 1
-        host, now_us = address.rpartition(":")[0], self.now_us()
-        if now_us - self._warned_us.get(host, -_WARN_EVERY_US) >= _WARN_EVERY_US:
+        said, now_us = (address.rpartition(":")[0], error.reason), self.now_us()
+        if now_us - self._warned_us.get(said, -_WARN_EVERY_US) >= _WARN_EVERY_US:
             if len(self._warned_us) >= _MOST_WARNED:
                 self._warned_us.clear()
-            self._warned_us[host] = now_us
+            self._warned_us[said] = now_us
             log.warning("%s: %s", address, error.reason)
         self.record(ConnectionEvent("wire_error", None, self.now_us(), f"client: {address}: {error.reason}"))
 
