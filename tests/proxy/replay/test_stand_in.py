@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from notleader.proxy.replay.exchange import Ending
@@ -9,6 +11,7 @@ from notleader.proxy.replay.reply import Source
 from notleader.proxy.wire.codec import Body, request_codec
 from notleader.proxy.wire.enums import ApiKey, ErrorCode
 from notleader.proxy.wire.header import encode_request_header
+from notleader.proxy.wire.view import Response
 from tests.proxy.replay.made import Client, Row, batch, fetched, metadata, produced, row
 
 
@@ -81,6 +84,33 @@ def test_a_second_producer_gets_an_id_of_its_own() -> None:
     client = Client(init(0, 41), init(1, 42))
     asked: Body = {"transactional_id": None, "transaction_timeout_ms": 1}
     assert [client.ask(ApiKey.InitProducerId, 4, asked)["producer_id"] for _ in range(4)] == [41, 42, 43, 44]
+
+
+def test_shared_records_are_handed_out_once() -> None:
+    """KIP-932: what was acquired is nobody else's. Later there is nothing, for as long as one waits."""
+    topic = UUID(int=1)
+    asked = {
+        "group_id": "workers",
+        "member_id": "m",
+        "share_session_epoch": 0,
+        "max_wait_ms": 300,
+        "min_bytes": 1,
+        "max_bytes": 1 << 20,
+        "max_records": 10,
+        "batch_size": 10,
+        "topics": [{"topic_id": topic, "partitions": [{"partition_index": 0, "acknowledgement_batches": []}]}],
+        "forgotten_topics_data": [],
+    }
+    told = {"partition_index": 0, "records": batch(b"a"), "acquired_records": [], "current_leader": {}}
+    answer = {"responses": [{"topic_id": topic, "partitions": [told]}], "node_endpoints": []}
+    client = Client(row(0, ApiKey.ShareFetch, 1, asked, answer))
+    got, waited_us = [], []
+    for _ in range(3):
+        request, reply = client.reply(ApiKey.ShareFetch, 1, asked)
+        assert reply.frame is not None
+        got.append(len(Response(reply.frame, request).body["responses"]))
+        waited_us.append(reply.after_us)
+    assert (got, waited_us[1:]) == ([1, 0, 0], [300_000, 300_000])
 
 
 def test_what_has_no_alike_is_refused_by_kafkas_own_means() -> None:
