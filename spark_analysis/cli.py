@@ -96,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--every-s", type=float, metavar="S", default=10.0, help="live: not more often than that (default 10)")
     add("--no-warm", action="store_true", help="in a Spark of its own, which ends; else one stays for ten minutes")
     add("--json", action="store_true", help="print one JSON document and nothing else")
-    add("--run", nargs="+", action="extend", default=[], metavar="ID", help="only these runs")
+    add("--run", nargs="+", action="extend", default=[], metavar="ID", help="only these runs, no line of another")
     add("--date", nargs="+", action="extend", default=[], metavar="YYYY-MM-DD", help="only these days")
     add("--by-run", action="store_true", help="each run had a cluster of its own: don't compare offsets across runs")
     kafka = analyze.add_argument_group(

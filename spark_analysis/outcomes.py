@@ -115,14 +115,18 @@ def _lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
     return gathered(lines)
 
 
-def read_outcomes(spark: SparkSession, files: Sequence[str]) -> DataFrame:
+def read_outcomes(spark: SparkSession, files: Sequence[str], *, runs: Sequence[str] = ()) -> DataFrame:
     """One OPERATION row per operation said, and one per bad line (`bad_reason` not null, all else null).
 
-    Of an operation that was told twice (pending, then done) the last word counts.
+    Of an operation that was told twice (pending, then done) the last word counts. With `runs` a line that names
+    another run is left out; one that names none stays.
     """
     if not files:
         return table_of(spark, [], OPERATION.simpleString())
-    return last_word(said(_lines(spark, files)))
+    rows = said(_lines(spark, files))
+    if runs:
+        rows = rows.filter(F.col("run_id").isNull() | F.col("run_id").isin(list(runs)))
+    return last_word(rows)
 
 
 def said(lines: DataFrame) -> DataFrame:

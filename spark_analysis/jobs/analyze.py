@@ -144,7 +144,9 @@ def analyze(
     later: list[Callable[[], None]] = []
     with threads(spark, 2) as pool:
         # Small jobs; each alone leaves a core idle.
-        reading = pool.submit(lambda: settled(read_outcomes(spark, outcome_files), f"{out}/operations", later))
+        reading = pool.submit(
+            lambda: settled(read_outcomes(spark, outcome_files, runs=runs), f"{out}/operations", later)
+        )
         reading_log = pool.submit(io.read_logs, spark, logs) if logs else None
         raw = io.read_captures(spark, captures, runs=runs, dates=dates)
         capture = profile_capture(raw)

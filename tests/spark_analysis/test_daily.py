@@ -45,6 +45,11 @@ def test_days_are_judged_one_by_one_and_read_together(spark: SparkSession, lake:
         )  # fmt: skip
         assert judged.capture.exchanges == _DAYS[day]
         assert judged.drawn.matched["message_id"] == _DAYS[day]
+    # What clients said in the other run is no part of it.
+    of_one = analyze(
+        spark, [f"{lake}/capture"], [f"{lake}/said"], f"{lake}/of-one", Options(), runs=["of-2025-06-16"]
+    )  # fmt: skip
+    assert (of_one.verdict, of_one.outcomes.sends) == ("valid", _DAYS["2025-06-16"])
     (line,) = re.findall(r"^spark\.read\.option\(\"basePath\".*$", _PAGE.read_text(), re.MULTILINE)
     history: DataFrame = eval(line.replace("s3a://bucket", str(lake)), {"spark": spark})
     assert {row["date"]: row["count"] for row in history.groupBy("date").count().collect()} == _DAYS

@@ -112,6 +112,14 @@ def test_bad_lines_are_kept_apart_and_lines_that_are_no_operation_are_not_bad(to
     assert len(told) == 2 + 3 + 2 + len(BAD)
 
 
+def test_lines_of_other_runs_are_left_out_where_runs_are_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+    lines = [OURS[1] | {"run_id": run, "message_id": str(run)} for run in ("A", "B", None)]
+    (tmp_path / "a.jsonl").write_text("\n".join([*map(json.dumps, lines), BAD[0]]))
+    found = rows(read_outcomes(spark, [str(tmp_path)], runs=["A"]))
+    assert {row["message_id"] for row in found if not row["bad_reason"]} == {"A", "None"}
+    assert len(found) == 3, "a bad line is told whatever it was to be"
+
+
 def test_bad_lines_have_their_numbers_also_in_a_file_read_in_pieces(spark: SparkSession, tmp_path: Path) -> None:
     lines = [json.dumps(OURS[1])] * 4000
     lines[1] = BAD[0]
