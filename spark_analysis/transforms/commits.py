@@ -57,6 +57,7 @@ def commit_entries(operations: DataFrame, exchanges: DataFrame, skew_us: int) ->
         F.lit(3).alias("rank"),
         "wire",
         F.lit(False).alias("transactional"),
+        F.lit(False).alias("acks_0"),
     )
     return met.groupBy("operation_id").agg(F.array_distinct(F.collect_list(entry)).alias("commit_entries"))
 

@@ -87,7 +87,7 @@ def _named(capture: CaptureProfile, options: Options) -> Column:
     return ~F.col("scope").isin(*capture.nameless_runs)
 
 
-_ENTRIES = f"array<struct<attempt_id:bigint,rank:int,wire:{WIRE.simpleString()},transactional:boolean>>"
+_ENTRIES = f"array<struct<attempt_id:bigint,rank:int,wire:{WIRE.simpleString()},transactional:boolean,acks_0:boolean>>"
 _SEND = (
     "operation_id",
     "scope",
@@ -193,7 +193,7 @@ def _links(
 
 def _entry() -> Column:
     """What is known of one attempt of one send."""
-    return F.struct("attempt_id", "rank", "wire", "transactional").alias("entry")
+    return F.struct("attempt_id", "rank", "wire", "transactional", "acks_0").alias("entry")
 
 
 def _linked(rows: DataFrame, rank: int) -> DataFrame:
@@ -203,6 +203,7 @@ def _linked(rows: DataFrame, rank: int) -> DataFrame:
             "rank": F.lit(rank),
             "wire": wire(match_kind=kind, api_name=F.lit("Produce")),
             "transactional": F.col("transactional_id").isNotNull(),
+            "acks_0": F.coalesce(F.col("acks") == 0, F.lit(False)),
         }
     )
 
@@ -373,8 +374,11 @@ def _shape(rows: DataFrame, named: Column) -> DataFrame:
     weakest = F.array_max(F.transform("entries", lambda e: e["rank"]))
     # By the client's clock alone, or where it never said when it called, by the proxy's alone: never from both.
     wire_us = F.array_max("attempts.response_at_us") - F.get("attempts", F.lit(0))["request_at_us"]
+    # A Produce with acks=0 has no answer.
+    acks_0 = F.coalesce(F.exists("entries", lambda e: e["acks_0"]), F.lit(False))
     troubles = F.filter(
-        F.transform("attempts", lambda a: trouble(a["outcome"], a["error_code"])), lambda t: t.isNotNull()
+        F.transform("attempts", lambda a: trouble(a["outcome"], a["error_code"])),
+        lambda t: t.isNotNull() & ~(acks_0 & (t == "outcome:no_response")),
     )
     unsent = named & (F.col("operation") == "send") & F.col("message_id").isNotNull() & (F.size("attempts") == 0)
     shaped = with_attempts.withColumns(

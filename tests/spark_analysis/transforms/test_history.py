@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from notleader.spark_analysis.checks import Tables
+from notleader.spark_analysis.findings import Finding
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import table_of
 from notleader.spark_analysis.transforms.history import _SEND, _links, run_of
@@ -21,6 +22,23 @@ pytestmark = pytest.mark.spark
 
 def told(story: Story, build: Callable[[Story, Options], Tables]) -> dict[str, dict[str, Any]]:
     return {row["message_id"]: row for row in rows(build(story, Options()).history)}
+
+
+def test_a_produce_that_asks_for_no_answer_is_in_no_trouble_without(
+    analyse: Callable[[Story, Options], tuple[Tables, list[Finding]]],
+) -> None:
+    s = Story()
+    for acks in (0, 1):
+        s.produce(1, message_ids=[f"acks={acks}"], acks=acks, outcome="no_response", took_ms=None)
+        s.send(0, f"acks={acks}", took_ms=1500, client=f"acks={acks}")
+    s.produce(2, message_ids=["refused"], acks=0, outcome="closed", took_ms=None)
+    s.send(0, "refused")
+    tables, findings = analyse(s, Options())
+    troubles = {row["message_id"]: row["trouble"] for row in rows(tables.history)}
+    assert troubles == {"acks=0": None, "acks=1": "outcome:no_response", "refused": "outcome:closed"}
+    late = {f.group.client: f.sentence for f in findings if f.check == "late" and f.group}
+    assert "got no answer" in late["acks=1"]
+    assert "got no answer" not in late["acks=0"]
 
 
 def seqs(row: dict[str, Any]) -> list[int]:
