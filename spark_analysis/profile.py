@@ -99,6 +99,11 @@ def another_unit(said: OutcomeProfile, capture: CaptureProfile) -> str | None:
     return None if fits(1) else next((unit for unit, us in _UNITS.items() if fits(us)), None)
 
 
+def begin_us(capture: CaptureProfile, said: OutcomeProfile) -> int:
+    """When the first thing that anybody recorded happened."""
+    return min((at for at in (capture.first_at_us, said.first_at_us) if at is not None), default=0)
+
+
 def end_us(capture: CaptureProfile, said: OutcomeProfile) -> int:
     """When the last thing that anybody recorded happened."""
     return max(capture.last_at_us or 0, said.last_at_us or 0)

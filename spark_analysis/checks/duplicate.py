@@ -38,8 +38,8 @@ class Duplicate(Check):
     means = Meaning(
         invalid=(
             "one message is at more offsets of a topic than it was sent there (each acknowledged call, or else one of "
-            "a client, that didn't fail), aborted transactions aside: by the log; without it, by what consumers got or "
-            "by the broker's own answers"
+            "a client, that didn't fail), aborted transactions aside: by the log, but for what it has from before the "
+            "run; without it, by what consumers got or by the broker's own answers"
         ),
         valid=(
             "the log has each message once for each such send; so do consumers, without it, who went past any other "

@@ -37,9 +37,9 @@ class Lost(Check):
     order = 11
     means = Meaning(
         invalid=(
-            "acknowledged, and the log was read and does not have it; without the log: acknowledged with an "
-            "offset, outside of a transaction, and a consumer went past that offset without getting the record, "
-            "or acknowledged though no request that carried it reached the broker"
+            "acknowledged, and the log was read and does not have it, or only from before the run; without the log: "
+            "acknowledged with an offset, outside of a transaction, and a consumer went past that offset without "
+            "getting the record, or acknowledged though no request that carried it reached the broker"
         ),
         valid=(
             "every acknowledged record is in the log, in a transaction that was aborted, or behind a later "
@@ -153,6 +153,8 @@ class Lost(Check):
     def all_clear(self, tables: Tables) -> str:
         if tables.log is not None:
             return f"all {tables.outcomes.ok:,} acknowledged sends are in the log, but for what Kafka itself took out"
+        if not tables.outcomes.polled:
+            return "no acknowledged send is missing"
         return f"all {tables.outcomes.ok:,} acknowledged sends were read by a consumer"
 
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
+from notleader.spark_analysis.checks.base import (
+    Check,
+    Group,
+    Meaning,
+    Tables,
+    as_cases,
+    is_send,
+    settled_by_log,
+)
 from notleader.spark_analysis.checks.phrases import because, by_client, count, place
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
@@ -23,8 +31,8 @@ class Reordered(Check):
     sends of two producers: those that were captured must have had a connection in common, which no two producers have.
     Where a client's clock was set meanwhile, which what was captured proves, its order must be that of the wire, too.
 
-    Their offsets are those in the log, of several copies the first; without a log those that the client was told, or
-    a smaller one at which a consumer got a copy.
+    Their offsets are those in the log, of several copies the first: what is not there has no place. Without a log, or
+    where it can't tell, they are those that the client was told, or a smaller one at which a consumer got a copy.
     """
 
     name = "reordered"
@@ -47,8 +55,8 @@ class Reordered(Check):
             "by a clock that is right for the others), and the earlier was not first on the wire"
         ),
         evidence=(
-            "the offsets in the log, of several copies the first; without it those that clients were told, or a "
-            "smaller one at which a consumer got the record"
+            "the offsets in the log, of several copies the first, without what is not there; without the log those "
+            "that clients were told, or a smaller one at which a consumer got the record"
         ),
         cause="why the overtaken one was sent again; without a retry, a rule that changed what was said",
     )
@@ -157,6 +165,7 @@ def _overtaken(history: DataFrame, *, of_one_producer: bool = False) -> DataFram
         .withColumn("there", there)
         .withColumn("there", F.when(calls == 1, F.col("there")))
         .filter((F.col("outcome") == "ok") & F.col("called_at_us").isNotNull())
+        .filter(~settled_by_log() | (F.col("in_log") == "there"))
         .withColumns({name: F.coalesce(f"there.{name}", name) for name in ("partition", "offset")})
     )
     lines = F.lit(None).cast("bigint")

@@ -23,6 +23,7 @@ from notleader.spark_analysis.profile import (
     CaptureProfile,
     OutcomeProfile,
     another_unit,
+    begin_us,
     end_us,
     profile_capture,
     profile_outcomes,
@@ -330,8 +331,7 @@ def _standing(exchanges: DataFrame, capture: CaptureProfile, said: OutcomeProfil
 
 def draw(tables: Tables) -> Drawn:
     """Everything the report draws; each list has at most some thousand rows."""
-    known = [tables.capture.first_at_us, tables.outcomes.first_at_us]
-    first = min((at for at in known if at is not None), default=0)
+    first = begin_us(tables.capture, tables.outcomes)
     last = max(tables.end_us, first + 1)
     width = timeline.bin_width_us(first, last)
     coarse = timeline.bin_width_us(first, last, timeline.MOST_BINS // 4)

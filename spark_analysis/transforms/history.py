@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast, by_key, in_key_order, settled
-from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile
+from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile, begin_us
 from notleader.spark_analysis.schemas import HISTORY, WIRE, conform
 from notleader.spark_analysis.transforms.attempts import trouble, was_answered, wire
 from notleader.spark_analysis.transforms.intervals import first_to_hold, join_moments, join_offsets, of_call
@@ -64,7 +64,11 @@ def build_history(
         rows = rows.join(_carried(attempts), "_key", "left").withColumn("entries", _of_call())
     else:
         rows = rows.withColumn("entries", F.lit(None).cast(_ENTRIES))
-    there = places(delivered, fetch, seen_in(log.rows) if log is not None else None)
+    logged = None
+    if log is not None:
+        since_us = begin_us(capture, outcomes) - options.skew_ms * 1000
+        logged = seen_in(log.rows, attempts, since_us)
+    there = places(delivered, fetch, logged)
     rows = rows.join(there, "_key", "left").withColumn("landed", landed_of(F.col("message_id")))
     sends = operations.filter(F.col("operation") == "send").select(*_SEND)
     guessed = _links(sends, there, attempts, capture, outcomes, options)

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.plans import in_key_order
 from notleader.spark_analysis.schemas import LANDED, as_field
 from notleader.spark_analysis.transforms.intervals import join_offsets
+from notleader.spark_analysis.transforms.log import OLDER
 
 
 def deliveries(operations: DataFrame, scope: Column) -> DataFrame:
@@ -94,9 +95,16 @@ def places(delivered: DataFrame, fetch: DataFrame | None, log: DataFrame | None 
 
 
 def landed_of(message_id: Column) -> Column:
-    """`landed` of a message by its readers, from `seen`: at most 100 places, null when there is none."""
-    read = F.filter("seen", lambda s: (s["message_id"] == message_id) & s["place"]["seen_by"].isin("consumer", "fetch"))
-    its_own = F.transform(read, lambda s: s["place"])
+    """`landed` of a message by its readers, from `seen`: at most 100 places, null when there is none.
+
+    A place is none of its own where the log has a record from before the run.
+    """
+    seen = F.transform(F.filter("seen", lambda s: s["message_id"] == message_id), lambda s: s["place"])
+    older = F.transform(F.filter(seen, lambda p: p["seen_by"] == OLDER), lambda p: p.dropFields("seen_by"))
+    its_own = F.filter(
+        seen,
+        lambda p: p["seen_by"].isin("consumer", "fetch") & ~F.array_contains(older, p.dropFields("seen_by")),
+    )
     # A place counted from a batch's first offset is off by the holes in it: what a consumer said comes first.
     said = F.filter(its_own, lambda p: p["seen_by"] == "consumer")
     best = F.when(F.size(said) > 0, said).otherwise(its_own)

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.paths import InputError
 from notleader.spark_analysis.plans import broadcast
+from notleader.spark_analysis.transforms.keys import same
 
 IN_LOG = ("there", "aborted", "open", "superseded", "deleted", "absent", "unread")
 """What `in_log` of a history row may be.
@@ -20,6 +21,7 @@ can't tell, for it could not be read there, was read before the send, is of a la
 holds records without ids."""
 
 VISIBLE = "log"
+OLDER = "log:older"
 _HIDDEN = {"aborted": "log:aborted", "open": "log:open"}
 
 
@@ -108,12 +110,27 @@ def profile_log(cover: DataFrame) -> LogProfile:
     )
 
 
-def seen_in(log: DataFrame) -> DataFrame:
-    """The records of `log` with `seen_by`: `VISIBLE`, or another word where a `read_committed` consumer gets none."""
-    hidden = F.when(F.col("transaction") == "aborted", _HIDDEN["aborted"]).when(
-        F.col("transaction") == "open", _HIDDEN["open"]
+def seen_in(log: DataFrame, attempts: DataFrame, since_us: int) -> DataFrame:
+    """The records of `log` with `seen_by`: `VISIBLE`, or another word where a `read_committed` consumer gets none.
+
+    Or `OLDER`, where it is from before `since_us` and no send of these runs wrote it: its id was used before. The
+    application may give timestamps of its own, and a first append may have had no answer: it is older where its
+    timestamp says so, and its offset, too, which lies below all at which the broker appended in these runs.
+    """
+    appended = attempts.filter((F.coalesce("error_code", F.lit(0)) == 0) & (F.col("base_offset") >= 0))
+    first = appended.groupBy(
+        F.col("scope").alias("f_scope"), F.col("topic").alias("f_topic"), F.col("partition_index").alias("f_partition")
+    ).agg(F.min("base_offset").alias("f_offset"))
+    older = (F.col("timestamp_ms") * 1000 < since_us) & (F.col("offset") < F.col("f_offset"))
+    seen_by = (
+        F.when(older, OLDER)
+        .when(F.col("transaction") == "aborted", _HIDDEN["aborted"])
+        .when(F.col("transaction") == "open", _HIDDEN["open"])
+        .otherwise(VISIBLE)
     )
-    return log.filter(F.col("event") == "record").withColumn("seen_by", F.coalesce(hidden, F.lit(VISIBLE)))
+    records = log.filter(F.col("event") == "record")
+    placed = records.join(broadcast(first), same("f_", "scope", "topic", "partition"), "left")
+    return placed.withColumn("seen_by", seen_by).select(*log.columns, "seen_by")
 
 
 def judged_by_log(rows: DataFrame, log: Log) -> DataFrame:

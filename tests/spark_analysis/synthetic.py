@@ -89,6 +89,7 @@ LOG = pa.schema(
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("offset", pa.int64()),
+        ("timestamp_ms", pa.int64()),
         ("message_id", pa.string()),
         ("key_hash", pa.int64()),
         ("transaction", pa.string()),
@@ -215,7 +216,9 @@ class Story:
         """The log as it was read at the end, a partition with these messages from `start` on.
 
         A message is `id`, `id:aborted`, `id@key_hash`, "" for a record without id, or None where there is none.
+        `written_ms` has the timestamps of the first of them, since the start.
         """
+        written = [START_US // 1000 + at_ms for at_ms in given.pop("written_ms", ())]
         place = {"run_id": self.run_id, "topic": given.pop("topic", "orders"), "partition": given.pop("partition", 0)}
         for offset, message in enumerate(messages, start):
             if message is not None:
@@ -223,7 +226,9 @@ class Story:
                 name, _, key = name.partition("@")
                 record = {"message_id": name or None, "transaction": transaction or None, "event": "record"}
                 record["event"] = "control" if name == "marker" else "record"
-                self.log.append({**place, **record, "offset": offset, "key_hash": int(key) if key else None})
+                at_ms = written[offset - start] if offset - start < len(written) else None
+                row = {**place, **record, "offset": offset, "key_hash": int(key) if key else None}
+                self.log.append({**row, "timestamp_ms": at_ms})
         about = {
             "event": "partition",
             "log_start_offset": start,

@@ -76,7 +76,7 @@ def truth(run: Run, *, with_log: bool = True) -> Truth:
     if with_log:
         first = _first_in_log(run)
         parts = (
-            _said(run, told, seen), _in_the_log(run, told), _order(told, first), _fairness(told),
+            _said(run, told, seen), _in_the_log(run, told), _order(_in(first, told), first), _fairness(told),
             _readers(run, told, _there(run)), _wire(run, told, seen), _afterwards(run, told, seen),
         )  # fmt: skip
     else:
@@ -268,6 +268,11 @@ def _by_readers(run: Run, told: list[Line], seen: list[Row], places: dict[str, s
 def _first_in_log(run: Run) -> dict[tuple[str, str], int]:
     """The first copy's offset, by topic and message."""
     return {(record.topic, record.message_id): record.offset for record in reversed(run.log)}
+
+
+def _in(first_copy: dict[tuple[str, str], int], told: list[Line]) -> list[Line]:
+    """What the log has: nothing else has a place in it."""
+    return [line for line in told if (line.get("topic"), line.get("message_id")) in first_copy]
 
 
 def _first_read(told: list[Line]) -> dict[tuple[str, str], int]:
