@@ -335,9 +335,13 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
             lambda line: F.coalesce(line["over_us"], kept_us),
         )
     )
+    far = of_connection & ~on_its_way & F.col("known_broker") & ~F.col("same_broker")
     # Whose client was not back there before needed it no longer once it was free again.
     lasts = of_connection & (F.col("until_us") > kept_us)
     over_us = F.when(lasts, F.least(F.coalesce("stands_us", "until_us"), "until_us")).otherwise(F.col("until_us"))
+    # Nor did what goes elsewhere when its client was told elsewhere; what others went well with stands no more.
+    well = F.filter("well", lambda w: (w["topic"] == F.col("o_topic")) & (w["partition"] == F.col("o_partition")))
+    over_us = F.least(over_us, F.when(far, F.col("else_us")), F.get(well, F.lit(0))["well_us"])
     since_us = F.greatest("begun_us", "from_us", F.when(of_connection & ~on_its_way, free_us))
     rows = _met(suspects, obstacles).withColumns(
         {
@@ -371,7 +375,7 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     span = F.struct(since_us.alias("since"), F.col("kept_until_us").alias("until"), near.alias("near"))
     rows = rows.withColumns(
         {
-            "far": of_connection & ~on_its_way & F.col("known_broker") & ~F.col("same_broker"),
+            "far": far,
             "span": F.when(near.isNotNull(), span),
             "taken": F.struct(since_us.alias("since"), (since_us + F.col("weight_us")).alias("until")),
             "stood": F.struct("connection", "from_us", F.coalesce("stands_us", "until_us").alias("until_us")),

@@ -13,7 +13,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import broadcast, settled, those_after
-from notleader.spark_analysis.transforms.attempts import SWALLOWED, any_did, begun_us
+from notleader.spark_analysis.transforms.attempts import SWALLOWED, any_did, begun_us, was_answered
+from notleader.spark_analysis.transforms.intervals import join_moments
 from notleader.spark_analysis.transforms.keys import same
 
 HOLDS = ("held_request", "held_answer")
@@ -21,6 +22,7 @@ MUTED = "muted"
 """What an answer did to all that comes behind it, and nothing to its own exchange."""
 THROTTLED = "throttled"
 """What an answer did that a rule gave a throttle time, and nothing more, to what comes behind it (KIP-219)."""
+_OF_THE_ANSWER = ("held_answer", "altered_answer", "swallowed_answer")
 SWALLOWS = (*SWALLOWED, "silenced")
 CUTS = ("cut", "refused", "garbled", "silenced")
 STANDS = ("refused", "silenced")
@@ -92,10 +94,12 @@ class Stood(NamedTuple):
     """What rules did to exchanges, connections and listeners, whosever way that was in; of no operation yet.
 
     `found`: obstacles of no client yet. `unheard`: see `_unheard_ends`; None where no connection was silenced.
+    `altered`: whether an answer was changed.
     """
 
     found: DataFrame
     unheard: DataFrame | None
+    altered: bool
 
 
 def what_stood(exchanges: DataFrame, did: Collection[str], last_us: int) -> Stood:
@@ -109,6 +113,7 @@ def what_stood(exchanges: DataFrame, did: Collection[str], last_us: int) -> Stoo
             connection().alias("connection"),
             "touches",
             _told_of().alias("told_of"),
+            F.transform("effects", lambda e: e["partitions"].isNull()).alias("of_all"),
             F.lit(last_us).alias("run_end_us"),
         )
     )
@@ -125,13 +130,37 @@ def what_stood(exchanges: DataFrame, did: Collection[str], last_us: int) -> Stoo
     found += [_standing(lines, connects), _told_late(lines)] if some_did(*STANDS) else []
     unheard = _unheard_ends(lines) if some_did("silenced") else None
     # Read four times by `_of_clients`.
-    return Stood(settled(reduce(DataFrame.unionByName, found)), unheard)
+    return Stood(settled(reduce(DataFrame.unionByName, found)), unheard, some_did("altered_answer"))
 
 
 def obstacles_of(stood: Stood, names: DataFrame, history: DataFrame) -> DataFrame:
     """scope, client, how, connection, topic, partition, rule, kind, did, error_code, from_us, until_us, covered_us."""
     every = _of_clients(stood.found, names).unionByName(_partitions(history, stood.unheard))
-    return _bursts(every.filter(F.col("until_us") > F.col("from_us")))
+    bursts = _bursts(every.filter(F.col("until_us") > F.col("from_us")))
+    return _well_with(bursts, history) if stood.altered else bursts.withColumn("well", F.lit(None).cast(_WELL))
+
+
+def _well_with(obstacles: DataFrame, history: DataFrame) -> DataFrame:
+    """`obstacles` with `well`: from when on the client's batches of each partition went well with what it was told.
+
+    That is for answers that were changed without an error, and named no other leader.
+    """
+    names = ("scope", "client", "rule", "from_us", "until_us")
+    told = obstacles.filter("same_leaders").select(*[F.col(name).alias(f"k_{name}") for name in names])
+    batches = history.select("scope", "client", "topic", "partition", F.explode("attempts").alias("a")).filter(
+        F.col("partition").isNotNull() & was_answered(F.col("a.outcome")) & (F.coalesce("a.error_code", F.lit(0)) == 0)
+    )
+    sent = batches.withColumn("asked_us", F.col("a.request_at_us"))
+    went = join_moments(told, sent, ("k_from_us", "k_until_us"), "asked_us", same("k_", "scope", "client"))
+    of_it = ("k_scope", "k_client", "k_rule", "k_from_us")
+    well = (
+        went.groupBy(*of_it, "topic", "partition")
+        .agg(F.min("a.response_at_us").alias("well_us"))
+        .groupBy(*of_it)
+        .agg(F.collect_list(F.struct("topic", "partition", "well_us")).alias("well"))
+    )
+    this = F.col("same_leaders") & same("k_", "scope", "client", "rule", "from_us")
+    return obstacles.join(broadcast(well), this, "left").drop(*of_it)
 
 
 def _told_of() -> Column:
@@ -188,11 +217,15 @@ _SHAPE = (
     "order_us",
     "places",
     "asked_else",
+    "else_us",
+    "same_leaders",
 )
 """`stands_us`: when it was over by itself; until then it surely stood, from there on until the client was back.
 
 `order_us`: who came before that is not behind it. `places`: the partitions that it told of, if known. `asked_else`:
-whether its client asked that broker for more than batches, so that what goes elsewhere may need it, too.
+whether its client asked that broker for more than batches, so that what goes elsewhere may need it, too. `else_us`:
+when its client was told what it had asked for there. `same_leaders`: a changed answer, without an error or another
+leader.
 """
 
 
@@ -209,12 +242,15 @@ def _shape(rows: DataFrame, how: str, *more: str, **given: Column) -> DataFrame:
         **dict.fromkeys(("stands_us", "read_us", "order_us"), no_time),
         "places": F.lit(None).cast(_PLACES),
         "asked_else": F.lit(False),
+        "else_us": no_time,
+        "same_leaders": F.lit(False),
         **given,
     }
     return rows.select(*more, *[columns.get(name, F.col(name)).alias(name) for name in _SHAPE])
 
 
 _PLACES = "array<struct<topic:string,partition:int>>"
+_WELL = "array<struct<topic:string,partition:int,well_us:bigint>>"
 _MOST_PLACES = 100
 _ONE = ("connection",)
 _IN_TIME = ("request_at_us", "exchange_seq")
@@ -331,21 +367,30 @@ def _answers(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
         # Whom a throttle tells to wait it tells nothing else.
         ~F.col("t.did").isin("repeated", "shaped", "refused") & (F.col("t.kind") != "throttle")
     )
-    held = F.col("t.did").isin(*HOLDS)
-    # What another rule swallowed then was held no longer than that.
-    eaten = any_did("touches", *SWALLOWS)
-    let_go_us = F.when(eaten, F.coalesce("broker_responded_at_us", "request_at_us") + F.col("t.held_us"))
-    until_us = F.when(held, F.coalesce("response_at_us", let_go_us, F.col("run_end_us"))).otherwise(
+    did = F.col("t.did")
+    # What the broker took, before a rule had its answer or after one let the request go, is its own time.
+    from_us = F.coalesce(F.when(did.isin(*_OF_THE_ANSWER), F.col("broker_responded_at_us")), "request_at_us")
+    passed = (did == "held_request") & (F.col("forwarded_at_us") > F.col("request_at_us"))
+    let_go_us = F.coalesce(F.when(passed, F.col("forwarded_at_us")), "response_at_us", "run_end_us")
+    # Each of several rules held it for its own time, and what another swallowed then no longer.
+    until_us = F.when(did.isin(*HOLDS), F.least(let_go_us, from_us + F.col("t.held_us"))).otherwise(
         F.least(F.greatest("next_us", answered), answered + PAUSE_US)
     )
+    of_all = F.coalesce(F.get("of_all", F.col("effect")), F.lit(False)) & (F.col("api_name") != "FindCoordinator")
     return _shape(
-        rows, "told", from_us=F.col("request_at_us"), until_us=until_us, places=F.get("told_of", F.col("effect"))
+        rows,
+        "told",
+        from_us=from_us,
+        until_us=until_us,
+        places=F.get("told_of", F.col("effect")),
+        same_leaders=(did == "altered_answer") & F.col("t.error_code").isNull() & of_all,
     )
 
 
 def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
     """Connections that were cut, refused or silenced: until the client has a request passed on to that node again.
 
+    What goes to other brokers needs one that was cut no longer than until its client was told what it asked for there.
     Of one that was silenced, until it is answered there, or has asked for something there when the silence was over.
     What lay in the proxy's socket is read and answered at once: what was lost behind it comes when the client's TCP
     sends it again, and until then it is not over. Where it went on, and nobody had waited there for an answer and
@@ -360,7 +405,12 @@ def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
         F.col("scope").alias("k_scope"), F.col("client_id").alias("k_client_id"), F.col("node_id").alias("k_node_id")
     ).distinct()
     is_exchange = F.col("event") == "exchange"
-    rows = exchanges.join(
+    of_batches = F.col("api_name").isin(*_OF_BATCHES)
+    asked_again = those_after(("scope", "client_id", "api_name"), _IN_TIME)
+    clients = broadcast(nodes.drop("k_node_id").distinct())
+    theirs = exchanges.join(clients, same("k_", "scope", "client_id"), "left_semi")
+    theirs = theirs.withColumn("else_us", F.min("response_at_us").over(asked_again))
+    rows = theirs.join(
         broadcast(nodes),
         same("k_", "scope", "client_id", "node_id"),
         "left_semi",
@@ -370,9 +420,7 @@ def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
             "asked_us": F.min(F.when(is_exchange, F.col("request_at_us"))).over(again),
             # What was passed on came over a connection that was there.
             "passed_us": F.min(F.when(is_exchange, F.col("forwarded_at_us"))).over(again),
-            "asked_else": F.max(is_exchange & ~F.col("api_name").isin(*_OF_BATCHES)).over(
-                Window.partitionBy("scope", "client_id", "node_id")
-            ),
+            "asked_else": F.max(is_exchange & ~of_batches).over(Window.partitionBy("scope", "client_id", "node_id")),
         }
     )
     at_us = F.col("request_at_us")
@@ -433,6 +481,7 @@ def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
         stands_us=stands_us,
         until_us=F.greatest(paused_us, stands_us),
         asked_else=F.col("asked_else"),
+        else_us=F.when(is_exchange & ~of_batches, F.col("else_us")),
     )
 
 
@@ -604,7 +653,7 @@ def _partitions(history: DataFrame, unheard: DataFrame | None) -> DataFrame:
 def _bursts(obstacles: DataFrame) -> DataFrame:
     """Obstacles of one rule at one place that follow each other closely, as one; `covered_us` is what they cover."""
     apart = ("wire_id", "from_us", "until_us", "stands_us", "hit_us", "read_us", "order_us")
-    place = ("client", *[name for name in _SHAPE if name not in (*apart, "asked_else")])
+    place = ("client", *[name for name in _SHAPE if name not in (*apart, "asked_else", "else_us")])
     order = Window.partitionBy(*place).orderBy("from_us", "until_us")
     reached = F.max("until_us").over(order.rowsBetween(Window.unboundedPreceding, -1))
     rows = obstacles.withColumn("reached", reached).withColumns(
@@ -623,5 +672,6 @@ def _bursts(obstacles: DataFrame) -> DataFrame:
         F.min("read_us").alias("read_us"),
         F.min("order_us").alias("order_us"),
         F.max("asked_else").alias("asked_else"),
+        F.max(F.coalesce("else_us", "until_us")).alias("else_us"),
         F.count("*").alias("hits"),
     )

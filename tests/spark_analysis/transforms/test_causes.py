@@ -14,7 +14,7 @@ from tests.spark_analysis.synthetic import MS, START_US, Story
 pytestmark = pytest.mark.spark
 
 STORIES: dict[str, Callable[[Story], None]] = {}
-OPTIONS = Options(by_run=True, storm_per_s=30)
+OPTIONS = Options(by_run=True, storm_per_s=30, groups_per_check=80)
 Effects = list[tuple[str, str, str, int | None, list[int] | None]]
 
 
@@ -1003,6 +1003,127 @@ def connecting_again_in_vain(s: Story) -> None:
     ok(s, 0, "m0", 0, sent=3051, connection_id=2)
 
 
+def held_for_a_trifle(s: Story, at: float, until: float | None, phase: str, **given: Any) -> None:
+    """Metadata of which a rule held the request, or the answer, for 30 ms; the broker took the rest of the time."""
+    times: dict[str, float] = {"until_ms": at + 30}
+    if phase == "held_answer" and until is not None:
+        times = {"since_ms": until - 30}
+    held = did(("trifle", "delay", phase), **times)
+    held["effects"][0]["held_us"] = 30 * MS
+    s.exchange(at, "Metadata", took_ms=None if until is None else until - at, connection_id=2, **held, **given)
+
+
+@story
+def held_for_a_trifle_before_the_broker_stopped(s: Story) -> None:
+    held_for_a_trifle(s, 40, 4000, "held_request")
+    ok(s, 50, "m0", 0, sent=4001)
+
+
+@story
+def held_for_a_trifle_when_the_broker_went_on(s: Story) -> None:
+    held_for_a_trifle(s, 40, 4000, "held_answer")
+    ok(s, 50, "m0", 0, sent=4001)
+
+
+@story
+def never_answered_after_a_trifle(s: Story) -> None:
+    held_for_a_trifle(s, 40, None, "held_request", outcome="no_response")
+    s.send(50, "m0", took_ms=None)
+    s.exchange(30_000, "ApiVersions", connection_id=3)
+
+
+@story
+def held_until_somebody_let_go(s: Story) -> None:
+    wait = did(("wait", "stall", "held_request"), until_ms=3000)
+    s.exchange(40, "Metadata", took_ms=4000, connection_id=2, **wait)
+    ok(s, 50, "m0", 0, sent=4041)
+
+
+@story
+def held_until_somebody_let_go_and_the_broker_stopped(s: Story) -> None:
+    wait = did(("wait", "stall", "held_request"), until_ms=300)
+    s.exchange(40, "Metadata", took_ms=4000, connection_id=2, **wait)
+    ok(s, 50, "m0", 0, sent=4041)
+
+
+@story
+def told_late_by_two_for_long_and_for_a_trifle(s: Story) -> None:
+    both = did(("long", "stall", "held_request"), ("trifle", "delay", "held_request"), until_ms=4000)
+    both["effects"][1]["held_us"] = 30 * MS
+    s.exchange(40, "Metadata", took_ms=3961, connection_id=2, **both)
+    ok(s, 50, "m0", 0, sent=4002)
+
+
+def cut_while_asking(s: Story, learned_at: float) -> None:
+    """Its question was cut off at one broker, and answered by another then; the batches are at a third."""
+    s.exchange(0, "Metadata", outcome="closed", took_ms=None, connection_id=2, node_id=2,
+               **did(("break", "close", "cut")))  # fmt: skip
+    link_event(s, 0, "disconnect", 2, node_id=2)
+    s.exchange(5, "Metadata", connection_id=3, node_id=3, took_ms=learned_at - 5)
+
+
+@story
+def told_elsewhere_what_was_cut_off(s: Story) -> None:
+    # Then the broker of its batches stopped.
+    ok(s, -10, "m0", 0)
+    cut_while_asking(s, 100)
+    ok(s, 60, "m1", 1, sent=5000)
+    s.send(200, "m2", outcome="info", error="timed out", took_ms=3000)
+
+
+@story
+def told_elsewhere_late_what_was_cut_off(s: Story) -> None:
+    cut_while_asking(s, 2500)
+    ok(s, 10, "m1", 1, sent=2501)
+
+
+@story
+def cut_off_at_its_own_broker_and_told_elsewhere(s: Story) -> None:
+    # It has to go to that one.
+    cut_while_asking(s, 100)
+    ok(s, 60, "m1", 1, sent=2500, connection_id=4, node_id=2)
+
+
+@story
+def told_of_no_leader_when_the_broker_went_on(s: Story) -> None:
+    lost = did(("no-leader", "leader_election", "altered_answer", 5), since_ms=4000)
+    s.exchange(40, "Metadata", error_code=5, took_ms=3961, connection_id=2, **lost)
+    s.exchange(4100, "Metadata", connection_id=2)
+    ok(s, 50, "m0", 0, sent=4103)
+
+
+def told_in_another_order(s: Story, *times: float) -> None:
+    for at in times:
+        s.exchange(at, "Metadata", outcome="altered", connection_id=2, **did(("turn", "reorder", "altered_answer")))
+
+
+@story
+def told_in_another_order_and_did_well_with_it(s: Story) -> None:
+    # The third answer came when the broker went on.
+    told_in_another_order(s, 0, 1000)
+    ok(s, 1100, "m0", 0)
+    s.exchange(2000, "Metadata", outcome="altered", connection_id=2, took_ms=3000,
+               **did(("turn", "reorder", "altered_answer")))  # fmt: skip
+    ok(s, 1500, "m1", 1, sent=5000)
+
+
+@story
+def told_in_another_order_and_did_well_elsewhere(s: Story) -> None:
+    told_in_another_order(s, 0, 1000)
+    ok(s, 1100, "m0", 0, partition=1)
+    ok(s, 1500, "m1", 1, sent=5000)
+    s.exchange(5100, "Metadata", connection_id=2)
+
+
+@story
+def told_of_another_leader_that_it_had_not_gone_to_yet(s: Story) -> None:
+    wrong = did(("wrong", "wrong_leader", "altered_answer", None, [0]))
+    s.exchange(0, "Metadata", outcome="altered", connection_id=2, partitions=one_of("orders", 0), **wrong)
+    ok(s, 5, "m0", 0)
+    ok(s, 20, "m1", 1, sent=2500)
+    s.exchange(2600, "Metadata", connection_id=2)
+
+
 def failing_after_a_silence(s: Story) -> None:
     ok(s, 0, "m0", 0)
     listener(s, 10, "silent: off", OFF)
@@ -1132,6 +1253,19 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "behind_at_its_own_broker_and_cut_off_elsewhere": {"late": {"long"}, "failed": {"long (likely)"}},
     "cut_off_from_another_broker_before": {"late": {"off (likely)"}, "failed": {"break"}},
     "connecting_again_in_vain": {"late": {"shut (likely)"}, "retried": {None}},
+    "held_for_a_trifle_before_the_broker_stopped": {"late": {None}},
+    "held_for_a_trifle_when_the_broker_went_on": {"late": {None}},
+    "never_answered_after_a_trifle": {"hang": {None}},
+    "held_until_somebody_let_go": {"late": {"wait (likely)"}},
+    "held_until_somebody_let_go_and_the_broker_stopped": {"late": {None}},
+    "told_late_by_two_for_long_and_for_a_trifle": {"late": {"long (likely)"}},
+    "told_of_no_leader_when_the_broker_went_on": {"late": {None}},
+    "told_elsewhere_what_was_cut_off": {"late": {None}, "failed": {None}},
+    "told_elsewhere_late_what_was_cut_off": {"late": {"break (likely)"}},
+    "cut_off_at_its_own_broker_and_told_elsewhere": {"late": {"break (likely)"}},
+    "told_in_another_order_and_did_well_with_it": {"late": {None}},
+    "told_in_another_order_and_did_well_elsewhere": {"late": {"turn (likely)"}},
+    "told_of_another_leader_that_it_had_not_gone_to_yet": {"late": {"wrong (likely)"}},
     "failing_while_it_is_silent": {"stuck": set()},
     "failing_after_it_was_silent": {"stuck": {"off"}},
     "failing_while_whoever_comes_meets_silence": {"stuck": set()},
