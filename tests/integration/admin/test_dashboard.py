@@ -556,7 +556,7 @@ async def test_a_full_page_with_an_exchange_open_fits(browser: Browser, kafka: K
             for width in (390, 820, 1440):
                 for scheme in ("light", "dark"):
                     await page.set_viewport_size({"width": width, "height": 900})
-                    await page.emulate_media(color_scheme=scheme)
+                    await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # colours change at once
                     await shoot(page, f"opened-{width}-{scheme}")
                     assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
                     assert await page.evaluate(BROKEN_WORDS) == [], width
