@@ -443,10 +443,10 @@ def unfair_acks(history: History) -> Iterator[tuple[str, object]]:
         yield ("valid" if slow >= 10 * 2 and slow - 2 >= 100 else "unknown"), None
 
 
-def refused_by_the_broker(attempts: list[tuple[int, Attempt]]) -> bool:
-    """Whether the last of them had an answer, or an error, that no rule had a hand in: then no rule ended the send."""
+def ended_by_no_rule(attempts: list[tuple[int, Attempt]]) -> bool:
+    """Whether the last of them had an answer, or an error, that no rule had a hand in, or a rule's that was good."""
     _, last = max(attempts, key=lambda attempt: attempt[0])
-    return (last.answered or last.code != 0) and not last.faulted
+    return last.code == 0 if last.faulted else last.answered or last.code != 0
 
 
 @judge
@@ -454,7 +454,7 @@ def looks_like_java_callback_deadlock(history: History) -> Iterator[tuple[str, o
     struck = [
         max(at for at, _ in attempts)
         for _, send, attempts in history.sends()
-        if send.outcome != "ok" and faults(attempts) and not refused_by_the_broker(attempts)
+        if send.outcome != "ok" and faults(attempts) and not ended_by_no_rule(attempts)
     ]
     after = [(send, attempts) for _, send, attempts in history.sends() if struck and send.called_ms > max(struck)]
     dead = all(send.outcome != "ok" and not attempts for send, attempts in after)
