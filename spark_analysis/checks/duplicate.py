@@ -9,7 +9,7 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, 
 from notleader.spark_analysis.checks.phrases import because, by_client, count, place
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
-from notleader.spark_analysis.transforms.attempts import kept_from_broker
+from notleader.spark_analysis.transforms.attempts import any_did, kept_from_broker
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.landed import one_by_one, spans
 
@@ -185,8 +185,14 @@ def _copied() -> Column:
     again = F.concat("retried_by.rule", "ended_by.rule")
     kept, arrived = (
         F.flatten(F.transform(F.filter("attempts", which), lambda a: a["touches"]["rule"]))
-        for which in (kept_from_broker, lambda a: ~kept_from_broker(a))
+        for which in (_surely_kept, lambda a: ~_surely_kept(a))
     )
     made_none = F.array_except(kept, arrived)
     copied = F.filter("touched_by", lambda c: c["did"].isin(*_KEPT_AWAY) | F.array_contains(again, c["rule"]))
     return F.filter(copied, lambda c: (c["how"] != "own") | ~F.array_contains(made_none, c["rule"]))
+
+
+def _surely_kept(attempt: Column) -> Column:
+    """Whether a rule kept this attempt from the broker; of a cut by one of several rules nobody knows when it came."""
+    in_its_place = any_did(attempt["touches"], "answered", "swallowed_request")
+    return kept_from_broker(attempt) & (in_its_place | (F.size(attempt["fault_names"]) == 1))

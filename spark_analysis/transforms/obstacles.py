@@ -374,7 +374,7 @@ def _answers(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
     let_go_us = F.coalesce(F.when(passed, F.col("forwarded_at_us")), "response_at_us", "run_end_us")
     # Each of several rules held it for its own time, and what another swallowed then no longer.
     until_us = F.when(did.isin(*HOLDS), F.least(let_go_us, from_us + F.col("t.held_us"))).otherwise(
-        F.least(F.greatest("next_us", answered), answered + PAUSE_US)
+        F.least(F.greatest(F.coalesce("next_us", answered + PAUSE_US), answered), answered + PAUSE_US)
     )
     of_all = F.coalesce(F.get("of_all", F.col("effect")), F.lit(False)) & (F.col("api_name") != "FindCoordinator")
     return _shape(
