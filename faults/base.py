@@ -137,12 +137,17 @@ class Fault(Document):
         Fault.kinds.add(kind, cls)
 
     @property
+    def acts_on(self) -> frozenset[int] | None:
+        """The APIs that this fault has a meaning for; None is all."""
+        return self.default_api_keys
+
+    @property
     def api_keys(self) -> frozenset[int] | None:
         """The APIs that it can hit, None for all, those unknown to `ApiKey` included."""
-        named = self.match.api_key.keys if self.match.api_key is not None else None
-        if self.default_api_keys is None:
-            return named
-        return self.default_api_keys if named is None else named & self.default_api_keys
+        if self.match.api_key is None:
+            return self.acts_on
+        named = self.match.api_key.keys
+        return named if self.acts_on is None else named & self.acts_on
 
     def begin(self, context: BeginContext) -> None:
         """Called once, when the rule is put in force."""

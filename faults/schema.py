@@ -144,7 +144,7 @@ def _contradictions(fault: Fault, path: str) -> list[Problem]:
         ]
     elif fault.api_keys is not None and not problems:
         if not fault.api_keys:
-            message = f"{fault.kind} acts on {_names(fault.default_api_keys or ())} only"
+            message = f"{fault.kind} acts on {_names(fault.acts_on or ())} only"
             problems.append(Problem(_joined(path, "match", "api_key"), message))
         else:
             problems += _unanswered(match, fault.api_keys, path)

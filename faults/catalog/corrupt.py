@@ -39,12 +39,8 @@ class CorruptFault(Fault):
     part: _Part = Field("crc", description="What is damaged: the checksum, the records, the length or the codec.")
 
     @property
-    def api_keys(self) -> frozenset[int] | None:
-        acts_on = frozenset({int(ApiKey.Produce if self.phase == "before_broker" else ApiKey.Fetch)})
-        return acts_on & (super().api_keys or acts_on)
-
-    def applies(self, context: Context) -> bool:
-        return context.request.header.api_key == (ApiKey.Produce if self.phase == "before_broker" else ApiKey.Fetch)
+    def acts_on(self) -> frozenset[int]:
+        return frozenset({int(ApiKey.Produce if self.phase == "before_broker" else ApiKey.Fetch)})
 
     def on_request(self, context: Context) -> Iterable[Outcome]:
         keys = None if context.partitions is None else {partition_key(entry) for entry in context.partitions}

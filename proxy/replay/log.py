@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -116,15 +117,17 @@ class PartitionLog:
 
     def _end_transactions(self) -> None:
         """Put in the markers of transactions that were seen to be produced and to end, where no Fetch has told them."""
+        of_producer: defaultdict[int, list[End]] = defaultdict(list)
+        for end in self._ends:
+            of_producer[end.producer_id].append(end)
         last: dict[End, int] = {}
-        for first in sorted(self._orders):
-            header = self._by_offset[first].header if first in self._by_offset else None
-            if header is None or not header.is_transactional or header.is_control:
-                continue
-            order = self._orders[first]
-            end = next((one for one in self._ends if one.order > order and one.producer_id == header.producer_id), None)
-            if end is not None:
-                last[end] = first
+        for first in sorted(self._orders.keys() & self._by_offset.keys()):
+            header = self._by_offset[first].header
+            if header.is_transactional and not header.is_control:
+                later = of_producer[header.producer_id]
+                place = bisect_right(later, self._orders[first], key=lambda end: end.order)
+                if place < len(later):
+                    last[later[place]] = first
         for end, first in last.items():
             batch = self._by_offset[first]
             at = batch.last + 1

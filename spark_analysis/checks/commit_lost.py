@@ -87,10 +87,6 @@ class CommitLost(Check):
         return f"nobody was sent back behind {count(tables.outcomes.commits, 'commit')}"
 
 
-def _fakes(touch: Column) -> Column:
-    return touch["did"].isin(*_FAKED) & ~tells_of_time_alone(touch)
-
-
 _FAKED = ("answered", "altered_request", "altered_answer", "swallowed_request")
 _PLACE = ("scope", "group", "topic", "partition")
 # A group that is deleted loses what it committed, and so does one whose offsets or topics are.
@@ -178,9 +174,15 @@ def _placed(tables: Tables) -> DataFrame:
     of_groups = tables.exchanges.filter(F.col("group_id").isNotNull() | (F.col("api_name") == "OffsetFetch"))
     rows = of_api(of_groups.withColumn("group_id", F.coalesce("group_id", group)), "OffsetFetch", "OffsetCommit")
     placed = rows.select("*", F.posexplode("partitions").alias("place", "p"))
-    faked = F.filter(touches_at(F.col("place")), lambda t: _fakes(t) & (F.coalesce(t["error_code"], F.lit(0)) == 0))
+    faked = F.filter(touches_at(F.col("place")), _fakes)
     by = F.struct(
         F.transform("faked", lambda t: t["rule"]).alias("rules"),
         F.transform("faked", lambda t: t["kind"]).alias("kinds"),
     )
     return placed.withColumn("faked", faked).withColumn("by", by)
+
+
+def _fakes(touch: Column) -> Column:
+    """Whether a rule told of a commit what the broker had not, and no error."""
+    told = touch["did"].isin(*_FAKED) & ~tells_of_time_alone(touch)
+    return told & (F.coalesce(touch["error_code"], F.lit(0)) == 0)

@@ -112,8 +112,8 @@ def tells_of_time_alone(touch: Column) -> Column:
 def kept_from_broker(attempt: Column) -> Column:
     """Whether a rule took the broker's place for this attempt, swallowed it, or cut it off before it was sent on."""
     early = attempt["fault_phase"].eqNullSafe(F.lit("before_broker"))
-    by_rule = F.exists(
-        attempt["touches"], lambda t: t["did"].isin("answered", "swallowed_request") | ((t["did"] == "cut") & early)
+    by_rule = any_did(attempt["touches"], "answered", "swallowed_request") | (
+        any_did(attempt["touches"], "cut") & early
     )
     return by_rule & (F.coalesce(attempt["base_offset"], F.lit(-1)) < 0)
 

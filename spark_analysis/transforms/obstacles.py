@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import broadcast, settled, those_after
-from notleader.spark_analysis.transforms.attempts import SWALLOWED, any_did, begun_us, was_answered
+from notleader.spark_analysis.transforms.attempts import SWALLOWED, any_did, begun_us, tells_of_time_alone, was_answered
 from notleader.spark_analysis.transforms.intervals import join_moments
 from notleader.spark_analysis.transforms.keys import same
 
@@ -344,8 +344,7 @@ def _with_throttles() -> Column:
     muted = any_did("touches", MUTED)
 
     def said(t: Column) -> Column:
-        throttles = ~muted & (t["kind"] == "throttle") & (t["did"] == "altered_answer")
-        return F.when(throttles, t.withField("did", F.lit(THROTTLED))).otherwise(t)
+        return F.when(~muted & tells_of_time_alone(t), t.withField("did", F.lit(THROTTLED))).otherwise(t)
 
     return F.transform("touches", said)
 

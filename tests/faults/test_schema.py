@@ -110,6 +110,19 @@ def test_a_match_of_what_some_request_names_is_none() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("phase", "api_key", "only"),
+    [
+        ("before_broker", "Fetch", "Produce"),
+        ("after_broker", "Produce", "Fetch"),
+        ("after_broker", "Metadata", "Fetch"),
+    ],
+)
+def test_an_api_that_a_phase_of_corrupt_does_not_damage_is_a_problem(phase: str, api_key: str, only: str) -> None:
+    found = problems({"kind": "corrupt", "phase": phase, "match": {"api_key": api_key}})
+    assert found == {"faults[0].match.api_key": f"corrupt acts on {only} only"}
+
+
 def test_every_version_that_is_wrong_is_told() -> None:
     versions = {"Nope": 3, "Produce": "x", "Fetch": 4}
     (said,) = problems({"kind": "cap_versions", "versions": versions}).values()

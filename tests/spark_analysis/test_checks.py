@@ -112,8 +112,7 @@ def acks_0_swallowed(s: Story) -> None:
 
 @story
 def acks_0_cut_on_the_way(s: Story) -> None:
-    said = {"rule": "cut", "kind": "close", "did": "cut", "error_code": None, "partitions": None}
-    s.produce(0, message_ids=["m0"], outcome="closed", took_ms=None, acks=0, fault=("cut", "close"), effects=[said])
+    s.produce(0, message_ids=["m0"], outcome="closed", took_ms=None, acks=0, **by_rule("cut", "close", "cut"))
     s.send(0, "m0")
     acked(s, 20, "m1", 0)
 
@@ -145,8 +144,9 @@ def acknowledged_past_the_proxy(s: Story) -> None:
 
 @story
 def the_second_copy_was_acknowledged(s: Story) -> None:
-    said = {"rule": "eat", "kind": "drop_response", "did": "swallowed_answer", "error_code": None, "partitions": None}
-    s.produce(0, message_ids=["m0"], outcome="dropped", took_ms=None, fault=("eat", "drop_response"), effects=[said])
+    s.produce(
+        0, message_ids=["m0"], outcome="dropped", took_ms=None, **by_rule("eat", "drop_response", "swallowed_answer")
+    )
     s.poll(40, "m0", 0)
     acked(s, 10, "m1", 1)
     s.produce(30, message_ids=["m0"], base_offset=2)

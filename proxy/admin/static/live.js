@@ -86,10 +86,10 @@ const cell = (value) => {
   return `"${(/^[=+\-@\t\r]/.test(text) && typeof value === "string" ? `'${text}` : text).replaceAll('"', '""')}"`;
 };
 
-/** Give what is shown to the person, as a file. */
 /** A cell whose text may be long: the columns behind it stay in sight, and the whole is its tooltip. */
 const cut = (text) => html`<td class="cut" title=${text}>${text}</td>`;
 
+/** Give what is shown to the person, as a file. */
 function download(rows, format) {
   const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
   const text = format === "csv"
