@@ -38,7 +38,7 @@ from notleader.faults.answers import Failure, partition_key, top_key
 from notleader.faults.coordinators import Coordinators
 from notleader.faults.election_state import Election as Election
 from notleader.faults.election_state import Move as Move
-from notleader.faults.election_state import State, Touch
+from notleader.faults.election_state import Shown, State, Touch
 from notleader.faults.needs import REQUEST, REQUEST_BODY, RESPONSE_BODY
 from notleader.faults.shown_leaders import raised, with_shown_leaders
 from notleader.proxy.wire.codec import is_known
@@ -170,26 +170,28 @@ class Elections:
         state = self._states[topic, partition_index]
         if state.leader_id is None:
             raise KeyError((topic, partition_index))
-        state.leader_id = None
+        state.withdraw(None)
         state.bump += 1
         self._changed()
 
     def move_all_back(self, started_by: str | None = None) -> None:
-        """Show the true leaders of all partitions that this rule has moved (None: whoever has)."""
-        for move in self.moves():
-            # A rule that is taken out ends at the first of these changes, and moves back all that it moved.
-            if (
-                started_by in (None, move.started_by)
-                and self._states[move.topic, move.partition_index].leader_id is not None
-            ):
-                self.move_back(move.topic, move.partition_index)
+        """Take back whom this rule shows to lead (None: any), one leader epoch higher where that shows another.
+
+        Who was shown before it leads again: whom another rule still shows, else the true leader.
+        """
+        changed = False
+        for state in self._states.values():
+            if state.withdraw(started_by):
+                state.bump += 1
+                changed = True
+        if changed:
+            self._changed()
 
     def _show(self, state: State, topic: str, partition_index: int, leader_id: int, moved_by: Touch) -> None:
         self._moved = True
-        state.moved_by = moved_by
-        state.moved_to = leader_id
         known = self._cluster.leaders.get((topic, partition_index))
-        state.leader_id = None if known is not None and known.leader_id == leader_id else leader_id
+        is_true = known is not None and known.leader_id == leader_id
+        state.show(Shown(None if is_true else leader_id, moved_by))
 
     def moves(self) -> tuple[Move, ...]:
         """The partitions that are shown under another leader, in order."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 Touch = tuple[str, str]  # a rule and its kind
@@ -34,12 +34,42 @@ class Move(NamedTuple):
     kind: str
 
 
+class Shown(NamedTuple):
+    """Whom a rule shows as the leader; None is the true one."""
+
+    leader_id: int | None
+    by: Touch
+
+
 @dataclass(slots=True)
 class State:
-    """What is shown of one partition; `leader_id` of None is the true leader."""
+    """What is shown of one partition."""
 
     bump: int = 0
     election: Election | None = None
-    leader_id: int | None = None
     moved_by: Touch | None = None  # the rule that showed another leader last, also once it is over
     moved_to: int | None = None  # and who that was
+    shows: list[Shown] = field(default_factory=list)
+    """Whom rules show, each once; the last wins, and where it goes the one before it is shown again."""
+
+    @property
+    def leader_id(self) -> int | None:
+        """Who is shown to lead; None is the true leader."""
+        return self.shows[-1].leader_id if self.shows else None
+
+    def show(self, shown: Shown) -> None:
+        """Show this leader from now on."""
+        self.shows = [other for other in self.shows if other.by != shown.by] + [shown]
+        self._settle()
+
+    def withdraw(self, started_by: str | None) -> bool:
+        """Take back whom that rule (None: any) shows; whether another leader is shown now."""
+        before = self.leader_id
+        self.shows = [] if started_by is None else [other for other in self.shows if other.by[0] != started_by]
+        self._settle()
+        return self.leader_id != before
+
+    def _settle(self) -> None:
+        if self.shows:
+            leader_id, self.moved_by = self.shows[-1]
+            self.moved_to = leader_id if leader_id is not None else self.moved_to

@@ -164,6 +164,36 @@ def test_nobody_who_is_down_is_elected(rule: Body, reason: str) -> None:
     assert plan.elections.leader("orders", 0) == 1
 
 
+def shown_leader(plan: Plan) -> tuple[int, int]:
+    """Who leads partition 0 of orders as Metadata tells it, and in which epoch."""
+    done = exchange(plan, metadata("orders", version=9), lambda _: metadata_answer())
+    first = told(done)["topics"][0]["partitions"][0]
+    return first["leader_id"], first["leader_epoch"]
+
+
+def test_the_leader_that_another_rule_shows_leads_again_once_its_broker_is_back() -> None:
+    plan = moved_plan()
+    assert shown_leader(plan) == (2, 6)
+    plan.add(fault(name="down", kind="broker_down", node_id=2, election_ms=0), 0)
+    plan.standing.advance(0)
+    assert shown_leader(plan) == (1, 7), "of the two replicas in sync the other"
+    plan.remove("down")
+    assert shown_leader(plan) == (2, 8)
+    plan.remove("move")
+    assert shown_leader(plan) == (1, 9)
+
+
+def test_a_move_that_goes_while_its_leader_is_away_changes_nothing_then_nor_later() -> None:
+    plan = moved_plan()
+    plan.add(fault(name="down", kind="broker_down", node_id=2, election_ms=0), 0)
+    plan.standing.advance(0)
+    shown = [shown_leader(plan)]
+    for rule in ("move", "down"):
+        plan.remove(rule)
+        shown.append(shown_leader(plan))
+    assert shown == [(1, 7)] * 3
+
+
 def test_a_client_with_sasl_ends_the_move_and_the_rule_says_why() -> None:
     plan = moved_plan()
     said: list[str] = []
