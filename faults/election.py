@@ -290,6 +290,8 @@ class Elections:
         shown = self._active or self._moved
         if (shown and api_key in _LEADER_APIS) or api_version >= EPOCH_IN_REQUEST.get(api_key, 1 << 16):
             flags |= REQUEST | REQUEST_BODY
+        if api_key == ApiKey.ShareFetch:
+            flags |= REQUEST | REQUEST_BODY  # its sessions are followed
         if (shown and api_key in _NAMES_LEADERS) or (api_version >= EPOCH_IN_RESPONSE.get(api_key, 1 << 16)):
             flags |= RESPONSE_BODY
         return flags

@@ -23,6 +23,7 @@ from notleader.faults.base import Connection, Context, NotApplicableError
 from notleader.faults.coordinators import relayed_whole
 from notleader.faults.decision import NOTHING, Decision, Hit, Pending, joined
 from notleader.faults.effects import Effect, of_request
+from notleader.faults.fetch_sessions import SESSION_NOT_FOUND
 from notleader.faults.match import Match, groups_named
 from notleader.faults.needs import REQUEST_BODY, RESPONSE_BODY
 from notleader.faults.partial import (
@@ -45,14 +46,14 @@ from notleader.proxy.wire.partitions import iter_topics
 if TYPE_CHECKING:
     from notleader.faults.cluster import Cluster
     from notleader.faults.election import Elections
-    from notleader.faults.fetch_sessions import FetchSessions
+    from notleader.faults.fetch_sessions import FetchSessions, ShareSessions
     from notleader.faults.rule import Rule
     from notleader.proxy.wire.partitions import PartitionEntry
     from notleader.proxy.wire.view import Request
 
 _NAMES_ENDPOINTS = frozenset((ApiKey.Produce, ApiKey.Fetch))
 _NO_SIDE_CONNECTION = "clients with SASL are relayed with the proxy's own credentials only (--relay-sasl-mechanism)"
-_UNKNOWN_SESSION = "the fetch session began unseen: the client is asked to open another"
+_UNKNOWN_SESSION = "the session began unseen: the client is asked to open another"
 
 
 class Rules(Protocol):
@@ -62,7 +63,7 @@ class Rules(Protocol):
     def cluster(self) -> Cluster: ...
 
     elections: Elections
-    fetch_sessions: FetchSessions
+    sessions: dict[int, FetchSessions | ShareSessions]
     can_log_in: bool
 
     def rules_for(self, api_key: int) -> tuple[Rule, ...]: ...
@@ -125,16 +126,18 @@ class OpenDecision:
         self._asked: list[PartitionEntry] | None = None
         api_key, api_version, *_ = request.header
         self._interest = plan.interest(api_key, api_version)
-        if is_readable and api_key == ApiKey.Fetch and self._interest & REQUEST_BODY and is_known(api_key, api_version):
+        in_session = api_key in SESSION_NOT_FOUND and is_known(api_key, api_version)
+        if is_readable and in_session and self._interest & REQUEST_BODY:
             self._follow_session()
 
     def _follow_session(self) -> None:
-        connection = self._connection
-        self._asked = self._plan.fetch_sessions.partitions(connection.connection_id, connection.node_id, self._request)
+        connection, api_key = self._connection, self._request.header.api_key
+        sessions = self._plan.sessions[api_key]
+        self._asked = sessions.partitions(connection.connection_id, connection.node_id, self._request)
         if self._asked is not None:
             return
         self._asked = self._request.partitions
-        for rule in self._plan.rules_for(ApiKey.Fetch):
+        for rule in self._plan.rules_for(api_key):
             match = rule.fault.match
             in_part = match.selects_partitions or rule.fault.refuses_entries(self._request)
             if in_part and match.header(connection, self._request.header):
@@ -148,14 +151,14 @@ class OpenDecision:
     def _may_be_fetched(self, match: Match) -> bool:
         """Whether a session of which nothing is known may hold partitions that are meant; else it may stay."""
         cluster, node_id = self._plan.cluster, self._connection.node_id
-        if not match.names(ApiKey.Fetch, self._request.body):
+        if not match.names(self._request.header.api_key, self._request.body):
             return False
         if not cluster.leaders:
             return True  # nobody has asked for Metadata yet
         return any(match.partition(*name) and cluster.may_be_read_from(*name, node_id) for name in cluster.leaders)
 
     def _open_another_session(self, rule_name: str, kind: str) -> None:
-        code = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        code = SESSION_NOT_FOUND[self._request.header.api_key]
         self._terminal = Answer(refusal(self._request, code))
         self._hits.append(Hit(rule_name, kind, "before_broker", _UNKNOWN_SESSION, (Effect("answered", int(code)),)))
 
@@ -420,7 +423,7 @@ class OpenDecision:
             body = self._request.body if self._body is None else self._body
             self._terminal = relayed(self._request, body, self._entries(), relays, self._failures, self._lower)
         elif self._failures:
-            self._terminal = self._located(refuse_some(self._request, self._failures, self._body))
+            self._terminal = self._located(refuse_some(self._request, self._failures, self._entries(), self._body))
         elif self._merges:
             self._terminal = Forward(self._request.body if self._body is None else self._body, self._merge)
         elif self._body is not None:

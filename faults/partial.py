@@ -7,7 +7,8 @@ Most requests are rebuilt without the refused partitions. Two are not:
 * Fetch and ShareFetch: a session (KIP-227) lives in the broker; a partition left out of the request that opens
   it would be missing from it for ever, and an incremental request doesn't name the partitions it asks for. So
   the request is forwarded whole, told not to wait (as a broker with an error to report doesn't), and the
-  entries of the answer are replaced, or added where the broker had nothing to tell about them.
+  entries of the answer are replaced, or added where the broker had nothing to tell about them. A ShareFetch of which
+  all is refused acquires no records (max_records 0, from version 1 on).
 """
 
 from __future__ import annotations
@@ -65,15 +66,24 @@ def is_altered(api_key: int) -> bool:
     return api_key in _ALTERED
 
 
-def refuse_some(request: Request, failures: Mapping[PartitionKey, Failure], body: Body | None = None) -> Action:
-    """What to do with a request of which these partitions are refused; `body` is forwarded in place of its own."""
+def refuse_some(
+    request: Request,
+    failures: Mapping[PartitionKey, Failure],
+    asked: Collection[PartitionEntry],
+    body: Body | None = None,
+) -> Action:
+    """What to do with a request of which these partitions are refused; `body` is forwarded in place of its own.
+
+    `asked` are all that it asks for, those of its session included.
+    """
     body = request.body if body is None else body
     api_key, api_version, *_ = request.header
     if api_key in _ALTERED:
-        named = {partition_key(entry) for entry in request.partitions}
-        if named == failures.keys() and not body.get("session_id") and not body.get("share_session_epoch"):
+        is_whole = {partition_key(entry) for entry in asked} == failures.keys()
+        if is_whole and api_key != ApiKey.ShareFetch and not body.get("session_id"):
             return Answer(merge(request, failures, blank(api_key, api_version)))
-        at_once: Body = {name: 0 for name in ("max_wait_ms", "min_bytes") if name in body}
+        nothing = ("max_wait_ms", "min_bytes", *(("max_records",) if is_whole else ()))
+        at_once: Body = {name: 0 for name in nothing if name in body}
         return Forward({**body, **at_once}, lambda answer: refuse_fetched(api_version, answer, failures, api_key))
     rest = without_partitions(request.codec, body, lambda entry: partition_key(entry) in failures)
     rest_is_empty = all(partition_key(entry) in failures for entry in request.partitions)

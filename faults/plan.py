@@ -22,7 +22,7 @@ from notleader.faults.cluster import Cluster
 from notleader.faults.decision import NOTHING, Decision, Hit, Pending
 from notleader.faults.effects import Effect, altered, of_answer, of_request
 from notleader.faults.election import Elections
-from notleader.faults.fetch_sessions import FetchSessions
+from notleader.faults.fetch_sessions import FetchSessions, ShareSessions
 from notleader.faults.index import Index
 from notleader.faults.needs import REQUEST, REQUEST_BODY, RESPONSE_BODY
 from notleader.faults.open_decision import OpenDecision
@@ -58,7 +58,10 @@ class Plan:
         self.generation = 0
         self.cluster = Cluster()
         self.elections = Elections(self.cluster, self._changed)
-        self.fetch_sessions = FetchSessions()
+        self.sessions: dict[int, FetchSessions | ShareSessions] = {
+            ApiKey.Fetch: FetchSessions(),
+            ApiKey.ShareFetch: ShareSessions(),
+        }
         self.standing = StandingRules(self.cluster, self.elections)
         self.can_log_in = False
         """Whether requests of clients that authenticate can be relayed, for there are credentials to do it with."""
@@ -211,8 +214,9 @@ class Plan:
         self._index_elsewhere = Index(elsewhere)
         self._interest_elsewhere = union(elsewhere)
         self._interest = {api_key: union(rules) for api_key, rules in rules_by_api.items()}
-        if not self._interest[ApiKey.Fetch] & REQUEST_BODY and not self.elections.any_ever:
-            self.fetch_sessions.clear()  # from here on requests pass unseen
+        for api_key, sessions in self.sessions.items():
+            if not self._interest[api_key] & REQUEST_BODY and not self.elections.any_ever:
+                sessions.clear()  # from here on requests pass unseen
 
     def rules_for(self, api_key: int) -> tuple[Rule, ...]:
         """The rules in force that may mean exchanges of an API, in order."""
@@ -319,7 +323,7 @@ class Plan:
 
     def _follows(self, api_key: int, api_version: int) -> bool:
         """Whether a request has to be seen for what later ones leave unsaid, or for the elections."""
-        if api_key == ApiKey.Fetch and self._interest[api_key] & REQUEST_BODY:
+        if api_key in self.sessions and self._interest[api_key] & REQUEST_BODY:
             return True
         return self.elections.interest(api_key, api_version) & REQUEST != 0
 

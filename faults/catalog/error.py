@@ -47,8 +47,9 @@ class ErrorFault(Fault):
     """The answer carries an error code, in the place and with the other fields that a broker would give it.
 
     `before_broker`: the request, or its matching partitions, never reach the broker; the rest does, and the answers
-    are merged. Metadata and Fetch always reach it, for only their answers are rewritten. `after_broker`: the broker
-    carries the request out, and then the client is told that it was refused. Of a Produce with acks=0, which has no
+    are merged. Metadata, Fetch and ShareFetch always reach it, for only their answers are rewritten; a ShareFetch that
+    is refused as a whole is handed no records. `after_broker`: the broker carries the request out, and then the client
+    is told that it was refused. Of a Produce with acks=0, which has no
     answer, `before_broker` closes the connection, as brokers do; `after_broker` can't be applied to it.
     """
 

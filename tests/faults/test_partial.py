@@ -19,6 +19,7 @@ from notleader.proxy.wire.view import Request
 from tests.faults.script import (
     ORDERS_ID,
     PAYMENTS_ID,
+    Body,
     entries,
     exchange,
     fault,
@@ -150,6 +151,70 @@ def test_a_forgotten_partition_is_not_asked_for_any_more() -> None:
     exchange(plan, fetch(("orders", 0), session=(9, 1)), fetched(9))
     done = exchange(plan, fetch(session=(9, 2), forgotten=(("orders", 0),)), fetched(9))
     assert done.hits == ()
+
+
+def share_fetch(*partitions: tuple[str, int], epoch: int = 0, forgotten: tuple[tuple[str, int], ...] = ()) -> Request:
+    """A ShareFetch of one member of a share group; `epoch` is that of its session."""
+    ids = {"orders": ORDERS_ID, "payments": PAYMENTS_ID}
+    body = {
+        "group_id": "g",
+        "member_id": "m",
+        "share_session_epoch": epoch,
+        "max_wait_ms": 500,
+        "min_bytes": 1,
+        "max_records": 10,
+        "topics": [{"topic_id": ids[name], "partitions": [{"partition_index": index}]} for name, index in partitions],
+        "forgotten_topics_data": [{"topic_id": ids[name], "partitions": [index]} for name, index in forgotten],
+    }
+    return request(ApiKey.ShareFetch, 1, body)
+
+
+def shared(sent: Request) -> Body:
+    """The answer of a broker with nothing to hand out."""
+    return {"responses": []}
+
+
+def told_shared(plan: Plan, asked: Request) -> tuple[Body | None, list[tuple[object, int, int]]]:
+    """What goes to the broker, and the partitions of which the client is told, with their error codes."""
+    done = exchange(plan, asked, shared)
+    assert done.answer is not None
+    return done.sent, [
+        (topic["topic_id"], partition["partition_index"], partition["error_code"])
+        for topic in done.answer["responses"]
+        for partition in topic["partitions"]
+    ]
+
+
+def test_a_share_fetch_is_refused_for_what_its_session_asks_for_and_the_broker_keeps_the_session() -> None:
+    plan = refuse_orders_0("ShareFetch")
+    refused = [(ORDERS_ID, 0, NOT_LEADER)]
+    sent, told = told_shared(plan, share_fetch(("orders", 0)))
+    assert sent is not None, "the session opens at the broker"
+    assert (sent["max_wait_ms"], sent["max_records"], told) == (0, 0, refused)
+    sent, told = told_shared(plan, share_fetch(("payments", 0), epoch=1))
+    assert sent is not None
+    assert (sent["max_records"], told) == (10, refused), "others may have records"
+    sent, told = told_shared(plan, share_fetch(epoch=3))  # a ShareAcknowledge was the second
+    assert told == refused
+    sent, told = told_shared(plan, share_fetch(epoch=4, forgotten=(("orders", 0),)))
+    assert told == []
+
+
+def test_a_share_session_whose_begin_was_not_seen_is_opened_anew() -> None:
+    plan = refuse_orders_0("ShareFetch")
+    done = exchange(plan, share_fetch(epoch=7), shared)
+    assert done.answer is not None
+    assert (done.sent, done.answer["error_code"]) == (None, ErrorCode.SHARE_SESSION_NOT_FOUND)
+    assert exchange(plan, share_fetch(("payments", 0)), shared).hit_names == []
+
+
+def test_an_election_refuses_what_a_share_session_asks_for_without_saying_so() -> None:
+    plan = knowing_plan()
+    plan.elections.start("payments", 0, 1, 0)  # from here on sessions are followed
+    plan.elections.advance(10_000)
+    assert told_shared(plan, share_fetch(("orders", 0)))[1] == []
+    plan.elections.start("orders", 0, 1000, 10_000)
+    assert told_shared(plan, share_fetch(epoch=1))[1] == [(ORDERS_ID, 0, NOT_LEADER)]
 
 
 def test_a_session_whose_begin_was_not_seen_is_opened_anew() -> None:
@@ -333,7 +398,7 @@ def test_every_api_with_partitions_is_refused_in_part(key: ApiKey, version: int)
         asked = request(key, version, random_body(request_codec(key, version).fields, random))
         keys = [partition_key(entry) for entry in asked.partitions]
         refused = set(random.sample(keys, random.randrange(1, len(keys) + 1)))
-        action = refuse_some(asked, dict.fromkeys(refused, Failure(ErrorCode.INVALID_REQUEST)))
+        action = refuse_some(asked, dict.fromkeys(refused, Failure(ErrorCode.INVALID_REQUEST)), asked.partitions)
         codec = response_codec(key, version)
         if isinstance(action, Forward) and action.merge is None:
             assert key == ApiKey.Produce
@@ -370,7 +435,7 @@ def test_merged_answers_have_the_partitions_of_the_request_in_its_order(
         for entry in asked.partitions
         if (entry.topic, entry.partition_index) in refused
     }
-    action = refuse_some(asked, failures)
+    action = refuse_some(asked, failures, asked.partitions)
     if isinstance(action, Forward):
         sent = type(asked)(asked.encode(action.body))
         assert action.merge is not None

@@ -168,6 +168,36 @@ async def java_traffic(
     assert count(read) == 600
 
 
+async def test_a_share_group_waits_for_a_leader_and_misses_nothing(
+    kafka: KafkaCluster, proxy_for: ProxyFor, tmp_path: Path
+) -> None:
+    topic = "shared-out"
+    kafka.create_topic(topic, partitions=2)
+    async with proxy_for(kafka.bootstrap, capture=str(tmp_path)) as proxy:
+        to = ["--bootstrap-server", str(proxy.listen), "--topic", topic, "--group-id", topic]
+        async with (
+            java(kafka, "VerifiableShareConsumer", *to, "--offset-reset-strategy", "earliest") as read,
+            AIOKafkaProducer(bootstrap_servers=str(proxy.listen)) as producer,
+        ):
+
+            async def more() -> None:
+                enough = count(read) + 10
+                for number in range(10):
+                    await producer.send_and_wait(topic, b"%d" % number, partition=number % 2)
+                await until(lambda: count(read) >= enough, 20)  # what is acquired in vain is locked for 30 s
+
+            await more()
+            match = {"api_key": "ShareFetch", "topic": topic}
+            await add(proxy, name="no", kind="error", error_code=6, match=match, trigger={"times": 3})
+            await more()
+            assert proxy.plan.get("no").hits == 3
+            await add(proxy, name="lost", kind="leader_election", for_ms=1000, match={"topic": topic})
+            await more()
+    refused = [row["fault_names"] for row in rows(tmp_path) if row["api_name"] == "ShareFetch" and row["error_code"]]
+    assert refused.count(["no"]) >= 3
+    assert ["lost"] in refused, "the session's requests name no partition"
+
+
 def count(lines: list[dict[str, Any]]) -> int:
     return sum(line["count"] for line in lines if line["name"] == "records_consumed")
 
