@@ -432,6 +432,17 @@ OPERATION_CAUSES = _struct(
         Told("those that told its client the error that it reports", "as `waits`"),
     ),
     (
+        "kept",
+        ArrayType(
+            _struct(
+                ("place", _INT, Told("which of its attempts, from 0")),
+                ("cause", CAUSE, Told("the rule, and how it reached it")),
+            ),
+            True,
+        ),
+        Told("what stood on an attempt's connection until the client gave that attempt up", "as `waits`"),
+    ),
+    (
         "follows",
         ArrayType(CAUSE, True),
         Told("what its end follows from: an earlier operation's, or an error right before it", "it follows from none"),

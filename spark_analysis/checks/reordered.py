@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send, settled_by_log
@@ -50,7 +50,10 @@ class Reordered(Check):
             "the offsets in the log, of several copies the first, without what is not there; without the log those "
             "that clients were told, or a smaller one at which a consumer got the record"
         ),
-        cause="why the overtaken one was sent again; without a retry, a rule that changed what was said",
+        cause=(
+            "why the overtaken one was sent again; without a retry on the wire, what it had waited for where it came "
+            "there after the other, or a rule that changed what was said"
+        ),
     )
 
     def possible(self, tables: Tables, options: Options) -> bool:
@@ -60,7 +63,8 @@ class Reordered(Check):
         return _overtaken(tables.history)
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        before = F.struct("operation_id", "retried_by", "touched_by", "trouble", "attempts", "source", "client")
+        told = ("operation_id", "slow_by", "retried_by", "touched_by", "trouble", "attempts", "source", "client")
+        before = F.struct(*told)
         rows = (
             tables.history.drop("scope", "partition", "offset")
             .join(_overtaken(tables.history, of_one_producer=True), "operation_id")
@@ -70,16 +74,18 @@ class Reordered(Check):
             )
             .join(broadcast(_set_meanwhile(tables.history)), same("s_", "scope", "source", "client"), "left")
         )
-        first, then = (F.get(attempts, F.lit(0))["request_at_us"] for attempts in ("before.attempts", "attempts"))
-        known = F.col("s_source").isNull() | F.coalesce(first < then, F.lit(False))
+        first, then = (F.get(attempts, F.lit(0)) for attempts in ("before.attempts", "attempts"))
+        known = F.col("s_source").isNull() | F.coalesce(first["request_at_us"] < then["request_at_us"], F.lit(False))
         # The one that was overtaken was sent again; without a retry a rule can only have changed what was said.
         again = F.when(F.size("before.retried_by") > 0, F.col("before.retried_by")).otherwise(F.col("retried_by"))
+        # What was read on the wire after the one that overtook it had waited for what kept it from there.
+        late = F.when(_came_before(then, first), F.col("before.slow_by"))
         both = F.array_union("touched_by", F.col("before.touched_by"))
         changed = F.filter(both, lambda c: c["did"].isin(*_CHANGES) & ~tells_of_time_alone(c))
         overtaken = rows.withColumns(
             {
                 "verdict": F.when(known, "invalid").otherwise("unknown"),
-                "overtaken_by": F.when(F.size(again) > 0, again).otherwise(changed),
+                "overtaken_by": F.when(F.size(again) > 0, again).when(F.size(late) > 0, late).otherwise(changed),
                 "trouble": F.coalesce("before.trouble", "trouble"),
                 "attempts": F.concat(F.slice("before.attempts", 1, 5), F.slice("attempts", 1, 5)),
             }
@@ -105,6 +111,13 @@ class Reordered(Check):
 
     def all_clear(self, tables: Tables) -> str:
         return "every partition holds its records in the order of the calls"
+
+
+def _came_before(one: Column, other: Column) -> Column:
+    """Whether an attempt was read before another; of those that were read at once their connection has the order."""
+    moment = one["request_at_us"] == other["request_at_us"]
+    in_turn = (one["connection_id"] == other["connection_id"]) & (one["exchange_seq"] < other["exchange_seq"])
+    return (one["request_at_us"] < other["request_at_us"]) | (moment & in_turn)
 
 
 def _set_meanwhile(history: DataFrame) -> DataFrame:

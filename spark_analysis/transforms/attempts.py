@@ -66,6 +66,7 @@ _ENDS_IT = (*SWALLOWED, "answered", "cut")
 _CONNECTION = ("run_id", "proxy_id", "connection_id")
 
 
+AT_ITS_END_US = 100_000
 _BEHIND = "kept_behind"
 """What an exchange that was swallowed, or held to the end, does to those behind it that got no answer either."""
 
@@ -85,18 +86,38 @@ def _cut_connections(exchanges: DataFrame) -> DataFrame:
     )
     held = held & unanswered & ~eaten
     kept = did.isin(*SWALLOWED) | held
+    closes = F.col("event") == "disconnect"
+    cut = did.isin("cut", "garbled")
     ended = (
-        exchanges.withColumn("t", F.explode("touches"))
-        .filter(did.isin("cut", "garbled") | kept)
-        .withColumn("held", held)
-        .withColumn("t", F.when(kept, F.col("t").withField("did", F.lit(_BEHIND))).otherwise(F.col("t")))
+        exchanges.filter(closes | (F.size("touches") > 0))
+        .withColumn("t", F.explode_outer("touches"))
+        .filter(cut | kept | closes)
+        .withColumns(
+            {
+                "held": F.coalesce(held, F.lit(False)),
+                "over_us": F.when(held, F.col("broker_responded_at_us") + F.col("t.held_us")),
+                "t": F.when(kept, F.col("t").withField("did", F.lit(_BEHIND))).when(cut, F.col("t")),
+            }
+        )
     )
-    first = ended.groupBy(*_CONNECTION, "t", "held").agg(F.min("exchange_seq").alias("seq"))
-    ends = F.array_sort(F.collect_list(F.struct("seq", "t", "held")))
+    first = ended.groupBy(*_CONNECTION, "t", "held").agg(
+        F.min("exchange_seq").alias("seq"),
+        F.max("over_us").alias("over_us"),
+        F.max(F.when(closes, F.col("request_at_us"))).alias("closed_us"),
+    )
+    ends = F.array_sort(F.collect_list(F.when(F.col("t").isNotNull(), F.struct("seq", "t", "held", "over_us"))))
+    # What was let go before the connection ended was kept by something else from then on.
+    to_the_end = F.filter("ends", lambda e: F.coalesce(e["over_us"] >= F.col("closed_us") - AT_ITS_END_US, F.lit(True)))
     # Who is held behind the first of them waits for that one: his own hold may be long over.
     front = F.array_min(F.transform(F.filter("ends", lambda e: e["t"]["did"] == _BEHIND), lambda e: e["seq"]))
     counting = F.filter("ends", lambda e: ~e["held"] | (e["seq"] <= front))
-    return first.groupBy(*_CONNECTION).agg(ends.alias("ends")).select(*_CONNECTION, counting.alias("ends"))
+    return (
+        first.groupBy(*_CONNECTION)
+        .agg(ends.alias("ends"), F.max("closed_us").alias("closed_us"))
+        .withColumn("ends", to_the_end)
+        .select(*_CONNECTION, counting.alias("ends"))
+        .filter(F.size("ends") > 0)
+    )
 
 
 def any_did(touches: str | Column, *words: str) -> Column:
@@ -200,6 +221,15 @@ def wire(**given: Column) -> Column:
 def was_answered(outcome: Column) -> Column:
     """Whether an exchange of that `outcome` ended with an answer at the client, the broker's or another."""
     return outcome.isin("answered", "altered", "injected")
+
+
+def went_unheard(attempt: Column, again_us: Column) -> Column:
+    """Whether its client, which sent the same again at `again_us`, can't have heard the answer to an attempt.
+
+    It came later, or never; or it was an acknowledgement, which nobody answers by sending again.
+    """
+    acknowledged = F.coalesce(attempt["error_code"] == 0, F.lit(False))
+    return attempt["response_at_us"].isNull() | (attempt["response_at_us"] > again_us) | acknowledged
 
 
 def trouble(outcome: Column, error_code: Column) -> Column:

@@ -16,14 +16,24 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast, is_short, settled, threads
 from notleader.spark_analysis.transforms.attempts import (
+    AT_ITS_END_US,
     SWALLOWED,
     any_did,
     begun_us,
     last_attempt,
     tells_of_time_alone,
     was_answered,
+    went_unheard,
 )
-from notleader.spark_analysis.transforms.choices import CAUSES, OF_THE_WAIT, choices, misplaced, own_causes, reasons
+from notleader.spark_analysis.transforms.choices import (
+    CAUSES,
+    KEPT,
+    OF_THE_WAIT,
+    choices,
+    misplaced,
+    own_causes,
+    reasons,
+)
 from notleader.spark_analysis.transforms.following import following, names_error
 from notleader.spark_analysis.transforms.intervals import covered, join_spans
 from notleader.spark_analysis.transforms.keys import same
@@ -104,9 +114,10 @@ def with_causes(
         owning.result()
         .join(compared, "operation_id", "left")
         .withColumns({name: F.coalesce(name, F.array().cast(CAUSES)) for name in ("waits", "told", "follows")})
+        .withColumn("kept", F.coalesce("kept", F.array().cast(KEPT)))
         .withColumns(found)
         .withColumns(choices())
-        .drop("end_us", "waits", "told", "follows", "_own", "_last", "_broker", *found)
+        .drop("end_us", "waits", "told", "follows", "kept", "_own", "_last", "_again_by", "_broker", *found)
     )
     return (settled(told, None) if out is not None else told), struck
 
@@ -208,9 +219,35 @@ def _suspects(history: DataFrame, options: Options) -> DataFrame:
                 F.coalesce(a["response_at_us"], F.get("attempts", place + 1)["request_at_us"]).alias("over_us"),
                 a["response_at_us"].isNull().alias("open"),
                 any_did(a["touches"], *SWALLOWED).alias("eaten"),
+                place.alias("place"),
+                _left_us(a, place).alias("left_us"),
+                _comes_late(a, place).alias("late"),
             ),
         ).alias("o_lines"),
     )
+
+
+def _left_us(attempt: Column, place: Column) -> Column:
+    """When the client gave up an attempt that had no answer by then: it tried again, or the operation ended; or null.
+
+    Who tries again what was acknowledged had left before that was told, nobody knows when.
+    """
+    again_us = F.get("attempts", place + 1)["request_at_us"]
+    return F.when(
+        ~was_answered(attempt["outcome"]) | again_us.isNotNull() & went_unheard(attempt, again_us),
+        F.least(F.coalesce(again_us, F.col("end_us")), attempt["response_at_us"]),
+    )
+
+
+def _comes_late(attempt: Column, place: Column) -> Column:
+    """The attempt was read after one that its client sent later: on a newer connection to the same broker."""
+    before = F.slice("attempts", 1, place)
+
+    def newer(other: Column) -> Column:
+        same_broker = (other["proxy_id"] == attempt["proxy_id"]) & (other["node_id"] == attempt["node_id"])
+        return same_broker & (other["connection_id"] > attempt["connection_id"])
+
+    return F.exists(before, newer)
 
 
 def _to_their_ends(suspects: DataFrame, exchanges: DataFrame) -> DataFrame:
@@ -227,7 +264,8 @@ def _to_their_ends(suspects: DataFrame, exchanges: DataFrame) -> DataFrame:
 
     def to_its_end(line: Column) -> Column:
         ended_us = F.when(line["open"], F.col("ends")[line["connection"]])
-        return line.withField("over_us", F.least(line["over_us"], ended_us))
+        left_us = F.when(line["left_us"].isNotNull(), F.least(line["left_us"], ended_us))
+        return line.withField("over_us", F.least(line["over_us"], ended_us)).withField("left_us", left_us)
 
     rows = suspects.join(found, "operation_id", "left")
     return rows.withColumn("o_lines", F.transform("o_lines", to_its_end)).drop("ends")
@@ -376,6 +414,7 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     rows = rows.withColumns(
         {
             "far": far,
+            "kept_at": _kept_at(),
             "span": F.when(near.isNotNull(), span),
             "taken": F.struct(since_us.alias("since"), (since_us + F.col("weight_us")).alias("until")),
             "stood": F.struct("connection", "from_us", F.coalesce("stands_us", "until_us").alias("until_us")),
@@ -395,13 +434,14 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
         F.max("length_us").alias("length_us"),
         F.collect_list(F.when(F.col("silenced"), F.col("stood"))).alias("silences"),
         F.collect_list(F.when(holds_request, F.col("stood"))).alias("holds"),
+        F.array_distinct(F.flatten(F.collect_list("kept_at"))).alias("kept_at"),
         # One rule may have been in its way in several places at once.
         covered(F.array_sort(F.collect_list("taken"))).alias("weight_us"),
     )
     cause = F.struct("rule", "kind", "how", "w.did", "w.error_code", "sure", "weight_us")
     told = F.when(names_error(F.col("error"), F.col("w.error_code")), cause)
     every = by_way.groupBy("operation_id").agg(
-        F.collect_list(F.struct(cause.alias("cause"), "mine", "far", "silences")).alias("waits"),
+        F.collect_list(F.struct(cause.alias("cause"), "mine", "far", "silences", "kept_at")).alias("waits"),
         F.flatten(F.collect_list("holds")).alias("holds"),
         F.collect_list(told).cast(CAUSES).alias("told"),
         F.max("length_us").alias("length_us"),
@@ -431,8 +471,46 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
         # A silence that came and went while the request on that connection was held kept nothing.
         return (F.size(w["silences"]) == 0) | ~F.forall(w["silences"], within_a_hold)
 
-    waits = F.transform(F.filter("waits", kept), in_the_rest).cast(CAUSES)
-    return every.select("operation_id", waits.alias("waits"), "told")
+    counting = F.filter("waits", kept)
+    places = F.flatten(
+        F.transform(counting, lambda w: F.transform(w["kept_at"], lambda at: F.struct(at.alias("place"), w["cause"])))
+    )
+    return every.select(
+        "operation_id",
+        F.transform(counting, in_the_rest).cast(CAUSES).alias("waits"),
+        "told",
+        places.cast(KEPT).alias("kept"),
+    )
+
+
+def _kept_at() -> Column:
+    """The places of the attempts that an obstacle on their connection kept from an answer until they were given up.
+
+    It did so for a good part of the time, and to the end of it. Besides, of attempts that lay in a silenced connection
+    while their client sent the message elsewhere, the place before: what was read later is no retry of that.
+    """
+    density = F.col("covered_us") / (F.col("until_us") - F.col("from_us"))
+
+    def kept(line: Column) -> Column:
+        waited_us = line["left_us"] - line["asked_us"]
+        kept_us = (line["left_us"] - F.greatest("from_us", line["asked_us"])) * density
+        over_us = F.least("until_us", F.when(F.col("silenced"), F.col("stands_us")))
+        to_the_end = over_us >= line["left_us"] - AT_ITS_END_US
+        behind = F.col("silenced") | (line["asked_us"] >= F.col("order_us"))
+        here = (line["connection"] == F.col("connection")) & behind & ~line["eaten"]
+        return here & to_the_end & (kept_us > 0) & (kept_us >= waited_us * OF_THE_WAIT)
+
+    def lay(line: Column) -> Column:
+        read_later = F.col("silenced") & (F.col("stands_us") <= line["asked_us"]) & line["late"]
+        return (line["connection"] == F.col("connection")) & read_later
+
+    def places_of(which: Callable[[Column], Column], shift: int) -> Column:
+        found = F.filter("o_lines", lambda line: F.coalesce(which(line), F.lit(False)))
+        return F.transform(found, lambda line: line["place"] - shift)
+
+    places = F.concat(places_of(kept, 0), places_of(lay, 1))
+    stands_there = F.col("silenced") | ((F.col("how") == "behind") & (F.col("did") != THROTTLED))
+    return F.when(stands_there, places).otherwise(F.array().cast("array<int>"))
 
 
 def _broken(history: DataFrame) -> DataFrame:

@@ -8,12 +8,14 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.schemas import CAUSE
-from notleader.spark_analysis.transforms.attempts import any_did, begun_us, last_attempt, was_answered
+from notleader.spark_analysis.transforms.attempts import any_did, begun_us, last_attempt, was_answered, went_unheard
 from notleader.spark_analysis.transforms.following import FOLLOWING, is_out_of_time
 from notleader.spark_analysis.transforms.obstacles import CUTS, HOLDS, SWALLOWS
 
 CAUSES = f"array<{CAUSE.simpleString()}>"
 """The type of the columns `slow_by`, `ended_by` and `retried_by`."""
+KEPT = f"array<struct<place:int,cause:{CAUSE.simpleString()}>>"
+"""What kept the attempt at a place from an answer until its client gave it up: an obstacle on its connection."""
 
 # A rule explains a wait when it was in the way for this part of it, and for this part of what the heaviest was.
 OF_THE_WAIT = 0.25
@@ -59,9 +61,7 @@ def own_causes() -> dict[str, Column]:
 
     def why_again(place: Column) -> Column:
         attempt, following = F.get("attempts", place), F.get("attempts", place + 1)
-        silent = attempt["response_at_us"].isNull() | (attempt["response_at_us"] > following["request_at_us"])
-        silent = silent | ~was_answered(attempt["outcome"])
-
+        silent = went_unheard(attempt, following["request_at_us"]) | ~was_answered(attempt["outcome"])
         waited_us = following["request_at_us"] - attempt["request_at_us"]
 
         def counts(t: Column) -> Column:
@@ -70,11 +70,11 @@ def own_causes() -> dict[str, Column]:
 
         return told(F.filter(attempt["touches"], counts), attempt)
 
-    again = F.when(F.size("attempts") > 1, F.array_distinct(F.flatten(F.transform(numbers, why_again))))
+    again = F.when(F.size("attempts") > 1, F.transform(numbers, why_again))
     return {
         "_own": F.coalesce(own, nothing).cast(CAUSES),
         "_last": F.coalesce(ends, nothing).cast(CAUSES),
-        "retried_by": F.coalesce(again, nothing).cast(CAUSES),
+        "_again_by": F.coalesce(again, F.array().cast(f"array<{CAUSES}>")).cast(f"array<{CAUSES}>"),
         "_broker": answered & F.coalesce(last["error_code"] != 0, F.lit(False)),
     }
 
@@ -161,7 +161,10 @@ def choices() -> dict[str, Column]:
     follows = F.coalesce(last_attempt()["error_code"].isin(*FOLLOWING), F.lit(False)) & F.col("_broker")
     # Nothing of it was on the wire: what told its client this very error, else what its time went by with.
     unsent = F.size("attempts") == 0
-    retried = F.when((F.size("retried_by") == 0) & F.col("_again"), F.col("_sent_there")).otherwise(F.col("retried_by"))
+    # What an attempt's own exchange doesn't tell, what stood on its connection does.
+    of_each = F.transform("_again_by", lambda own, place: F.when(F.size(own) > 0, own).otherwise(_kept(place)))
+    again = F.array_distinct(F.flatten(of_each))
+    retried = F.when((F.size(again) == 0) & F.col("_again"), F.col("_sent_there")).otherwise(again)
     kept = F.when(_length_us() >= _AT_ONCE_US, waits).otherwise(F.filter(waits, lambda w: ~w["did"].isin(*HOLDS)))
     # Whose time was over waited for what was in its way, whatever the others failed by.
     waited = is_out_of_time() & F.exists(kept, lambda w: w["how"] != "anybody")
@@ -185,10 +188,17 @@ def choices() -> dict[str, Column]:
         .when(unsent, F.col("follows"))
         .otherwise(nothing)
     )
+    unread = F.filter("waits", lambda w: w["how"] == "unread")
+    kept_by = F.transform("kept", lambda k: k["cause"])
     return {
         "slow_by": slow.cast(CAUSES),
         # What was acknowledged has come to no end that needs a reason.
         "ended_by": F.when(F.col("outcome") != "ok", ended).otherwise(F.array()).cast(CAUSES),
         "retried_by": retried.cast(CAUSES),
-        "touched_by": F.concat("_own", F.filter("waits", lambda w: w["how"] == "unread")).cast(CAUSES),
+        "touched_by": F.array_distinct(F.concat("_own", unread, kept_by)).cast(CAUSES),
     }
+
+
+def _kept(place: Column) -> Column:
+    """What kept the attempt at that place from an answer until it was given up."""
+    return F.transform(F.filter("kept", lambda k: k["place"] == place), lambda k: k["cause"])

@@ -6,7 +6,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import broadcast
-from notleader.spark_analysis.transforms.obstacles import PAUSE_US, names_of
+from notleader.spark_analysis.transforms.attempts import any_did
+from notleader.spark_analysis.transforms.obstacles import CUTS, PAUSE_US, connection, names_of
 
 UNSEEN = "unseen"
 """`trouble` of a history row whose own requests nobody can tell from others that a rule touched."""
@@ -24,18 +25,13 @@ def with_unseen(history: DataFrame, exchanges: DataFrame, operations: DataFrame)
     Below level `record` a capture names no messages. What is found out without them stays: a send that has causes is
     told with these. A client id that several clients have on the wire may be any of them.
     """
-    struck = exchanges.filter((F.col("event") == "exchange") & (F.col("api_name") == "Produce")).filter(
-        F.size("touches") > 0
-    )
+    struck = _struck(exchanges)
     names = names_of(operations).select(
         F.col("scope").alias("n_scope"), F.col("wire_id").alias("n_wire_id"), F.col("client").alias("u_client")
     )
     same = F.col("scope").eqNullSafe(F.col("n_scope")) & (F.col("client_id") == F.col("n_wire_id"))
-    span = (
-        F.col("request_at_us").alias("from_us"),
-        # What follows from it may come some seconds later.
-        (F.coalesce("response_at_us", "request_at_us") + PAUSE_US).alias("until_us"),
-    )
+    # What follows from it may come some seconds later.
+    span = ("from_us", (F.col("until_us") + PAUSE_US).alias("until_us"))
     theirs = struck.join(broadcast(names), same, "left")
     spans = (
         _merged(theirs.select(F.col("scope").alias("u_scope"), "u_client", *span))
@@ -71,6 +67,37 @@ def with_unseen(history: DataFrame, exchanges: DataFrame, operations: DataFrame)
     )
     return rows.withColumn("trouble", F.when(unseen, F.lit(UNSEEN)).otherwise(F.col("trouble"))).select(
         *history.columns
+    )
+
+
+def _struck(exchanges: DataFrame) -> DataFrame:
+    """scope, client_id, from_us, until_us: Produce requests that rules touched, and connections that they took.
+
+    What needs no acknowledgement its client has called done before it is read here, and what lay in a connection that
+    was taken nobody has read.
+    """
+    batches = exchanges.filter((F.col("event") == "exchange") & (F.col("api_name") == "Produce"))
+    batches = batches.filter(F.size("touches") > 0)
+    done_before = F.when(F.col("acks") == 0, F.lit(PAUSE_US)).otherwise(F.lit(0))
+    taken = exchanges.filter((F.col("event") == "fault") & any_did("touches", *CUTS)).select(
+        "scope", "client_id", connection().alias("connection"), "request_at_us"
+    )
+    ends = exchanges.filter((F.col("event") == "disconnect") & F.col("connection_id").isNotNull()).select(
+        connection().alias("connection"), F.col("request_at_us").alias("ended_us")
+    )
+    lines = taken.join(broadcast(ends.groupBy("connection").agg(F.max("ended_us").alias("ended_us"))), "connection")
+    return batches.select(
+        "scope",
+        "client_id",
+        (F.col("request_at_us") - done_before).alias("from_us"),
+        F.coalesce("response_at_us", "request_at_us").alias("until_us"),
+    ).unionByName(
+        lines.select(
+            "scope",
+            "client_id",
+            (F.col("request_at_us") - PAUSE_US).alias("from_us"),
+            F.greatest("request_at_us", "ended_us").alias("until_us"),
+        )
     )
 
 

@@ -167,6 +167,32 @@ def _silent() -> list[Scenario]:
     return made
 
 
+def _given_up() -> list[Scenario]:
+    """What keeps requests from their answers for longer than their client waits."""
+    given: dict[str, Any] = {"lib": "confluent-kafka", "timeout_ms": 1200, "messages": 300, "interval_ms": 10}
+    return [
+        during(
+            "silenced-until-its-client-has-left-confluent-kafka",
+            # What lay in the connection is read at the end, when its client has sent it elsewhere.
+            standing("silence", "blackhole"),
+            Effect("duplicate", "p", ("silence",)),
+            Effect("late", "p", ("silence",)),
+            lift_ms=4000,
+            delivery_ms=15_000,
+            **given,
+        ),
+        during(
+            "answers-slower-than-their-client-waits-confluent-kafka",
+            standing("narrow", "bandwidth", rate_bytes_per_s=20, direction="response"),
+            Effect("duplicate", "p", ("narrow",)),
+            Effect("late", "p", ("narrow",)),
+            lift_ms=5000,
+            delivery_ms=20_000,
+            **given,
+        ),
+    ]
+
+
 def _lines() -> list[Scenario]:
     made = []
     for lib in IN_WORKERS:
@@ -259,4 +285,4 @@ def _lines() -> list[Scenario]:
     return made
 
 
-STANDING = (*_leaders(), *_silent(), *_lines())
+STANDING = (*_leaders(), *_silent(), *_given_up(), *_lines())

@@ -792,7 +792,7 @@ def listener(s: Story, at: float, became: str, *rules: tuple[str, str, str], nam
 
 def link_event(s: Story, at: float, event: str, connection_id: int, **given: Any) -> None:
     row = s.exchange(at, "", event=event, took_ms=None, connection_id=connection_id, exchange_seq=None, **given)
-    row["api_name"] = row["api_key"] = row["outcome"] = None
+    row["api_name"] = row["api_key"] = row["outcome"] = row["forwarded_at_us"] = None
 
 
 OFF = ("off", "blackhole", "silenced")

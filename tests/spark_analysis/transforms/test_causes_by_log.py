@@ -81,11 +81,79 @@ def copied_under_two_trifles(s: Story) -> None:
     s.holds("m0", "m0")
 
 
+def _silent(s: Story, connection: int, since: float, until: float, rule: str = "off") -> None:
+    link_event(s, since, "fault", connection, **did((rule, "blackhole", "silenced")))
+    link_event(s, until, "fault", connection, detail="goes on")
+    link_event(s, until, "disconnect", connection)
+
+
+def given_up_in_a_silence(s: Story) -> None:
+    """The answer of the first was held for a moment when the silence began, and never came."""
+    moment = did(("trifle", "delay", "held_answer"), since_ms=1)
+    moment["effects"][0]["held_us"] = 60_000
+    for number in range(2):
+        gone = {"outcome": "no_response", "took_ms": None}
+        s.produce(number, message_ids=[f"m{number}"], **gone, **(moment if number == 0 else {}))
+        s.produce(1200 + number, message_ids=[f"m{number}"], base_offset=2 + number, connection_id=2)
+        s.send(number, f"m{number}", offset=2 + number, took_ms=1204)
+    _silent(s, 1, 10, 4010)
+    s.holds("m0", "m1", "m0", "m1")
+
+
+def answered_when_a_silence_was_over(s: Story) -> None:
+    s.produce(0, message_ids=["m0"], base_offset=0, took_ms=4010)
+    s.produce(4500, message_ids=["m0"], base_offset=1, connection_id=2)
+    s.send(0, "m0", offset=1, took_ms=4504)
+    _silent(s, 1, 10, 4010)
+    s.holds("m0", "m0")
+
+
+def read_when_a_silence_was_over(s: Story) -> None:
+    """Written to the first connection, which the proxy read again when the message had gone over the second."""
+    s.produce(0, message_ids=["m0"], base_offset=0)
+    s.send(0, "m0", offset=0, took_ms=4)
+    _silent(s, 1, 10, 4010)
+    s.produce(1200, message_ids=["m1"], base_offset=1, connection_id=2)
+    s.produce(4010, message_ids=["m1"], outcome="no_response", took_ms=None)
+    s.send(20, "m1", offset=1, took_ms=1184)
+    s.holds("m0", "m1", "m1")
+
+
+def held_for_longer_than_it_waited(s: Story) -> None:
+    """What the client had left was passed on when the hold was over, and so was what had come behind it."""
+    s.produce(
+        0, message_ids=["m0"], base_offset=0, took_ms=4005, **did(("long", "stall", "held_request"), until_ms=4000)
+    )
+    s.produce(30, message_ids=["m1"], outcome="no_response", took_ms=None, **did(until_ms=4000))
+    for number in range(2):
+        s.produce(1200 + number, message_ids=[f"m{number}"], base_offset=2 + number, connection_id=2)
+        s.send(30 * number, f"m{number}", offset=2 + number, took_ms=1210 - 30 * number)
+    link_event(s, 4010, "disconnect", 1)
+    s.holds("m0", "m1", "m0", "m1")
+
+
+def overtaken_on_the_way_out_of_a_silence(s: Story) -> None:
+    """Neither had been read; what had been called later was sent elsewhere first."""
+    s.produce(0, message_ids=["m0"], base_offset=0)
+    s.send(0, "m0", offset=0, took_ms=4)
+    _silent(s, 1, 10, 4010)
+    for at, message, offset in ((1500, "m2", 1), (1500, "m1", 2)):
+        s.produce(at, message_ids=[message], base_offset=offset, connection_id=2)
+    s.send(20, "m1", offset=2, took_ms=1484)
+    s.send(30, "m2", offset=1, took_ms=1474)
+    s.holds("m0", "m2", "m1")
+
+
 TRUE = {
     lay_in_a_socket_that_was_cut: {"lost": {("first", 1), ("break", 3), (None, 1)}},
     written_into_silence: {"lost": {("off", 1)}},
     written_where_one_of_two_went_on: {"lost": {("off", 1)}},
     copied_under_two_trifles: {"duplicate": {("refusal", 1)}},
+    given_up_in_a_silence: {"duplicate": {("off", 2)}, "retried": {("off", 2)}},
+    answered_when_a_silence_was_over: {"duplicate": {("off", 1)}, "retried": {("off", 1)}},
+    read_when_a_silence_was_over: {"duplicate": {("off", 1)}},
+    held_for_longer_than_it_waited: {"duplicate": {("long", 2)}, "retried": {("long", 2)}},
+    overtaken_on_the_way_out_of_a_silence: {"reordered": {("off", 1)}},
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 from notleader.spark_analysis.findings import Finding
 from notleader.spark_analysis.options import Options
 from tests.spark_analysis.synthetic import Story
-from tests.spark_analysis.transforms.test_causes import BLAMED, ELSEWHERE, STORIES, did
+from tests.spark_analysis.transforms.test_causes import BLAMED, ELSEWHERE, STORIES, did, link_event
 
 pytestmark = pytest.mark.spark
 
@@ -45,6 +45,28 @@ def doubled_among_others(s: Story) -> None:
         s.poll(1000, message, offset)
 
 
+def lost_where_nothing_is_acknowledged(s: Story) -> None:
+    """Done when it is written, and read here later: the request was cut off, and the log doesn't have it."""
+    for number in range(3):
+        cut = (
+            {"outcome": "closed", "took_ms": None, **did(("break", "close", "cut"))}
+            if number == 1
+            else {"took_ms": None}
+        )
+        s.produce(100 * number + 2, message_ids=[f"m{number}"], acks=0, connection_id=1 + number // 2, **cut)
+        s.send(100 * number, f"m{number}", took_ms=0.3)
+    s.holds("m0", "m2")
+
+
+def written_into_a_silence_where_nothing_is_acknowledged(s: Story) -> None:
+    s.produce(2, message_ids=["m0"], acks=0, took_ms=None)
+    link_event(s, 50, "fault", 1, **did(("off", "blackhole", "silenced")))
+    link_event(s, 2000, "disconnect", 1)
+    for number in range(2):
+        s.send(100 * number, f"m{number}", took_ms=0.3)
+    s.holds("m0")
+
+
 def _by_whom(told: set[str | None]) -> set[str | None]:
     return {by and by.removesuffix(" (likely)") for by in told}
 
@@ -55,11 +77,15 @@ STORIES_HERE = {
     **{name: STORIES[name] for name in _GUILTY},
     "refused_and_doubled": refused_and_doubled,
     "doubled_among_others": doubled_among_others,
+    "lost_where_nothing_is_acknowledged": lost_where_nothing_is_acknowledged,
+    "written_into_a_silence_where_nothing_is_acknowledged": written_into_a_silence_where_nothing_is_acknowledged,
 }
 TRUE = {
     **{name: {check: _by_whom(by) for check, by in BLAMED[name].items()} for name in _GUILTY},
     "refused_and_doubled": {"duplicate": {"refusal"}, "retried": {"refusal"}},
     "doubled_among_others": {"duplicate": {"refusal"}},
+    "lost_where_nothing_is_acknowledged": {"lost": {"?"}},
+    "written_into_a_silence_where_nothing_is_acknowledged": {"lost": {"?"}},
 }
 
 
