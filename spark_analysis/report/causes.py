@@ -29,8 +29,8 @@ class Chapter:
     first_us: int | None
     last_us: int | None
     findings: tuple[Finding, ...]
-    heard: bool = True
-    """Whether any client said what became of its calls."""
+    nothing: str = ""
+    """What is said where nothing was found."""
     title: str = ""
     """The head of one that is no rule's."""
 
@@ -50,8 +50,7 @@ class Chapter:
         parts = []
         for _, alike in groupby(self.findings, key=lambda finding: (finding.check, finding.verdict == "unknown")):
             parts.append(_part(list(alike)))
-        nothing = "nothing that anybody noticed" if self.heard else "nothing that the traffic shows"
-        return ", ".join(parts) or nothing
+        return ", ".join(parts) or self.nothing
 
     @property
     def verdict(self) -> str:
@@ -71,6 +70,9 @@ def chapters(analysis: Analysis) -> list[Chapter]:
     names = Counter(rule for rule, _ in struck)
     noticed = [f for f in analysis.findings if f.count]
     ordered = sorted(noticed, key=lambda f: (_WORST[f.verdict], _order(f), -f.count))
+    unseen = tuple(f for f in ordered if f.group and f.group.trouble in (UNSEEN, PERHAPS))
+    nothing = "nothing that anybody noticed" if analysis.outcomes.lines else "nothing that the traffic shows"
+    nothing = "nothing that is known to be its doing" if unseen else nothing
     found = []
     for (rule, kind), rows in struck.items():
         own = tuple(f for f in ordered if f.group and _names(f.group, rule, kind if names[rule] > 1 else None))
@@ -82,11 +84,11 @@ def chapters(analysis: Analysis) -> list[Chapter]:
                 min(int(str(row["first_us"])) for row in rows),
                 max(int(str(row["until_us"])) for row in rows),
                 own,
-                analysis.outcomes.lines > 0,
+                nothing,
             )
         )
     nobody_s = [f for f in ordered if not any(f in chapter.findings for chapter in found)]
-    unseen = tuple(f for f in nobody_s if f.group and f.group.trouble in (UNSEEN, PERHAPS))
+    unseen = tuple(f for f in unseen if f in nobody_s)
     rest = tuple(f for f in nobody_s if f not in unseen)
     last = ((rest, "No rule had a hand in it"), (unseen, "Whether a rule had a hand in it is not known"))
     return [*found, *[Chapter(None, "", 0, None, None, those, title=title) for those, title in last if those]]

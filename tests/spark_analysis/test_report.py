@@ -150,6 +150,9 @@ def test_what_the_capture_cannot_tell_acquits_nobody(analysis: Analysis) -> None
     assert (own.head, own.told) == ("No rule had a hand in it", "3 operations told an error")
     assert unseen.head == "Whether a rule had a hand in it is not known"
     assert "whether a fault had a hand in it is not known: they went out in requests" in findings[1].sentence
+    idle = replace(analysis.drawn, faults=[struck("idle", AT, AT)])
+    (of_idle, *_) = chapters(replace(analysis, findings=findings, drawn=idle))
+    assert of_idle.told == "nothing that is known to be its doing"
 
 
 def test_a_fleet_that_storms_is_one_line(analysis: Analysis) -> None:
