@@ -17,7 +17,8 @@ SHOTS = os.environ.get("NOTLEADER_SCREENSHOTS")
 
 # Every title of an axis that lies on a label, with that label.
 _COVERED = """() => [...document.querySelectorAll(".js-plotly-plot")].flatMap((figure) => {
-  const placed = (what) => [...figure.querySelectorAll(what)].map((one) => [one.textContent, one.getBoundingClientRect()]);
+  const placed = (what) => [...figure.querySelectorAll(what)]
+    .map((one) => [one.textContent, one.getBoundingClientRect()]);
   const labels = placed(".xtick text, .ytick text, .y2tick text, .y3tick text");
   return placed(".xtitle, .ytitle, .y2title, .y3title").flatMap(([title, at]) => labels.filter(([, there]) =>
     at.left < there.right && there.left < at.right && at.top < there.bottom && there.top < at.bottom)
