@@ -154,7 +154,8 @@ class OpenDecision:
         if not match.names(self._request.header.api_key, self._request.body):
             return False
         if not cluster.leaders:
-            return True  # nobody has asked for Metadata yet
+            # Nobody has asked for Metadata yet. A share session ends at a price: what it acknowledges comes again.
+            return self._request.header.api_key == ApiKey.Fetch
         return any(match.partition(*name) and cluster.may_be_read_from(*name, node_id) for name in cluster.leaders)
 
     def _open_another_session(self, rule_name: str, kind: str) -> None:

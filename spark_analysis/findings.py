@@ -198,6 +198,7 @@ def grouped(found: DataFrame) -> DataFrame:
         F.max("at_us").alias("last_at_us"),
         F.max("duration_us").alias("slowest_us"),
         F.percentile_approx("duration_us", 0.5).alias("median_us"),
+        F.count_if("open").alias("open"),
         F.max_by(evidence, F.coalesce("duration_us", F.lit(0)), EVIDENCE_PER_FINDING).alias("evidence"),
     )
 
@@ -257,7 +258,7 @@ def _merge(left: Row, right: Row) -> Row:
     values = left.asDict()
     for name in ("client", "topic", "partition"):
         values[name] = left[name] if left[name] == right[name] else None
-    for name in ("cases", "messages"):
+    for name in ("cases", "messages", "open"):
         values[name] = left[name] + right[name]
     for name, pick in (("first_at_us", min), ("last_at_us", max), ("slowest_us", max), ("median_us", max)):
         known = [value for value in (left[name], right[name]) if value is not None]

@@ -632,6 +632,7 @@ CASE = _struct(
     ("message_id", _STRING),
     ("operation_id", _LONG),
     ("note", _STRING),
+    ("open", _BOOL),
     ("exchanges", ArrayType(WIRE, True)),
     ("by", ArrayType(CAUSE, True)),
     ("own_trouble", _BOOL),

@@ -16,6 +16,9 @@ PROJECT = Path(__file__).resolve().parents[2]
 # A page on the top level shows what a benchmark drew; on GitHub the same link leads to the same file.
 PICTURES = re.compile(r"(!\[[^\]]*\]\()\.\./(benchmarks/[^)]+\.svg\))")
 
+# What is told beside the sources is no page of the site.
+BESIDE = re.compile(r"\[([^\]]+)\]\(\.\./\.\./testcontainers/[^)]+\)")
+
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the page and the pictures."""
@@ -29,5 +32,5 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Let links to pictures outside `docs/` lead to where the site has them."""
-    return PICTURES.sub(r"\1\2", markdown)
+    """Let links to pictures outside `docs/` lead to where the site has them; other links to there are text."""
+    return BESIDE.sub(r"\1", PICTURES.sub(r"\1\2", markdown))

@@ -75,7 +75,7 @@ def print_statistics(told: dict[str, Any]) -> None:
         )
     if told["groups"]:
         _print(
-            ("GROUP", "JOINS", "SYNCS", "LEAVES", "HEARTBEATS", "ERRORS", "REASONS", "MEMBERS"),
+            ("GROUP", "JOINS", "SYNCS", "LEAVES", "HEARTBEATS", "ERRORS", "REASONS", "CALLS BY"),
             [
                 (
                     one["group"],

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 NEGATIVE: Final = 1
 WRONG_USE: Final = 2
 _POLL_S: Final = 0.5
+_WHOLE_LINES: Final = 1 << 20
 
 Where = Annotated[str, typer.Argument(metavar="DIR", help="A capture's folder, one of its files, or a URL.")]
 FilterText = Annotated[
@@ -123,7 +124,10 @@ def show(
     if as_json:
         _print_json([document(single)] if single is not None else [plain(row) for row in found])
     elif single is not None:
-        Console(highlight=False, soft_wrap=True).print(tree(single))
+        console = Console(highlight=False)
+        if not console.is_terminal:
+            console.width = _WHOLE_LINES
+        console.print(tree(single))
     else:
         _print_lines(found, heading=True)
     _tell(capture.problems)

@@ -33,6 +33,38 @@ Ends = Literal["well", "badly", "never"]
 """How a client program ends: with exit code 0, with another one, not before the limit."""
 
 
+CheckName = Literal[
+    "lost",
+    "duplicate",
+    "reordered",
+    "phantom",
+    "skipped",
+    "read_again",
+    "commit_lost",
+    "inconsistent_offsets",
+    "offset_reset",
+    "hang",
+    "blocked_call",
+    "stuck",
+    "failed",
+    "late",
+    "retried",
+    "recovery",
+    "throttled",
+    "unfair_acks",
+    "wrong_broker",
+    "retry_storm",
+    "metadata_storm",
+    "reconnect_storm",
+    "looks_like_java_callback_deadlock",
+    "looks_like_java_send_blocks",
+    "looks_like_sarama_hang",
+    "looks_like_sarama_two_minutes",
+    "looks_like_scala_refresh_stall",
+]
+"""The checks of the analysis; `notleader.spark_analysis` has them."""
+
+
 class IncidentError(LabError):
     """There is no such incident, or its file is not valid; every problem is named with its path."""
 
@@ -126,8 +158,8 @@ class Run(_Model):
     steps: list[dict[str, Any]] | None = Field(None, description="In place of the incident's, in this run.")
     arguments: dict[str, str | int | bool] = Field(default_factory=dict, description="On top of the programs' own.")
     heap_mb: int | None = Field(None, ge=16, description="Of its Java programs, in place of their own.")
-    must: list[str] = Field(default_factory=list, description="Checks that have to find something.")
-    never: list[str] = Field(default_factory=list, description="Checks that must not.")
+    must: list[CheckName] = Field(default_factory=list, description="Checks that have to find something.")
+    never: list[CheckName] = Field(default_factory=list, description="Checks that must not.")
     requests: dict[str, Times] = Field(
         default_factory=dict, description="How often the first client sends a request of an API."
     )
@@ -165,7 +197,7 @@ class Form(_Model):
     told: str = Field(description="What is different, in a few words.")
     arguments: dict[str, str | int | bool] = Field(default_factory=dict, description="On top of every program's own.")
     limit_s: float | None = Field(None, gt=0)
-    must: list[str] = Field(
+    must: list[CheckName] = Field(
         default_factory=list, description="Checks that have to find something too, in the runs that must show any."
     )
 

@@ -123,10 +123,11 @@ def _about(today: str, command: str, done: list[Filled]) -> list[str]:
 
     days = sorted({cell.at[:10] for cell in done}) or [today]
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    cells = len({(run.incident, run.client) for run in done})
     return [
         f"{when}, notleader {__version__}, Kafka {full_version('3.9')}, Python {platform.python_version()}, "
         f"{platform.system()} {platform.machine()}",
         f"`{command}`",
-        f"{len({(run.incident, run.client) for run in done})} cells in {len(done)} runs,"
+        f"{cells} cell{'s' * (cells != 1)} in {len(done)} run{'s' * (len(done) != 1)},"
         f" {sum(run.seconds for run in done):.0f} s of client time",
     ]

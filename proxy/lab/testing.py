@@ -156,6 +156,7 @@ class NotLeader:
         Raises NeverHitError at its end when the rule was not hit once, unless it `may_miss`; and
         FaultDocumentError with every problem of the rule.
         """
+        self.run(self._settle(), timeout_s=_START_S)  # what was asked before may be on its way yet
         asked = len(self._rows)
         in_force = InForce(self, self.run(self._add(rule)))
         try:

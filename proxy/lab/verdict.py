@@ -64,13 +64,28 @@ def judge(incident: Incident, run: Run, findings: list[dict[str, Any]], counts: 
     for finding in own:
         found[finding["check"]] = found.get(finding["check"], 0) + finding["count"]
     asked = {*run.must, *run.never}
-    problems = [f"{check} was expected and not found" for check in run.must if check not in found]
+    unjudged = _unjudged(findings)
+    problems = [
+        f"{check} was expected and {unjudged.get(check, 'not found')}" for check in run.must if check not in found
+    ]
     problems += [f"{check} was found ({found[check]}) and should not be" for check in run.never if check in found]
     evidence = [f["sentence"] for f in own if f["check"] in asked]
     for problem, sentence in _counted(run, programs[0].name, counts or Counts()):
         problems += filter(None, [problem])
         evidence.append(sentence)
     return Judged(run, found, evidence, problems)
+
+
+def _unjudged(findings: list[dict[str, Any]]) -> dict[str, str]:
+    """Why the analysis says nothing of a check, in its own words: of those of which it says nothing else."""
+    told: dict[str, set[str]] = {}
+    for finding in findings:
+        told.setdefault(finding["check"], set()).add(finding["sentence"])
+    return {
+        check: f"n{min(sentences)[1:].removesuffix('.')}"
+        for check, sentences in told.items()
+        if all(sentence.startswith("Not judged: ") for sentence in sentences)
+    }
 
 
 def _counted(run: Run, client: str, counts: Counts) -> Iterator[tuple[str | None, str]]:

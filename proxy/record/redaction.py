@@ -6,12 +6,18 @@ SHA-256: the same everywhere, so that captures can still be joined; what can be 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
-from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.record.telling import TOPIC, Leaf, leaves, may_tell
+from notleader.proxy.wire.errors import WireError
+from notleader.proxy.wire.records import Allowance, iter_batches, iter_records
+from notleader.proxy.wire.schemas import NO_UUID
+from notleader.proxy.wire.view import Request, Response
 
 ROW_FIELDS: Final = (
     "client_addr",
@@ -26,15 +32,8 @@ ROW_FIELDS: Final = (
 PARTITION_FIELDS: Final = ("topic", "topic_id", "message_ids", "key_hashes")
 _HOWS: Final = ("hash", "drop")
 _SHOWN_DIGITS: Final = 16
-# Their frames name no topic.
-_WITHOUT_TOPICS: Final = {
-    ApiKey.ApiVersions,
-    ApiKey.Heartbeat,
-    ApiKey.LeaveGroup,
-    ApiKey.FindCoordinator,
-    ApiKey.InitProducerId,
-    ApiKey.EndTxn,
-}
+# The member id that a broker gives is the client's id and a random one, and that of a client itself is random alone.
+_RANDOM_ID: Final = re.compile("[0-9a-f-]{36}|[A-Za-z0-9_-]{22}")
 
 Hide = Callable[[Any], Any]
 
@@ -80,13 +79,15 @@ class Redaction:
         parsed = [parse(rule) for rule in rules]
         self._fields: dict[str, Hide] = {rule.name: _hide(rule) for rule in parsed if rule.about == "field"}
         self._topics = [(rule.name, _hide(rule)) for rule in parsed if rule.about == "topic"]
-        self.headers = frozenset(rule.name for rule in parsed if rule.about == "header")
+        self._headers = {rule.name for rule in parsed if rule.about == "header"}
         for rule in parsed:
             if rule.about == "header" and rule.name == message_id_header:
                 self._fields.setdefault("message_ids", _hide(rule))
+        if "message_ids" in self._fields:
+            self._headers.add(message_id_header)
 
     def __bool__(self) -> bool:
-        return bool(self._fields or self._topics or self.headers)
+        return bool(self._fields or self._topics or self._headers)
 
     def field(self, name: str, value: Any) -> Any:
         """The value of a row's field, as it may be told."""
@@ -118,24 +119,86 @@ class Redaction:
     def _is_ruled(self, name: str | None) -> bool:
         return name is not None and any(fnmatchcase(name, pattern) for pattern, _ in self._topics)
 
-    def frame(self, frame: bytes | None, api_key: int, row: dict[str, Any], *, headers_seen: bool) -> bytes | None:
-        """A frame as it may be kept: with asterisks for the values of hidden fields, or not at all.
+    def frames(
+        self,
+        request: bytes | None,
+        response: bytes | None,
+        row: dict[str, Any],
+        topic_name: Callable[[UUID], str | None],
+    ) -> tuple[bytes | None, bytes | None]:
+        """Both frames of an exchange as they may be kept: asterisks for the row's own values of hidden fields.
 
-        ``row`` has the fields before they were hidden. With rules about topics or headers, frames are kept only
-        where it is certain that nothing of theirs is inside.
+        ``row`` has the fields before they were hidden. Twice None where more of what is hidden may be inside, or where
+        that can't be read.
         """
-        if frame is None:
-            return None
-        if self.headers and (headers_seen or (api_key in (ApiKey.Produce, ApiKey.Fetch) and row["detail"])):
-            return None
-        if "topic_id" in self._fields or "message_ids" in self._fields or "key_hashes" in self._fields:
-            return None
-        if self._topics or "topic" in self._fields:
-            names = [part["topic"] for part in row["partitions"] or ()]
-            if not names and api_key not in _WITHOUT_TOPICS:
-                return None
-            if any(name is None or self.topic(name) is not None for name in names):
-                return None
+        if request is None:
+            return None, None
+        own = {row[name] for name in ROW_FIELDS if row[name]}
+        allowance = Allowance(len(request) + len(response or b""))
+        try:
+            asked = Request(request)
+            messages: list[Request | Response] = [asked] if response is None else [asked, Response(response, asked)]
+            for message in messages:
+                for leaf in leaves(message.codec.fields, message.body):
+                    if self._is_told_by(leaf, own, topic_name, allowance):
+                        return None, None
+            told = [self._blotted(message, row) for message in messages]
+        except WireError:
+            return None, None
+        return told[0], told[1] if response is not None else None
+
+    def _is_told_by(
+        self,
+        leaf: Leaf,
+        own: set[str],
+        topic_name: Callable[[UUID], str | None],
+        allowance: Allowance,
+    ) -> bool:
+        """Whether a value may tell something hidden beyond what is the row's own."""
+        field, value = leaf.field, leaf.value
+        if field.kind == "records":
+            return bool(value) and self._is_told_by_records(value, allowance)
+        if field.kind == "uuid":
+            if value == NO_UUID or field.name != "topic_id":
+                return False
+            return "topic_id" in self._fields or (bool(self._topics) and self._is_hidden(topic_name(value)))
+        if not value:
+            return False
+        if field.kind == "bytes":
+            return bool(self._topics) or not self._fields.keys() <= {"message_ids", "key_hashes"}
+        if field.entity == "topicName":
+            return self.topic(value) is not None
+        if value in own:
+            return False
+        what = may_tell(field, leaf.beside)
+        if TOPIC in what and ("topic" in self._fields or self._is_in(value)):
+            return True
+        if field.name in ("member_id", "leader") and any(
+            _RANDOM_ID.fullmatch(value.removeprefix(mine)) for mine in ("", *(f"{one}-" for one in own))
+        ):
+            return False
+        return not what.isdisjoint(self._fields.keys() - set(PARTITION_FIELDS))
+
+    def _is_told_by_records(self, records: bytes | memoryview, allowance: Allowance) -> bool:
+        """Whether records have a hidden header or key, or end in a part of a batch, of which nobody knows."""
+        if "key_hashes" in self._fields:
+            return True
+        if not self._headers:
+            return False
+        return len(records) != sum(batch.size for batch in iter_batches(records)) or any(
+            name in self._headers for record in iter_records(records, allowance=allowance) for name, _ in record.headers
+        )
+
+    def _is_hidden(self, name: str | None) -> bool:
+        return name is None or self.topic(name) is not None
+
+    def _is_in(self, text: str) -> bool:
+        """Whether a text may repeat the name of a hidden topic."""
+        return any(fnmatchcase(text, f"*{pattern}*") for pattern, _ in self._topics)
+
+    def _blotted(self, message: Request | Response, row: dict[str, Any]) -> bytes:
+        surplus = len(message.surplus)
+        frame = bytes(message.frame[: len(message.frame) - surplus]) + b"*" * surplus
         for name in ROW_FIELDS:
             value = row[name]
             if name in self._fields and isinstance(value, str) and value:

@@ -195,7 +195,6 @@ class Rows:
         self.level = level
         self.topics = TopicIds(topic_name)
         self.redaction = redaction
-        self._headers_seen = False
         self.lost_frames = 0
         """Frames that a row should have had, but were larger than what may be kept."""
         self._allowance = Allowance(0)  # of one row: what reading its records may cost
@@ -205,7 +204,6 @@ class Rows:
 
     def of(self, entry: Exchange | ConnectionEvent) -> Row:
         """The row of a finished exchange or a connection event."""
-        self._headers_seen = False
         if isinstance(entry, ConnectionEvent):
             row = self._event(entry)
         else:
@@ -217,10 +215,9 @@ class Rows:
         values = dict(zip(COLUMNS, row, strict=True))
         hidden = {name: self.redaction.field(name, values[name]) for name in ROW_FIELDS}
         hidden["partitions"] = self.redaction.partitions(values["partitions"])
-        for name in ("request_frame", "response_frame"):
-            hidden[name] = self.redaction.frame(
-                values[name], values["api_key"] or 0, values, headers_seen=self._headers_seen
-            )
+        hidden["request_frame"], hidden["response_frame"] = self.redaction.frames(
+            values["request_frame"], values["response_frame"], values, self.topics.name
+        )
         return tuple((values | hidden).values())
 
     def gap(self, detail: str, first_us: int, last_us: int) -> Row:
@@ -475,8 +472,6 @@ class Rows:
             if record.batch.is_control:
                 continue
             ids.append(_message_id(record.headers))
-            if self.redaction.headers and any(name in self.redaction.headers for name, _ in record.headers):
-                self._headers_seen = True
             keys.append(None if record.key is None else zlib.crc32(record.key))
         return ids, keys
 

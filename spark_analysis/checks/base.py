@@ -48,6 +48,8 @@ class Group(NamedTuple):
     last_at_us: int | None
     slowest_us: int | None
     median_us: int | None
+    open: int = 0
+    """How many of the cases leave open whether an operation was carried out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,7 @@ def _of_case(check: str, verdict: Column | str, by: str, **given: Column) -> lis
         "at_us": F.coalesce("called_at_us", "completed_at_us"),
         "duration_us": F.col("latency_us"),
         "note": F.lit(None),
+        "open": F.lit(False),
         "exchanges": F.slice("attempts", 1, 10),
         **({"by": F.lit(None)} if "rule" in given else {"by": F.col(by), "rule": F.lit(None), "kind": F.lit(None)}),
         "own_trouble": F.lit("trouble" in given),

@@ -28,11 +28,21 @@ class Failed(HistoryCheck):
     )
 
     def case_of_row(self, options: Options, end_us: Column) -> Column:
-        return F.when(F.col("outcome").isin("fail", "info"), case(self.name, "valid", "ended_by", note=F.col("error")))
+        told = {"note": F.col("error"), "open": F.col("outcome") == "info"}
+        return F.when(F.col("outcome").isin("fail", "info"), case(self.name, "valid", "ended_by", **told))
 
     def sentence(self, group: Group) -> str:
         what = f"{count(group.cases, 'operation')} on {place(group)}{by_client(group)}"
-        return f"{what} failed and said so, the slowest after {duration(group.slowest_us)}{because(group)}"
+        return f"{what} {_said(group)}, the slowest after {duration(group.slowest_us)}{because(group)}"
 
     def all_clear(self, tables: Tables) -> str:
         return "no operation failed"
+
+
+def _said(group: Group) -> str:
+    """What came of them: what failed was not carried out, and of the others nobody knows."""
+    if not group.open:
+        return "failed and said so"
+    if group.open < group.cases:
+        return f"ended with an error, {group.open:,} of them with one that leaves open what was done"
+    return f"ended with an error that leaves open whether {'it was' if group.cases == 1 else 'they were'} carried out"

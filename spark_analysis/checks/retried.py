@@ -22,8 +22,8 @@ class Retried(HistoryCheck):
         invalid="never",
         valid="told: acknowledged after more than one attempt",
         unknown=(
-            "no send was told of, or no exchange captured; or requests went wrong, and the capture, below level "
-            "`record`, doesn't say what was in them"
+            "no send was told of, or no exchange captured; or requests went wrong, and the capture doesn't name all "
+            "messages, being below level `record` or the messages without the header `notleader-id`"
         ),
         evidence="outcome lines and the captured attempts",
         cause="what ended each attempt but the last",
@@ -33,6 +33,8 @@ class Retried(HistoryCheck):
         seen = tables.capture
         if seen.refused_produces and not seen.names_messages:
             wrong = count(seen.refused_produces, "request")
+            if seen.batches_with_ids or seen.batches_with_keys:
+                return f"{wrong} went wrong, and not all messages have the header notleader-id"
             return f"{wrong} went wrong, and below level record none names its messages"
         return None
 

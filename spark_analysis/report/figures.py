@@ -283,6 +283,7 @@ def spread(drawn: Drawn) -> Figure:
         "legend": {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"},
         "xaxis": {
             "title": {"text": "called until completed", "standoff": 6},
+            "automargin": True,
             "tickvals": list(range(-3, 7)),
             "ticktext": ticks["ticktext"],
             "zeroline": False,
@@ -332,7 +333,7 @@ def recovery(findings: list[Finding]) -> Figure | None:
             "height": 110 + 30 * len(bars),
             "margin": {"l": 16, "r": 16, "t": 16, "b": 44},
             "showlegend": False,
-            "xaxis": {"title": {"text": "ms from the last hit to the next acknowledged send"}, "rangemode": "tozero"},
+            "xaxis": {"title": {"text": "ms", "standoff": 6}, "rangemode": "tozero", "automargin": True},
             "yaxis": {"automargin": True},
         },
     }

@@ -242,7 +242,7 @@ def _figure(name: str) -> str:
     title, caption = _FIGURES[name]
     return (
         f'<figure><figcaption class="caption">{caption}</figcaption>'
-        f'<div id="figure-{name}" class="plot" role="img" aria-label="{title}: {caption}"></div></figure>'
+        f'<div id="figure-{name}" class="plot" role="group" aria-label="{title}: {caption}"></div></figure>'
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -45,3 +46,14 @@ def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
         text = page.read_text()
         assert 'src="http' not in text, page
         assert '<link rel="stylesheet" href="http' not in text, page
+
+
+def test_what_a_page_links_to_is_in_the_repository_too() -> None:
+    """Whoever reads on GitHub has no page that only the site makes."""
+    dead = [
+        f"{page.relative_to(PROJECT)}: {to}"
+        for page in [PROJECT / "README.md", *(PROJECT / "docs").rglob("*.md")]
+        for to in re.findall(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)", page.read_text())
+        if not (page.parent / to).exists()
+    ]
+    assert not dead

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from notleader.spark_analysis.checks import Check, Tables, all_checks
+from notleader.spark_analysis.checks import Check, Group, Tables, all_checks
+from notleader.spark_analysis.checks.base import REGISTRY
+from notleader.spark_analysis.checks.failed import Failed
 from notleader.spark_analysis.findings import Finding, cases, find, look, suspected
 from notleader.spark_analysis.options import Options
 
@@ -1309,6 +1312,37 @@ def test_sentences_name_the_rule_what_it_did_and_how_long_it_took(findings: list
         "1 offset of orders-0 holds different messages, by what clients or the log say; it was acknowledged in the "
         "broker's place by rule lie (error)."
     )
+
+
+def test_an_error_that_leaves_open_what_was_done_is_no_failure(findings: list[Finding]) -> None:
+    said = sentence_of(findings, "failed", "one_long_timeout")
+    assert said.startswith(
+        "1 operation on orders-0 by one_long_timeout ended with an error that leaves open whether it was carried out, "
+    )
+    assert "by failing_on_the_wire failed and said so" in sentence_of(findings, "failed", "failing_on_the_wire")
+
+
+@pytest.mark.parametrize(
+    ("cases", "open_", "said"),
+    [
+        (3, 0, "failed and said so"),
+        (3, 1, "ended with an error, 1 of them with one that leaves open what was done"),
+        (3, 3, "ended with an error that leaves open whether they were carried out"),
+    ],
+)
+def test_failed_and_uncertain_are_told_apart(cases: int, open_: int, said: str) -> None:
+    group = Group("failed", "valid", *(None,) * 6, cases, cases, 0, 0, 5000, None, open_)
+    assert Failed().sentence(group).startswith(f"3 operations on an unknown topic {said}, the slowest after 5 ms")
+
+
+@pytest.mark.parametrize(
+    ("with_keys", "why"),
+    [(0, "below level record none names its messages"), (4, "not all messages have the header notleader-id")],
+)
+def test_what_names_no_message_is_the_level_or_the_client(with_keys: int, why: str) -> None:
+    seen = SimpleNamespace(refused_produces=1, names_messages=False, batches_with_ids=0, batches_with_keys=with_keys)
+    told = REGISTRY["retried"].unsettled(cast(Tables, SimpleNamespace(capture=seen)))
+    assert told == f"1 request went wrong, and {why}"
 
 
 def test_what_was_called_done_without_acks_is_no_broker_s_acknowledgement(findings: list[Finding]) -> None:

@@ -341,3 +341,13 @@ def test_names_from_the_wire_do_nothing_in_any_report(planted: Analysis, outlet:
 def test_what_changes_while_a_test_runs_is_told_line_by_line(planted: Analysis) -> None:
     for line in changes(None, planted) + changes(planted, replace(planted, findings=[])):
         assert line.isprintable()
+
+
+def test_the_title_of_an_axis_makes_room_for_its_labels(analysis: Analysis) -> None:
+    """On a telephone labels are turned, and take more room than they have on a desk."""
+    recovered = figures.recovery([by_rule("recovery", "lost", 1, slowest_us=4_000)])
+    assert recovered is not None
+    for figure in (figures.spread(analysis.drawn), recovered):
+        axis = figure["layout"]["xaxis"]
+        assert axis["automargin"] is True
+        assert axis["title"]["standoff"] > 0

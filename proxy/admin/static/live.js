@@ -186,13 +186,22 @@ export function Live() {
   });
   useEffect(() => {
     recent.current = new Recent();
-    const stream = new EventSource(`/v1/exchanges?before=${SHOWN_ROWS}&filter=${encodeURIComponent(filter)}`);
     const take = (event) => recent.current.add(JSON.parse(event.data));
-    for (const name of EVENTS) stream.addEventListener(name, take);
+    // A browser keeps six connections to a host: a tab that nobody sees holds none.
+    let stream = null;
+    const read = () => {
+      stream?.close();
+      if (document.hidden) return;
+      recent.current.since = Math.floor(Date.now() / 1000);
+      stream = new EventSource(`/v1/exchanges?before=${SHOWN_ROWS}&filter=${encodeURIComponent(filter)}`);
+      for (const name of EVENTS) stream.addEventListener(name, take);
+    };
+    read();
+    document.addEventListener("visibilitychange", read);
     const show = () => setShown({ rows: [...recent.current.rows], ...recent.current.series() });
     const timer = setInterval(() => isPaused.current || document.hidden || show(), 250);
     show();
-    return () => { stream.close(); clearInterval(timer); };
+    return () => { document.removeEventListener("visibilitychange", read); stream?.close(); clearInterval(timer); };
   }, [filter]);
   const submit = async (event) => {
     event.preventDefault();

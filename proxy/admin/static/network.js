@@ -5,7 +5,7 @@ export function Connections({ connections, act }) {
   const rows = connections.map((one) => {
     const path = `/v1/connections/${one.connection_id}`;
     return html`<tr key=${one.connection_id}>
-      <th scope="row" class="number">${one.connection_id}</th><td>${one.client_id}</td><td>${one.client_addr}</td>
+      <th scope="row" class="number">${one.connection_id}</th><td class="name">${one.client_id}</td><td>${one.client_addr}</td>
       <td>${one.listener}</td><td>${one.exchanges}</td>
       <td class="buttons"><${Small} label=${`Close connection ${one.connection_id}`}
           onClick=${() => act("DELETE", path)}>Close<//>

@@ -41,9 +41,11 @@ def write(explored: Explored, command: list[str], limits: Limits, partitions: in
     for number, failure in enumerate(explored.failures, 1):
         (out / rule_file_name(number)).write_text(rule_file(failure, command))
         (out / f"test_failure_{number}.py").write_text(pytest_test(number, failure, command, out))
-        if (name := incident_file_name(number, failure)) is not None:
+        if (held := _held(number, failure, explored)) is not None:
             limit_s = limits.limit_of(explored.learned)
-            (out / name).write_text(incident_file(number, failure, command, partitions, limit_s))
+            (out / _incident_file_name(number)).write_text(
+                incident_file(number, failure, held, command, partitions, limit_s)
+            )
     (out / "report.json").write_text(json.dumps(document(explored, command, limits), indent=1))
     (out / "report.md").write_text(markdown(explored, command, limits))
     (out / "report.html").write_text(html(explored, command, limits))
@@ -67,14 +69,18 @@ def messages_of(text: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def incident_file_name(number: int, failure: Failure) -> str | None:
-    """The incident that shows the failure of that number; None for one that no incident can."""
-    return f"incident-{number}.yaml" if failure.kind in _HELD else None
+def _incident_file_name(number: int) -> str:
+    return f"incident-{number}.yaml"
 
 
-def incident_file(number: int, failure: Failure, command: list[str], partitions: int, limit_s: float) -> str:
+Held = tuple[dict[str, Any], dict[str, Any]]
+
+
+def incident_file(
+    number: int, failure: Failure, held: Held, command: list[str], partitions: int, limit_s: float
+) -> str:
     """What `notleader incident run` takes: the command with the rules and without, and what has to become of it."""
-    affected, control = _HELD[failure.kind]
+    affected, control = held
     words = {} if failure.messages is None else {"messages": str(failure.messages)}
     shrunk = [filled(word, words) for word in command]
     name = (
@@ -87,7 +93,7 @@ def incident_file(number: int, failure: Failure, command: list[str], partitions:
         "title": _line(failure.title)[:120],
         "story": f"notleader explore found it: {_line(failure.verdicts[0].sentence)}. Say here what it means to whom.",
         **({"kafka": {"nodes": nodes}} if (nodes := brokers_needed(failure.rules)) > 1 else {}),
-        "topics": [{"name": f"explored-{number}", "partitions": partitions}],
+        "topics": [{"name": _topic(number), "partitions": partitions}],
         "faults": failure.rules,
         "clients": [{"name": "service", "command": shrunk, "role": "the command that was explored"}],
         "runs": [{"name": "affected", **affected}, {"name": "control", "faults": [], **control}],
@@ -105,12 +111,39 @@ _FOUND_BY = {
     "stuck": "stuck",
     "unanswered": "hang",
 }
-_HELD: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "hang": ({"ends": "never"}, {"ends": "well"}),
-    "exit": ({"ends": "badly"}, {"ends": "well"}),
-    **{kind: ({"must": [check]}, {"never": [check], "ends": "well"}) for kind, check in _FOUND_BY.items()},
-}
-"""What an incident's two runs have to show, by verdict; of the others only the search itself can tell."""
+_BY_SENDS = ("lost", "duplicate", "skipped", "stuck")
+"""The analysis judges these by what the outcome lines tell of sends."""
+
+
+def _held(number: int, failure: Failure, explored: Explored) -> Held | None:
+    """What an incident's two runs have to show, by verdict; None where only the search itself can tell."""
+    kind, learned = failure.kind, explored.learned
+    if kind in ("hang", "exit"):
+        return {"ends": "never" if kind == "hang" else "badly"}, {"ends": "well"}
+    if kind in _BY_SENDS and not learned.tells_ids:
+        records = _records(failure, explored) if kind == "duplicate" else 0
+        if not records:
+            return None
+        more, as_many = (
+            {"records": {_topic(number): each}} for each in ({"at_least": records + 1}, {"at_most": records})
+        )
+        return more, as_many | {"ends": "well"}
+    if kind not in _FOUND_BY:
+        return None
+    check = _FOUND_BY[kind]
+    return {"must": [check]}, {"never": [check], "ends": "well"}
+
+
+def _records(failure: Failure, explored: Explored) -> int:
+    """How many records its command leaves in the log without faults; 0 where that isn't known."""
+    records = len(explored.learned.always)
+    if failure.messages == explored.messages:
+        return records
+    return failure.messages or 0 if records == explored.messages else 0
+
+
+def _topic(number: int) -> str:
+    return f"explored-{number}"
 
 
 def pytest_test(number: int, failure: Failure, command: list[str], out: Path) -> str:
@@ -168,7 +201,7 @@ def document(explored: Explored, command: list[str], limits: Limits) -> dict[str
         "failures": [
             {
                 "file": rule_file_name(number),
-                "incident": incident_file_name(number, failure),
+                "incident": None if _held(number, failure, explored) is None else _incident_file_name(number),
                 "kind": failure.kind,
                 "title": failure.title,
                 **asdict(failure),

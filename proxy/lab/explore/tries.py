@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -96,34 +96,53 @@ class Bench:
         }
         if self.messages is not None:
             words["messages"] = str(messages or self.messages)
-        if self.has_topics:
-            create_topic(self.kafka, topic, self.partitions)
+        with self._topics(topic) as topics:
+            return self._run(rules, limit_s, topics, words, folder)
+
+    @contextlib.contextmanager
+    def _topics(self, topic: str) -> Iterator[set[str]]:
+        """The try's topics, gone at the end however the try ends; what the command makes besides is to be added."""
+        topics = {topic} if self.has_topics else set()
+        try:
+            for each in topics:
+                create_topic(self.kafka, each, self.partitions)
+            yield topics
+        finally:
+            if topics:
+                delete_topics(self.kafka, topics)
+
+    def _run(
+        self, rules: Sequence[Rule], limit_s: float, topics: set[str], words: dict[str, str], folder: Path
+    ) -> Tried:
+        topic = words["topic"]
         settings = {"capture": None, "capture_level": "partition"}
         with NotLeader(self.kafka, folder, **settings) as beside:
-            with contextlib.ExitStack() as stack:
-                # A rule that waits for another is put in force after it.
-                order = sorted(range(len(rules)), key=lambda at: "after_fault" in rules[at].get("trigger", {}))
-                struck = {at: stack.enter_context(beside.fault(may_miss=True, **rules[at])) for at in order}
-                began = time.monotonic()
-                code, last_words = self._play({**words, "bootstrap": beside.bootstrap}, folder, limit_s)
-                seconds = time.monotonic() - began
-                hits = [struck[at].hits for at in range(len(rules))]
-            rows = beside.exchanges()
+            try:
+                with contextlib.ExitStack() as stack:
+                    # A rule that waits for another is put in force after it.
+                    order = sorted(range(len(rules)), key=lambda at: "after_fault" in rules[at].get("trigger", {}))
+                    struck = {at: stack.enter_context(beside.fault(may_miss=True, **rules[at])) for at in order}
+                    began = time.monotonic()
+                    code, last_words = self._play({**words, "bootstrap": beside.bootstrap}, folder, limit_s)
+                    seconds = time.monotonic() - began
+                    hits = [struck[at].hits for at in range(len(rules))]
+            finally:
+                rows = beside.exchanges()
+                if topics:
+                    topics |= _produced(rows, topic)
         lines = [
             line
             for file in (folder / "stdout.txt", folder / "outcomes.jsonl")
             if file.exists()
             for line in file.read_text(errors="replace").splitlines()
         ]
-        log, written, not_fetched = (
-            self._log(topic, rows, folder) if self.has_topics else (None, frozenset(), frozenset())
-        )
+        log, written, not_fetched = None, frozenset[str](), frozenset[str]()
+        if topics:
+            log, written, not_fetched = self._log(topic, topics, rows, folder)
         checked = self._checked({**words, "bootstrap": self.kafka}, folder)
         if self.check_sql and not checked:
             checked = self._asked(filled(self.check_sql, words), folder, lines, rows)
         shutil.rmtree(folder / _LOG, ignore_errors=True)
-        if self.has_topics:
-            delete_topics(self.kafka, {topic, *_produced(rows, topic)})
         ended = Ended(
             code,
             seconds,
@@ -160,13 +179,13 @@ class Bench:
         return code, _last_words(log.read_text(errors="replace").splitlines())
 
     def _log(
-        self, topic: str, rows: list[dict[str, Any]], folder: Path
+        self, topic: str, topics: set[str], rows: list[dict[str, Any]], folder: Path
     ) -> tuple[Counter[Id], frozenset[str], frozenset[str]]:
         """How often each id can be read from the try's topics, all ids, those of aborted transactions too; and those
         that lie before all that was fetched."""
         out = folder / _LOG
         try:
-            read_log(self.kafka, sorted({topic, *_produced(rows, topic)}), out, value_is_id=True, missing_ok=True)
+            read_log(self.kafka, sorted(topics), out, value_is_id=True, missing_ok=True)
         except LogError as error:
             raise LabError(f"the log can't be read: {error}") from error
         columns = ["event", "topic", "partition", "offset", "message_id", "transaction"]

@@ -15,6 +15,21 @@ function themed(value, style) {
   return value;
 }
 
+// A figure's buttons are drawings: Tab reaches them, and Enter and the space bar press them.
+function reachable(figure) {
+  const buttons = () => figure.querySelectorAll(".updatemenu-button");
+  buttons().forEach((button, place) => {
+    button.setAttribute("tabindex", "0");
+    button.setAttribute("role", "button");
+    button.onkeydown = (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      button.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+      buttons()[place].focus(); // it was drawn anew
+    };
+  });
+}
+
 function draw() {
   const style = getComputedStyle(root);
   const colour = (name) => style.getPropertyValue(name).trim();
@@ -32,7 +47,8 @@ function draw() {
       menu.bordercolor = colour("--line");
       menu.font = { color: colour("--ink"), size: 12 };
     }
-    Plotly.react(`figure-${name}`, themed(figure.data, style), layout, { responsive: true, displayModeBar: false });
+    Plotly.react(`figure-${name}`, themed(figure.data, style), layout, { responsive: true, displayModeBar: false })
+      .then((drawn) => { reachable(drawn); drawn.removeAllListeners("plotly_afterplot"); drawn.on("plotly_afterplot", () => reachable(drawn)); });
   }
 }
 

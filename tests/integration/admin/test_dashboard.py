@@ -412,6 +412,43 @@ async def test_what_was_before_the_page_is_on_it(
         assert complaints == []
 
 
+async def test_a_tab_that_nobody_sees_holds_no_stream(browser: Browser, controlled: Controlled) -> None:
+    page = await new_page(browser)
+    await page.add_init_script(_SEEN_OR_NOT)
+    await page.goto(controlled.url)
+    streams = "window.streams.filter((one) => one.readyState !== EventSource.CLOSED).length"
+    for is_away, count in ((False, 1), (True, 0), (False, 1)):
+        await page.evaluate("(away) => window.goes(away)", is_away)
+        await page.wait_for_function(f"{streams} === {count}")
+
+
+# Says of the page what the test wants, and keeps its streams for the test to count.
+_SEEN_OR_NOT = """
+let isAway = false;
+Object.defineProperty(document, "hidden", { get: () => isAway });
+window.goes = (away) => { isAway = away; document.dispatchEvent(new Event("visibilitychange")); };
+window.streams = [];
+window.EventSource = class extends EventSource {
+  constructor(...given) { super(...given); window.streams.push(this); }
+};
+"""
+
+
+async def test_a_long_name_leaves_the_buttons_in_view(browser: Browser, controlled: Controlled) -> None:
+    page = await new_page(browser, viewport={"width": 1024, "height": 900})
+    where = {"client_addr": "127.0.0.1:5", "listener": "broker-1"}
+
+    async def connected(route: Route) -> None:
+        await route.fulfill(json=[{"connection_id": 1, "client_id": "c" * 150, "exchanges": 7, **where}])
+
+    await page.route("**/v1/connections", connected)
+    await page.goto(controlled.url)
+    button = page.get_by_role("button", name="Reset connection 1")
+    await expect(button).to_be_visible()
+    inside = "(one) => one.getBoundingClientRect().right <= one.closest('article').getBoundingClientRect().right"
+    assert await button.evaluate(inside)
+
+
 @pytest.mark.kafka
 async def test_letters_walk_through_the_traffic(browser: Browser, kafka: KafkaCluster) -> None:
     async with serve_controls(kafka.bootstrap) as controlled:

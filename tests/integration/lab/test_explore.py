@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import signal
+import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from aiokafka.admin import AIOKafkaAdminClient
 from typer.testing import CliRunner, Result
 
 from notleader.proxy.cli.app import app
@@ -84,6 +90,39 @@ def test_a_command_that_does_not_end_well_by_itself_is_no_finding(kafka: KafkaCl
     )
     assert result.exit_code == 2
     assert "without any fault: no such shop" in result.output
+
+
+def test_an_interrupted_search_leaves_no_topic(kafka: KafkaCluster, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import time; time.sleep(60)", "{bootstrap}", "{topic}"]
+    given = ["--kafka", kafka.bootstrap, "--out", str(tmp_path), "--limit", "50"]
+    search = subprocess.Popen([sys.executable, "-m", "notleader", "explore", *given, "--", *command])
+    try:
+        _until(lambda: _topics(kafka) != set())
+        search.send_signal(signal.SIGINT)
+        assert search.wait(60) != 0
+    finally:
+        search.kill()
+        search.wait()
+    _until(lambda: _topics(kafka) == set())
+
+
+def _topics(kafka: KafkaCluster) -> set[str]:
+    async def listed() -> set[str]:
+        client = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+        await client.start()
+        try:
+            return {name for name in await client.list_topics() if name.startswith("explore-")}
+        finally:
+            await client.close()
+
+    return asyncio.run(listed())
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def test_an_invariant_in_sql_is_asked_of_each_try(kafka: KafkaCluster, tmp_path: Path) -> None:

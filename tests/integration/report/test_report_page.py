@@ -15,6 +15,37 @@ from tests.tools.programs import need
 SHOTS = os.environ.get("NOTLEADER_SCREENSHOTS")
 
 
+# Every title of an axis that lies on a label, with that label.
+_COVERED = """() => [...document.querySelectorAll(".js-plotly-plot")].flatMap((figure) => {
+  const placed = (what) => [...figure.querySelectorAll(what)]
+    .map((one) => [one.textContent, one.getBoundingClientRect()]);
+  const labels = placed(".xtick text, .ytick text, .y2tick text, .y3tick text");
+  return placed(".xtitle, .ytitle, .y2title, .y3title").flatMap(([title, at]) => labels.filter(([, there]) =>
+    at.left < there.right && there.left < at.right && at.top < there.bottom && there.top < at.bottom)
+    .map(([label]) => [title, label]));
+})"""
+
+
+async def test_the_buttons_of_a_figure_are_reached_and_pressed_by_keys(tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    report.write_text(html.render(made_up()))
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=need("chromium"), args=["--no-sandbox"], timeout=120_000
+        )
+        page = await browser.new_page()
+        await page.goto(report.as_uri())
+        await page.wait_for_selector(".updatemenu-button[tabindex]")
+        shown = "document.getElementById('figure-timeline').data.map((trace) => trace.visible ?? true)"
+        before = await page.evaluate(shown)
+        while await page.evaluate("document.activeElement.textContent") != "by broker":
+            await page.keyboard.press("Tab")
+        await page.keyboard.press("Enter")
+        assert await page.evaluate(shown) != before
+        assert await page.evaluate("document.activeElement.textContent") == "by broker"
+        await browser.close()
+
+
 async def test_the_report_is_readable_for_everybody(tmp_path: Path) -> None:
     report = tmp_path / "report.html"
     report.write_text(html.render(made_up()))
@@ -34,6 +65,7 @@ async def test_the_report_is_readable_for_everybody(tmp_path: Path) -> None:
                 if SHOTS:
                     await page.screenshot(path=f"{SHOTS}/report-{width}-{theme}.png", full_page=True)
                 assert await page.evaluate("document.documentElement.scrollWidth") <= width
+                assert not await page.evaluate(_COVERED), "the title of an axis lies on its labels"
                 found = (await Axe().run(page)).response["violations"]
                 serious = [each for each in found if each["impact"] in ("serious", "critical")]
                 assert not serious, [(each["id"], [node["html"][:200] for node in each["nodes"]]) for each in serious]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from notleader.proxy.capture.reading import Capture, Follower
+from notleader.proxy.capture.tree import tree as drawn
+from notleader.proxy.cli import capture as commands
 from notleader.proxy.cli.capture import capture_app
 from notleader.proxy.record.block import NONE, Block, Summary
 from tests.proxy.record.bench import Bench
@@ -92,6 +95,19 @@ def test_show_of_one_row_is_its_tree(folder: Path) -> None:
     (told,) = json.loads(run("show", str(folder), "exchange_seq == 8", "--json").stdout)
     assert told["request_at_us"] == "1970-01-01 00:00:00.008000"
     assert "lost 2 rows: a test" in run("show", str(folder), "event == gap").stdout
+
+
+def test_a_long_value_is_whole_in_a_pipe_and_in_a_narrow_terminal(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = "word-" * 100
+    monkeypatch.setattr(commands, "tree", lambda row: drawn({"event": "gap", "detail": long}))
+    assert f"detail: {long}\n" in run("show", str(folder), "event == gap").stdout
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", run("show", str(folder), "event == gap").stdout)
+    assert max(map(len, shown.splitlines())) <= 40
+    assert long in re.sub(r"\s", "", shown)
 
 
 def test_nothing_found_is_exit_1_and_nothing_there_is_exit_2(folder: Path) -> None:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow
 import pyarrow.parquet
 import pytest
+import yaml
 from pydantic import ValidationError
 
 from notleader.faults.schema import parse_faults
 from notleader.faults.timeline import parse_timeline
 from notleader.proxy.lab.errors import LabError
-from notleader.proxy.lab.incident import CLIENTS, Incident, IncidentError, Run, incident_names, load_incident
+from notleader.proxy.lab.incident import CLIENTS, CheckName, Incident, IncidentError, Run, incident_names, load_incident
 from notleader.proxy.lab.incident_run import Done, Held
 from notleader.proxy.lab.recorded import Recorded, run_of_its_own, stamp
 from notleader.proxy.lab.run import build
 from notleader.proxy.lab.stages import Stages
 from notleader.proxy.lab.verdict import Counts, Judged, judge, not_done
+from notleader.spark_analysis.checks import all_checks
 
 
 @pytest.mark.parametrize("name", incident_names())
@@ -107,6 +109,26 @@ def test_a_run_is_judged_by_the_findings_of_its_own_clients() -> None:
     assert affected.evidence == ["hang of sarama-1.37.2"]
     assert control.as_expected
     assert newest.problems == ["failed was expected and not found"]
+
+
+def test_what_had_nothing_to_be_judged_by_is_told_with_the_reason() -> None:
+    incident = Incident.model_validate(COMMAND)
+    nothing = "Not judged: no send was told of in the outcomes."
+    unjudged = {"check": "duplicate", "client": None, "count": 0, "sentence": nothing}
+    judged = judge(incident, incident.runs[0], [unjudged], Counts(ended="badly"))
+    assert judged.problems == ["duplicate was expected and not judged: no send was told of in the outcomes"]
+    clear = unjudged | {"sentence": "No message is in the log twice."}
+    judged = judge(incident, incident.runs[0], [unjudged, clear], Counts(ended="badly"))
+    assert judged.problems == ["duplicate was expected and not found"]
+
+
+def test_a_check_is_one_of_the_analysis(tmp_path: Path) -> None:
+    assert set(get_args(CheckName)) == {check.name for check in all_checks()}
+    path = tmp_path / "mine.yaml"
+    run = {"name": "affected", "must": ["duplicates"], "never": ["lost"]}
+    path.write_text(yaml.safe_dump(COMMAND | {"runs": [run]}))
+    with pytest.raises(IncidentError, match=r"runs\.0\.must\.0: .*'lost', 'duplicate', .*'metadata_storm'"):
+        load_incident(str(path))
 
 
 def test_requests_are_counted_where_the_file_says_how_many() -> None:

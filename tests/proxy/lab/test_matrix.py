@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -13,6 +14,7 @@ from notleader.proxy.lab.incident import CLIENTS, Incident, incident_names, load
 from notleader.proxy.lab.incident_docs import PAGE as INCIDENTS
 from notleader.proxy.lab.incident_docs import page as incident_page
 from notleader.proxy.lab.matrix import FAMILIES, Client, MatrixError, cell, clients, incidents
+from notleader.proxy.lab.matrix_cli import _about
 from notleader.proxy.lab.matrix_page import Page, html, markdown
 from notleader.proxy.lab.matrix_run import Filled, digest, forget_warm_up
 from notleader.proxy.lab.matrix_words import WORDS, lasting, rated, said
@@ -206,3 +208,10 @@ def test_an_incident_says_who_is_hurt_and_where_it_was_told(name: str) -> None:
     names = [run.name for run in incident.runs]
     assert {"affected", "control"} <= set(names)
     assert incident.reproduces or incident.seen, "what was seen instead?"
+
+
+@pytest.mark.parametrize(("count", "said"), [(1, "1 cell in 1 run,"), (2, "1 cell in 2 runs,")])
+def test_what_the_page_rests_on_is_counted_in_words_that_fit(count: int, said: str) -> None:
+    one = cast(Filled, SimpleNamespace(at="2026-11-28 09:00", incident="sarama-hang", client="sarama", seconds=3.0))
+    *_, counted = _about("2026-11-28", "notleader matrix", [one] * count)
+    assert counted.startswith(said)

@@ -18,6 +18,7 @@ from notleader.proxy.lab.explore.shrinking import Recipe
 from notleader.proxy.lab.explore.telling import document, junit, markdown, messages_of, pytest_test, rule_file, write
 from notleader.proxy.lab.explore.words import unjudged
 from notleader.proxy.lab.incident import load_incident
+from notleader.proxy.lab.verdict import Counts, judge
 
 COMMAND = ["./shop", "{bootstrap}", 'it "is"\\n']
 
@@ -37,7 +38,7 @@ def with_messages(count: int, found: Failure) -> Failure:
 
 
 def explored(*failures: Failure) -> Explored:
-    return Explored(Learned(1.0), failures=list(failures))
+    return Explored(Learned(1.0, tells_ids=True), failures=list(failures))
 
 
 def test_ways_to_lose_an_exchange_are_one_failure_and_errors_are_others() -> None:
@@ -90,6 +91,34 @@ def test_what_an_incident_can_show_becomes_one(kind: str, tmp_path: Path) -> Non
     assert affected.must == control.never
     assert affected.must or affected.ends in ("badly", "never")
     assert (incident.limit_s, incident.topics[0].partitions) == (7, 3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sent", "shrunk", "records"),
+    [
+        ("duplicate", None, None, 8),
+        ("duplicate", 8, 2, 2),
+        ("duplicate", 4, 2, None),  # two records a message, or half of them by chance
+        ("lost", 8, 8, None),
+        ("skipped", 8, 8, None),
+    ],
+)
+def test_without_outcome_lines_an_incident_counts_the_records_of_the_log(
+    kind: str, sent: int | None, shrunk: int | None, records: int | None, tmp_path: Path
+) -> None:
+    found = failure(on_produce("close"), kind=kind)
+    found.messages = shrunk
+    always = frozenset(("orders", str(each)) for each in range(8))
+    write(Explored(Learned(1.0, always), sent, failures=[found]), COMMAND, Limits(), 3, tmp_path)
+    if records is None:
+        assert not list(tmp_path.glob("incident*"))
+        return
+    incident = load_incident(str(tmp_path / "incident-1.yaml"))
+    affected, control = incident.runs
+    assert not affected.must
+    for run, count, told in ((affected, records, 1), (affected, records + 1, 0), (control, records + 1, 1)):
+        counts = Counts(records={incident.topics[0].name: count}, ended="well")
+        assert len(judge(incident, run, [], counts).problems) == told
 
 
 def test_the_test_to_paste_names_the_command_as_it_was_given() -> None:

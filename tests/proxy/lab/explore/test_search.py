@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.explore import tries
 from notleader.proxy.lab.explore.candidates import Rule, candidates, strikes
 from notleader.proxy.lab.explore.cli import rules_of
 from notleader.proxy.lab.explore.findings import Corpus
@@ -16,7 +18,7 @@ from notleader.proxy.lab.explore.ordering import Frontier, key
 from notleader.proxy.lab.explore.points import Point, points
 from notleader.proxy.lab.explore.search import Limits, Search, timeline
 from notleader.proxy.lab.explore.telling import write
-from notleader.proxy.lab.explore.tries import Bench, Tried
+from notleader.proxy.lab.explore.tries import Bench, StoppedError, Tried
 from tests.proxy.lab.explore.script import ended, row
 
 
@@ -36,6 +38,23 @@ def test_a_failure_whose_shrinking_is_interrupted_is_struck_again_by_the_next_se
     assert key(first) not in corpus.tried
     search._take(first, Tried(ended(), [1], [], tmp_path / "try-2"), order)
     assert corpus.tried == {key(first): ""}
+
+
+@pytest.mark.parametrize("error", [StoppedError, KeyboardInterrupt, LabError])
+def test_however_a_try_ends_its_topics_are_gone(
+    error: type[BaseException], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class EndedBench(Bench):
+        def _run(self, rules: Any, limit_s: float, topics: set[str], words: Any, folder: Path) -> Tried:
+            topics.add(f"{words['topic']}-retry")
+            raise error
+
+    gone: list[set[str]] = []
+    monkeypatch.setattr(tries, "create_topic", lambda *_: None)
+    monkeypatch.setattr(tries, "delete_topics", lambda kafka, topics: gone.append(topics))
+    with pytest.raises(error):
+        EndedBench("localhost:9092", ["shop", "{topic}"], tmp_path, "try").run([], 1.0)
+    assert gone == [{"try-1", "try-1-retry"}]
 
 
 def test_a_new_line_in_the_log_and_a_new_end_are_something_new(tmp_path: Path) -> None:
