@@ -69,7 +69,7 @@ class Match(Document):
             (self.listener is None or self.listener(connection.listener))
             and (self.node_id is None or self.node_id(connection.node_id))
             and (self.connection is None or self.connection(connection.nth, connection.client_addr))
-            and (self.principal is None or self.principal(connection.principal))
+            and (self.principal is None or self.principal(connection.asking_principal))
         )
 
     def header(self, connection: Connection, header: RequestHeader) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -150,12 +150,42 @@ def said(lines: DataFrame) -> DataFrame:
 
 
 def last_word(rows: DataFrame) -> DataFrame:
-    """Of the rows of one operation the one that isn't pending, if there is one; bad lines as they are."""
+    """`rows` without the pending ones that another line of the same call settles; bad lines as they are.
+
+    Message id, topic and partition tell calls apart where all lines that began in that microsecond have them; of those
+    that nothing tells apart each line that isn't pending settles one that is.
+    """
     # Bad lines have no identity: each stays a row of its own.
     told = rows.withColumn("one", F.coalesce("operation_id", F.monotonically_increasing_id()))
-    settled = F.when(F.col("outcome") == "pending", 0).otherwise(1)
-    settled_row = F.max_by(F.struct(*rows.columns), settled).alias("r")
-    return conform(in_key_order(told, "one").groupBy("one").agg(settled_row).select("r.*"), OPERATION, "outcomes")
+    told = told.withColumn("call", F.coalesce(_call(), "one"))
+    pending = F.coalesce(F.col("outcome") == "pending", F.lit(False))
+    once = (
+        in_key_order(told, "call", "one")
+        .groupBy("call", "one")
+        .agg(
+            F.max_by(F.struct(*rows.columns), ~pending).alias("r"),
+            F.count_if(pending).alias("waiting"),
+            F.count_if(~pending).alias("ended"),
+        )
+    )
+    # What has the very identity of another line was settled, or settles, already.
+    alone = F.least("waiting", "ended") == 0
+    of_call = Window.partitionBy("call")
+    parts = {
+        f"same_{name}": F.when(
+            F.bool_and(F.when(alone, F.col(f"r.{name}").isNotNull())).over(of_call), F.col(f"r.{name}")
+        )
+        for name in ("message_id", "topic", "partition")
+    }
+    alike = Window.partitionBy("call", *parts)
+    counted = once.withColumns(parts).withColumns(
+        {
+            "settled": F.sum(F.when(alone, F.col("ended"))).over(alike),
+            "up_to_this": F.sum(F.when(alone, F.col("waiting"))).over(alike.orderBy("one")),
+        }
+    )
+    last = counted.filter((F.col("ended") > 0) | (F.col("up_to_this") > F.col("settled")))
+    return conform(last.select("r.*"), OPERATION, "outcomes")
 
 
 def verifiable_polls() -> Column:
@@ -350,3 +380,9 @@ def _identity() -> Column:
     ended = F.when(~called, F.col("completed_at_us"))
     known = F.xxhash64("client", "thread", "operation", "message_id", "called_at_us", *place, ended)
     return F.when(F.col("bad_reason").isNull(), known)
+
+
+def _call() -> Column:
+    """The same for all lines of one call, as far as who called, and when, tells calls apart; null where it doesn't."""
+    when = F.coalesce(F.col("called_at_us").cast("string"), "message_id")
+    return F.when(when.isNotNull(), F.xxhash64("client", "thread", "operation", when))

@@ -86,14 +86,14 @@ def broadcast(rows: DataFrame) -> DataFrame:
     return rows if is_short(rows) else F.broadcast(rows)
 
 
-def in_key_order(rows: DataFrame, key: str) -> DataFrame:
-    """`by_key`, and in a long run in the key's order, for a `groupBy` of many small groups, or a join.
+def in_key_order(rows: DataFrame, key: str, *then: str) -> DataFrame:
+    """`by_key`, and in a long run in the order of the key, and `then`, for a `groupBy` of many small groups, or a join.
 
     Grouped by hash they would be sorted anyway, and twice: Spark gives up its table of groups at ten thousand. One sort
     by an integer serves the groups and the join behind them.
     """
     placed = by_key(rows, key)
-    return placed if is_short(rows) else placed.sortWithinPartitions(key)
+    return placed if is_short(rows) else placed.sortWithinPartitions(key, *then)
 
 
 def those_after(partition: Sequence[str], order: Sequence[str]) -> WindowSpec:

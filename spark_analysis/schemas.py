@@ -220,7 +220,10 @@ EXCHANGE = _struct(
     (
         "principal",
         _STRING,
-        Told("who authenticated by SASL, where its mechanism says it in the open", "nobody, or unknown"),
+        Told(
+            "who authenticated: by SASL, where its mechanism says it in the open; else whom its TLS certificate names",
+            "nobody, or unknown",
+        ),
     ),
     ("api_key", _SHORT, Told("Kafka's number of the API", _ONLY_EXCHANGE)),
     ("api_name", _STRING, Told("its name; `Unknown(key)` for one that this build doesn't know", _ONLY_EXCHANGE)),

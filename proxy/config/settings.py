@@ -255,6 +255,18 @@ class Settings(BaseModel):
         return parse_timeline(self.steps) if self.steps else None
 
 
+# What means nothing without another setting, with the flag that gives that one, and what is so without.
+_NEEDS = {
+    "tls_key": ("tls_cert", "--tls-cert FILE", "clients are served in plaintext"),
+    "tls_client_ca": ("tls_cert", "--tls-cert FILE", "clients are served in plaintext"),
+    "tls_kafka_ca": ("tls_kafka", "--tls-kafka", "the brokers are spoken to in plaintext"),
+    "tls_kafka_cert": ("tls_kafka", "--tls-kafka", "the brokers are spoken to in plaintext"),
+    "tls_kafka_key": ("tls_kafka_cert", "--tls-kafka-cert FILE", "the brokers are shown no certificate"),
+    "tls_kafka_server_name": ("tls_kafka", "--tls-kafka", "the brokers are spoken to in plaintext"),
+    "tls_kafka_verify": ("tls_kafka", "--tls-kafka", "the brokers are spoken to in plaintext"),
+}
+
+
 class ConfigError(Exception):
     """The settings can't be used; ``problems`` says where and why, one entry each."""
 
@@ -286,6 +298,8 @@ def load(flags: dict[str, Any], file: Path | None = None, *, need_kafka: bool = 
         problems += [_problem(entry) for entry in error.errors()]
     if settings is not None and need_kafka:
         problems += [_itself(address) for address in settings.kafka if is_served_by(address, settings.listen)]
+    if settings is not None:
+        problems += _without_effect(settings)
     faults: list[Fault] = []
     try:
         faults = parse_faults(values.get("faults", []))
@@ -343,6 +357,16 @@ def lines_in(file: Path | None) -> Callable[[str], int | None]:
 def _itself(address: Endpoint) -> Problem:
     said = f"at {address} the proxy itself would listen, and be its own client: --listen HOST:PORT takes another port"
     return Problem("kafka", said)
+
+
+def _without_effect(settings: Settings) -> list[Problem]:
+    """What was set to another value than its default, and needs a setting that nobody gave; an explicit one stands."""
+    return [
+        Problem(name, f"needs {needed}: without it {so}; give {flag} too")
+        for name, (needed, flag, so) in _NEEDS.items()
+        if getattr(settings, name) != Settings.model_fields[name].default
+        and (getattr(settings, needed) is None or needed not in settings.model_fields_set)
+    ]
 
 
 def _problem(entry: Any) -> Problem:

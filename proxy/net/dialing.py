@@ -19,6 +19,7 @@ class Dialer:
         self._bootstrap = tuple(settings.kafka)
         self._timeout_s = settings.connect_timeout_ms / 1000
         self._tls = tls
+        self._shows_certificate = settings.tls_kafka_cert is not None
 
     async def bootstrap(self, protocol: asyncio.Protocol) -> None:
         """Connect to the first bootstrap address that accepts. Raises OSError."""
@@ -35,7 +36,7 @@ class Dialer:
                     await loop.create_connection(lambda: protocol, target.host, target.port, **tls)
                     return
             except OSError as error:
-                errors.append(f"{target}: {_reason(error, tls=bool(tls))}")
+                errors.append(f"{target}: {self._reason(error, tls=bool(tls))}")
         raise ConnectionError("; ".join(errors))
 
     async def in_the_clear(self, target: Endpoint, protocol: asyncio.Protocol) -> None:
@@ -55,15 +56,27 @@ class Dialer:
             try:
                 return await fetch_brokers(bootstrap, self._timeout_s, tls, with_topics=with_topics)
             except (OSError, WireError) as error:
-                reasons.append(f"{bootstrap}: {_reason(error, tls=bool(tls))}")
+                reasons.append(f"{bootstrap}: {self._reason(error, tls=bool(tls))}")
                 if isinstance(error, LoginWantedError):
                     failure = LoginWantedError
         raise failure("; ".join(reasons))
 
+    def _reason(self, error: BaseException, *, tls: bool) -> str:
+        said = in_words(error)
+        if not tls or isinstance(error, ssl.SSLCertVerificationError):
+            return said
+        if isinstance(error, ssl.SSLError) and "_ALERT_" in said:
+            # The broker's own word: TLS is spoken there. Of who shows no certificate Java says that it is a bad one.
+            if self._shows_certificate:
+                hint = "is it --tls-kafka-cert that it doesn't take?"
+            else:
+                hint = f"does it want a client certificate? {_GIVE_ONE}"
+            return f"the TLS handshake failed, by its word ({said}): {hint}"
+        if isinstance(error, (ssl.SSLError, ConnectionResetError, ConnectionAbortedError)):
+            # What serves plaintext takes the first bytes of a handshake for a frame that is too long, and hangs up.
+            hint = "is TLS spoken there? Without --tls-kafka it is plaintext"
+            return f"the TLS handshake failed ({said}): {hint}"
+        return said
 
-def _reason(error: BaseException, *, tls: bool) -> str:
-    verified = not isinstance(error, ssl.SSLCertVerificationError)
-    if tls and verified and isinstance(error, (ssl.SSLError, ConnectionResetError, ConnectionAbortedError)):
-        # What serves plaintext takes the first bytes of a handshake for a frame that is too long, and hangs up.
-        return f"the TLS handshake failed ({in_words(error)}): is TLS spoken there? Without --tls-kafka it is plaintext"
-    return in_words(error)
+
+_GIVE_ONE = "--tls-kafka-cert FILE, with --tls-kafka-key FILE where the key is not in it"

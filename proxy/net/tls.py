@@ -86,13 +86,34 @@ class Tls:
         try:
             context.load_cert_chain(cert, key)
         except (OSError, ssl.SSLError) as error:
-            raise ConfigError([Problem(setting, f"{cert}: {in_words(error)}")]) from error
+            raise ConfigError(
+                [_unusable(cert, key, setting) or Problem(setting, f"{cert}: {in_words(error)}")]
+            ) from error
 
     def _trust(self, context: ssl.SSLContext, ca: Path, setting: str) -> None:
         try:
             context.load_verify_locations(ca)
         except (OSError, ssl.SSLError) as error:
             raise ConfigError([Problem(setting, f"{ca}: {in_words(error)}")]) from error
+
+
+def _unusable(cert: Path, key: Path | None, setting: str) -> Problem | None:
+    """Which of the two files can't be read or lacks its part, where OpenSSL only says "PEM lib"; None for neither."""
+    of_key = setting.removesuffix("cert") + "key"
+    of_key_or_cert = setting if key is None else of_key
+    for path, part, name in ((cert, "certificate", setting), (key or cert, "private key", of_key_or_cert)):
+        try:
+            if f"{part.upper()}-----".encode() in path.read_bytes():
+                continue
+        except OSError as error:
+            return Problem(name, f"{path}: {in_words(error)}")
+        apart = (
+            f"; --{of_key.replace('_', '-')} FILE takes one of its own"
+            if path is cert and part != "certificate"
+            else ""
+        )
+        return Problem(name, f"{path}: there is no {part} in it (PEM){apart}")
+    return None
 
 
 def subject(certificate: dict[str, Any] | None) -> str | None:

@@ -19,14 +19,14 @@ from notleader.proxy.pump import Exchange, Kept, Passing
 from notleader.proxy.record.block import WHAT
 from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.redaction import NOTHING, ROW_FIELDS, Redaction
-from notleader.proxy.record.skim import SKIMMED, skim_request, skim_response, skimmed, told
+from notleader.proxy.record.skim import skim_request, skim_response, skimmed, told
 from notleader.proxy.wire.codec import Body, Codec, is_known
 from notleader.proxy.wire.errors import WireError
 from notleader.proxy.wire.names import ApiKey
 from notleader.proxy.wire.partitions import PartitionEntry, speaks_of_partitions
 from notleader.proxy.wire.records import Allowance, iter_batches, iter_records
 from notleader.proxy.wire.schemas import Field
-from notleader.proxy.wire.secret_fields import without_secrets
+from notleader.proxy.wire.secret_fields import WHOLLY_SECRET, without_secrets
 from notleader.proxy.wire.view import Request, Response
 
 SCHEMA_VERSION: Final = 1
@@ -317,7 +317,7 @@ class Rows:
         api_key, version = exchange.api_key, exchange.api_version
         request, response = exchange.request, exchange.response
         passed = isinstance(request, Passing) or isinstance(response, Passing)
-        if not passed or api_key not in SKIMMED:
+        if not passed:
             return False
         assert request is not None
         asked = skimmed(request) if isinstance(request, Passing) else skim_request(api_key, version, _frame(request))
@@ -590,7 +590,9 @@ def _frame(frame: Kept) -> bytes:
 
 
 def _too_large(exchange: Exchange) -> list[str]:
-    """Which of its frames went by without being kept."""
+    """Which of its frames went by without being kept; what is nothing but a secret never is."""
+    if exchange.api_key in WHOLLY_SECRET:
+        return []
     frames = (("request", exchange.request), ("answer", exchange.response))
     return [name for name, kept in frames if isinstance(kept, Passing)]
 

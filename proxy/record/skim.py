@@ -55,6 +55,11 @@ def skimmed(frame: Passing) -> Skimmed | None:
     return said if isinstance(said, Skimmed) else None
 
 
+def told_error(error_code: int) -> Passing:
+    """Stands for both frames of an exchange of which nothing else may be told."""
+    return Passing(said=Skimmed([], error_code=error_code))
+
+
 def skim_request(api_key: int, version: int, request: Buffer) -> Skimmed | None:
     """A request, skimmed; None for other APIs, and for what has to be decoded in full."""
     return _skim(api_key, version, "request", request)

@@ -29,7 +29,7 @@ from notleader.proxy.session.life import Answers, Event
 from notleader.proxy.session.sasl import makes_bare
 from notleader.proxy.wire.addresses import Advertise, with_addresses
 from notleader.proxy.wire.codec import Body, Codec, response_codec
-from notleader.proxy.wire.errors import BodyTooLarge
+from notleader.proxy.wire.errors import BodyTooLarge, WireError
 from notleader.proxy.wire.header import encode_response_header, response_body_offset
 from notleader.proxy.wire.names import ApiKey
 from notleader.proxy.wire.view import Request, Response
@@ -59,6 +59,7 @@ class Answering:
             here.life.happens(Event.FIRST_ANSWER)
             here.pump.put_back("broker", frame)
         else:
+            here.sasl.answered(frame[4:], here.connection)
             here.commands.to_client(frame)
 
     def take(self, exchange: Exchange, whole: bytes, now_us: int) -> None:
@@ -68,6 +69,8 @@ class Answering:
             here.pump.drop(exchange)
             self.flush(now_us)
             return
+        if exchange.api_key == ApiKey.SaslAuthenticate:
+            self._note_login(exchange, whole)
         if not exchange.flags & RESPONSE_BODY and exchange.api_key not in _READ_ANSWERS:
             self._answer(exchange, now_us, *self._with_addresses(exchange, whole))
             return
@@ -166,6 +169,17 @@ class Answering:
             self._learn(exchange, codec, whole, offset)
         changed = with_addresses(codec, whole, offset, self._advertise)
         return (whole,) if changed is None else pieces.behind_length(memoryview(whole)[4:offset], *changed)
+
+    def _note_login(self, exchange: Exchange, whole: bytes) -> None:
+        """Learn whether the broker lets a client in. An answer that can't be read teaches nothing."""
+        try:
+            offset = response_body_offset(exchange.api_key, exchange.api_version, whole, 4)
+            body = response_codec(exchange.api_key, exchange.api_version).decode(whole, offset)
+        except WireError:
+            return
+        exchange.error_code = body["error_code"]
+        here = self._conversation
+        here.sasl.answered(bytes(body["auth_bytes"]), here.connection, exchange.error_code)
 
     def _learn(self, exchange: Exchange, codec: Codec, whole: bytes, offset: int) -> None:
         """Take note of a Metadata answer, before any lie is told about it."""

@@ -10,9 +10,12 @@ from notleader.faults.plan import Plan
 from notleader.proxy.pump import Exchange, Pump
 from notleader.proxy.pump.flags import KEEP_RESPONSE
 from notleader.proxy.record.event import ConnectionEvent
+from notleader.proxy.record.skim import told_error
 from notleader.proxy.session.commands import Commands
 from notleader.proxy.session.life import CLIENT_IS_OVER, Answers, Event, Life
+from notleader.proxy.session.sasl import Handshake
 from notleader.proxy.wire.errors import OwnMistake, Side, WireError
+from notleader.proxy.wire.names import ApiKey
 
 
 @final
@@ -40,13 +43,14 @@ class Backlog:
 class Conversation:
     """One client connection and its broker connection, as both directions of it know it."""
 
-    __slots__ = ("commands", "connection", "life", "muted_until_us", "plan", "pump")
+    __slots__ = ("commands", "connection", "life", "muted_until_us", "plan", "pump", "sasl")
 
     def __init__(self, connection: Connection, plan: Plan, commands: Commands, pump: Pump) -> None:
         self.connection = connection
         self.plan = plan
         self.commands = commands
         self.pump = pump
+        self.sasl = Handshake()
         self.life = Life(pump)
         self.muted_until_us = 0
 
@@ -143,8 +147,11 @@ class Conversation:
 
 
 def keep_answer(exchange: Exchange) -> None:
-    """Give the capture, where it wants one, the frame of the answer that waits or leaves."""
-    if exchange.flags & KEEP_RESPONSE and (whole := exchange.answer) is not None:
+    """Give the capture, where it wants one, the frame of the answer that waits or leaves; of a login only its error."""
+    if exchange.api_key == ApiKey.SaslAuthenticate:
+        is_told = exchange.answer is not None and not exchange.afterwards
+        exchange.request = exchange.response = told_error(exchange.error_code) if is_told else None
+    elif exchange.flags & KEEP_RESPONSE and (whole := exchange.answer) is not None:
         exchange.response = whole[1] if len(whole) > 1 else whole[0][4:]
 
 

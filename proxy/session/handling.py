@@ -56,7 +56,8 @@ class Handling(dict[int, int]):
         if is_known(api_key, api_version) and has_endpoints(api_key, api_version):
             flags |= ENDPOINTS
         elif api_key in _HELD_RESPONSES or (
-            is_known(api_key, api_version) and carriers(response_codec(api_key, api_version))
+            is_known(api_key, api_version)
+            and (api_key == ApiKey.SaslAuthenticate or carriers(response_codec(api_key, api_version)))
         ):
             flags |= HOLD_RESPONSE
         if self._level is not None and self._level.reads_bodies and api_key not in WHOLLY_SECRET:

@@ -27,7 +27,7 @@ from notleader.proxy.session.conversation import Backlog, Conversation
 from notleader.proxy.session.copies import copied_frames
 from notleader.proxy.session.life import WAITING, Event, Requests
 from notleader.proxy.session.relays import Relays
-from notleader.proxy.session.sasl import Handshake, is_token
+from notleader.proxy.session.sasl import is_token
 from notleader.proxy.wire.names import ApiKey
 from notleader.proxy.wire.view import Request
 
@@ -38,13 +38,12 @@ _TELL_WHO_ASKS = (ApiKey.ApiVersions, ApiKey.SaslHandshake, ApiKey.SaslAuthentic
 class Requesting:
     """The half of a conversation that takes requests; some it has answered here."""
 
-    __slots__ = ("_answers", "_backlog", "_conversation", "_held", "_relays", "_sasl")
+    __slots__ = ("_answers", "_backlog", "_conversation", "_held", "_relays")
 
     def __init__(self, conversation: Conversation, answers: Answering, relays: Relays, *, max_held_bytes: int) -> None:
         self._conversation = conversation
         self._answers = answers
         self._relays = relays
-        self._sasl = Handshake()
         # None until one is: hardly any connection needs it, and empty it takes 760 bytes.
         self._held: deque[tuple[Exchange | None, bytes]] | None = None
         self._backlog = Backlog(conversation.commands, "client", max_held_bytes)
@@ -53,7 +52,7 @@ class Requesting:
         """Take a frame where a bare token is expected; the first request ends that."""
         here = self._conversation
         if is_token(frame[4:]):
-            here.connection.principal = self._sasl.principal(frame[4:]) or here.connection.principal
+            here.sasl.asked(frame[4:], here.connection)
             if here.life.requests in WAITING:
                 self._hold(None, frame)
             else:
@@ -72,7 +71,7 @@ class Requesting:
             exchange.request = frame
         request = Request(frame)
         if exchange.api_key in _TELL_WHO_ASKS:
-            rewrite.note_client(request, here.connection, self._sasl)
+            rewrite.note_client(request, here.connection, here.sasl)
         if exchange.flags & ASK_PLAN:
             exchange.request = frame
             decision = here.plan.on_request(here.connection, request, now_us)

@@ -25,8 +25,8 @@ def note_client(request: Request, connection: Connection, sasl: Handshake) -> No
     connection.uses_sasl = True
     if api_key == ApiKey.SaslHandshake:
         sasl.requested(body["mechanism"])
-    elif name := sasl.principal(bytes(body["auth_bytes"])):
-        connection.principal = name
+    else:
+        sasl.asked(bytes(body["auth_bytes"]), connection)
 
 
 def rewrite(codec: Codec, body: Body, advertise: Advertise) -> bool:

@@ -8,13 +8,14 @@ import base64
 import json
 from struct import Struct
 
+from notleader.faults.base import Connection
 from notleader.proxy.wire.codec import is_known
 
 _HEAD = Struct(">hhih")
 
 
 class Handshake:
-    """What one connection's client chose to prove itself with."""
+    """How one connection's client proves itself, and whether the broker has let it in."""
 
     __slots__ = ("mechanism",)
 
@@ -25,9 +26,17 @@ class Handshake:
         """The client chose this mechanism."""
         self.mechanism = mechanism
 
-    def principal(self, token: bytes) -> str | None:
-        """The name in a client's token, None where the token names nobody (a later round, GSSAPI)."""
-        return principal(self.mechanism, token)
+    def asked(self, token: bytes, connection: Connection) -> None:
+        """The client sent a token; one that names nobody (a later round, GSSAPI) changes nothing."""
+        connection.claimed_principal = principal(self.mechanism, token) or connection.claimed_principal
+
+    def answered(self, token: bytes, connection: Connection, error_code: int = 0) -> None:
+        """The broker sent a token, or refused."""
+        if error_code:
+            connection.claimed_principal = None
+        elif is_last(self.mechanism, token):
+            connection.principal = connection.claimed_principal or connection.principal
+            connection.claimed_principal = None
 
 
 def makes_bare(api_version: int, error_code: int) -> bool:
@@ -41,6 +50,14 @@ def is_token(frame: bytes | memoryview) -> bool:
         return True
     api_key, api_version, _, client_id_bytes = _HEAD.unpack_from(frame)
     return not (is_known(api_key, api_version) and -1 <= client_id_bytes <= len(frame) - _HEAD.size)
+
+
+def is_last(mechanism: str, token: bytes) -> bool:
+    """Whether a broker's token says that the client is let in: SCRAM's has a signature (RFC 5802), others are empty.
+
+    What an OAUTHBEARER token is refused for comes as a token before the error does (RFC 7628).
+    """
+    return token.startswith(b"v=") if mechanism.startswith("SCRAM-") else not token
 
 
 def principal(mechanism: str, token: bytes) -> str | None:

@@ -27,8 +27,8 @@ class Hang(HistoryCheck):
         ),
         valid="every operation has an outcome",
         unknown=(
-            "an operation is pending and younger than that, or its client was gone `--slow-ms` after the call: "
-            "nobody could have heard"
+            "an operation is pending and younger than that, or nobody said when it was called, or its client was gone "
+            "`--slow-ms` after the call: nobody could have heard"
         ),
         evidence="the client's outcome lines; for the cause its exchanges",
         cause=(
@@ -40,9 +40,10 @@ class Hang(HistoryCheck):
     def case_of_row(self, options: Options, end_us: Column) -> Column:
         # A client that is gone waits no longer; a moment before it went nobody could have heard anything.
         gone = F.col("gone_us") > F.col("called_at_us")
-        waited = F.greatest(F.when(gone, F.col("gone_us")).otherwise(end_us) - F.col("called_at_us"), F.lit(0))
+        until_us = F.when(gone, F.col("gone_us")).otherwise(end_us)
+        waited = F.when(F.col("called_at_us").isNotNull(), F.greatest(until_us - F.col("called_at_us"), F.lit(0)))
         at_once = F.coalesce(gone & (waited < options.slow_ms * 1000), F.lit(False))
-        old = F.coalesce(waited >= options.hang_ms * 1000, F.lit(True)) & ~at_once
+        old = F.coalesce(waited >= options.hang_ms * 1000, F.lit(False)) & ~at_once
         verdict = F.when(old, "invalid").otherwise("unknown")
         return F.when(
             F.col("outcome") == "pending",

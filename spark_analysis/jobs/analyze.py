@@ -197,7 +197,7 @@ def judge(
     later = later if later is not None else []
     with threads(spark, 1) as pool:
         counting = pool.submit(profile_outcomes, told)
-        measured = clocks(told, raw, capture, options.skew_ms) if _has_ids(capture) else []
+        measured = clocks(told, raw, capture, options.skew_ms)
         said = counting.result()
     if (unit := another_unit(said, capture)) is not None:
         raise InputError(f"the outcome lines have their times in {unit}: `…_at_us` is in µs since 1970")
@@ -244,10 +244,6 @@ def judge(
         time.monotonic() - started,
         tuple(clock for clock in measured if clock.ahead_us or clock.set_by_us),
     )
-
-
-def _has_ids(capture: CaptureProfile) -> bool:
-    return capture.batches_with_ids > 0 or capture.fetches_with_ids > 0
 
 
 def exchanges_of(raw: DataFrame, capture: CaptureProfile, options: Options) -> DataFrame:

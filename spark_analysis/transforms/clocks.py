@@ -5,6 +5,9 @@ bounds the difference; only a clock that these bounds prove wrong is corrected. 
 answer that brought it, and soon after it at least once: a reader whose quickest record took seconds has another clock.
 Where the bounds contradict each other it was set meanwhile: no one difference is right, and the least that one of them
 allows is taken out.
+
+Where a capture names no messages, those that begin or end a batch are met by the offset that the broker gave them. It
+recurs where a topic is made anew, or in another cluster: it takes several of them that agree.
 """
 
 from __future__ import annotations
@@ -16,12 +19,14 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import broadcast, table_of
 from notleader.spark_analysis.profile import CaptureProfile
-from notleader.spark_analysis.transforms.attempts import was_answered
+from notleader.spark_analysis.transforms.attempts import was_answered, with_topics
 from notleader.spark_analysis.transforms.keys import same
 
 # More messages than this bound a clock no better.
 _ENOUGH = 50_000
 _MOST_CLOCKS = 10_000
+# Fewer than that may agree by chance: offsets of another run, or of a topic's life that was not captured.
+_FEWEST_BY_OFFSET = 10
 _AHEAD = "struct<c_source:string,c_client:string,ahead_us:bigint>"
 _OF_FILE = "struct<f_source:string,file_us:bigint>"
 _TIMES = ("called_at_us", "returned_at_us", "completed_at_us")
@@ -46,8 +51,11 @@ class Clock(NamedTuple):
 
 def clocks(told: DataFrame, exchanges: DataFrame, capture: CaptureProfile, skew_ms: int) -> list[Clock]:
     """The clocks that could be measured, worst first; `ahead_us` is 0 where one may be right."""
+    by_id = capture.batches_with_ids > 0 or capture.fetches_with_ids > 0
+    if not by_id and (capture.anew or not capture.produce_batches):
+        return []
     few = max(capture.produce_batches // _ENOUGH, 1)
-    said, seen = _said(told), _seen(exchanges)
+    said, seen = (_said(told), _seen(exchanges)) if by_id else _placed(told, exchanges, capture)
     if few > 1:
         said, seen = (rows.filter(F.pmod("_key", F.lit(few)) == 0) for rows in (said, seen))
     # A message that was sent twice doesn't say which call an attempt belongs to.
@@ -59,14 +67,16 @@ def clocks(told: DataFrame, exchanges: DataFrame, capture: CaptureProfile, skew_
         "_key", "is_send", F.explode("said").alias("s")
     )
     met = once.join(seen, ["_key", "is_send"])
+    # Who names no messages often tells whole milliseconds, cut off.
+    cut_us = F.lit(0 if by_id else 999)
     of_reader = F.coalesce(F.col("s.wire_id") == F.col("reader"), F.lit(True))
     bounds = (
         met.groupBy("s.source", "s.client")
         .agg(
             F.max(F.when(F.col("is_send"), F.col("s.called_at_us") - F.col("from_us"))).alias("least"),
-            F.min(F.when(F.col("is_send") & F.col("s.ok"), F.col("s.completed_at_us") - F.col("until_us"))).alias(
-                "most"
-            ),
+            F.min(
+                F.when(F.col("is_send") & F.col("s.ok"), F.col("s.completed_at_us") - F.col("until_us") + cut_us)
+            ).alias("most"),
             F.min(F.when(~F.col("is_send") & of_reader, F.col("s.completed_at_us") - F.col("until_us"))).alias("read"),
             F.count("*").alias("messages"),
         )
@@ -76,6 +86,7 @@ def clocks(told: DataFrame, exchanges: DataFrame, capture: CaptureProfile, skew_
     found = [
         Clock(row.source, row.client, _ahead(row.least, row.most, row.read, skew_ms), row.messages, _set_by(row))
         for row in bounds
+        if by_id or (row.messages >= _FEWEST_BY_OFFSET and not _set_by(row))
     ]
     return sorted(found, key=lambda clock: -abs(clock.ahead_us))
 
@@ -130,6 +141,47 @@ def _said(told: DataFrame) -> DataFrame:
         *_TIMES[::2],
         (F.col("outcome") == "ok").alias("ok"),
     )
+
+
+def _placed(told: DataFrame, exchanges: DataFrame, capture: CaptureProfile) -> tuple[DataFrame, DataFrame]:
+    """What `_said` and `_seen` give, of acknowledged sends whose offset is the first or the last of a batch.
+
+    Of several runs each has offsets of its own. An offset that was answered twice, or differently than the broker did,
+    is nobody's.
+    """
+    of_run = ["run_id"] if len(capture.runs) > 1 else []
+    acknowledged = told.filter(
+        (F.col("operation") == "send") & (F.col("outcome") == "ok") & F.col("partition").isNotNull()
+    ).filter(F.col("offset").isNotNull())
+    said = acknowledged.select(
+        F.xxhash64(*of_run, "topic", "partition", "offset").alias("_key"),
+        F.lit(True).alias("is_send"),
+        "source",
+        "client",
+        F.coalesce("client_id", "client").alias("wire_id"),
+        *_TIMES[::2],
+        F.lit(True).alias("ok"),
+    )
+    named = with_topics(exchanges) if capture.unnamed_topics else exchanges
+    batches = (
+        named.filter((F.col("event") == "exchange") & (F.col("api_name") == "Produce"))
+        .filter(F.col("outcome") == "answered")
+        .select("run_id", "request_at_us", "response_at_us", F.explode("partitions").alias("p"))
+        .filter((F.coalesce("p.error_code", F.lit(0)) == 0) & (F.col("p.base_offset") >= 0))
+    )
+    last = F.col("p.base_offset") + F.greatest(F.coalesce("p.record_count", F.lit(1)), F.lit(1)) - 1
+    ends = batches.withColumn("offset", F.explode(F.array_distinct(F.array("p.base_offset", last))))
+    seen = (
+        ends.groupBy(F.xxhash64(*of_run, "p.topic", "p.partition_index", "offset").alias("_key"))
+        .agg(
+            F.min("request_at_us").alias("from_us"),
+            F.max("request_at_us").alias("to_us"),
+            F.min("response_at_us").alias("until_us"),
+        )
+        .filter(F.col("from_us") == F.col("to_us"))
+        .select("_key", F.lit(True).alias("is_send"), F.lit(None).cast("string").alias("reader"), "from_us", "until_us")
+    )
+    return said, seen
 
 
 def _seen(exchanges: DataFrame) -> DataFrame:

@@ -233,6 +233,9 @@ async def test_a_wrong_password_fails_as_it_does_without_the_proxy(cluster: Secu
     with recording(cluster, tmp_path) as proxy, pytest.raises(KafkaError) as through:
         await send(proxy.listen, **wrong)
     assert type(through.value) is type(direct.value)
+    refused = [row for row in captured(tmp_path / "capture") if row["api_key"] == ApiKey.SaslAuthenticate]
+    assert {row["error_code"] for row in refused} == {58}
+    assert {row["principal"] for row in captured(tmp_path / "capture")} == {None}
     assert_no_secret(tmp_path)
 
 

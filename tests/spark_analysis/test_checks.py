@@ -56,6 +56,12 @@ def hanging(s: Story) -> None:
 
 
 @story
+def called_nobody_knows_when(s: Story) -> None:
+    s.send(0, None, took_ms=None, partition=None, called_at_us=None, returned_at_us=None)
+    acked(s, 9000, "m1", 0)
+
+
+@story
 def told_twice(s: Story) -> None:
     s.send(0, "m0", took_ms=None)
     acked(s, 0, "m0", 0)
@@ -983,7 +989,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "killed_while_it_retried",
             "another_that_gave_up",
         },
-        "unknown": {"killed_at_once"},
+        "unknown": {"killed_at_once", "called_nobody_knows_when"},
     },
     "lost": {
         "invalid": {
@@ -1308,6 +1314,7 @@ def test_sentences_name_the_rule_what_it_did_and_how_long_it_took(findings: list
     assert "rule eat (drop_response)" in sentence_of(findings, "duplicate", "doubled_by_two_calls")
     assert sentence_of(findings, "reconnect_storm", "reconnecting").startswith("reconnecting ")
     assert "9.0 s" in sentence_of(findings, "hang", "hanging")
+    assert "an unknown time after the call" in sentence_of(findings, "hang", "called_nobody_knows_when")
     assert sentence_of(findings, "inconsistent_offsets", "told_another_s_place") == (
         "1 offset of orders-0 holds different messages, by what clients or the log say; it was acknowledged in the "
         "broker's place by rule lie (error)."

@@ -135,3 +135,70 @@ def test_bad_lines_have_their_numbers_also_in_a_file_read_in_pieces(spark: Spark
     assert [(Path(bad.file).name, bad.line) for bad in found] == [("a.jsonl", 2), ("a.jsonl", 2778), ("b.jsonl", 2)]
     assert found[0].text == "not json"
     assert found[1].reason == "unknown outcome maybe"
+
+
+def line(outcome: str, **told: Any) -> dict[str, Any]:
+    """One line of a call that began at 5 µs."""
+    return {"client": "c", "operation": "send", "topic": "t", "called_at_us": 5, "outcome": outcome, **told}
+
+
+CALLS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str | None, int | None]]]] = {
+    "without a message id": (
+        [line("pending", partition=0), line("ok", partition=0, offset=7)],
+        [("ok", "t", 0)],
+    ),
+    "a commit whose place is told at its end": (
+        [line("pending", operation="commit"), line("ok", operation="commit", partition=0, offset=7)],
+        [("ok", "t", 0)],
+    ),
+    "a transaction's begin": (
+        [line("pending", operation="begin", topic=None), line("ok", operation="begin", topic=None)],
+        [("ok", None, None)],
+    ),
+    "the id is told at the end": (
+        [line("pending"), line("fail", message_id="a")],
+        [("fail", "t", None)],
+    ),
+    "one of three in the same microsecond has no end": (
+        [*[line("pending", partition=p) for p in range(3)], *[line("ok", partition=p, offset=7) for p in (0, 2)]],
+        [("ok", "t", 0), ("ok", "t", 2), ("pending", "t", 1)],
+    ),
+    "one of three that nothing tells apart has no end": (
+        [*[line("pending")] * 3, *[line("ok", partition=0, offset=o) for o in (7, 8)]],
+        [("ok", "t", 0), ("ok", "t", 0), ("pending", "t", None)],
+    ),
+    "another topic": (
+        [line("pending", topic="u"), line("ok", partition=0, offset=7)],
+        [("ok", "t", 0), ("pending", "u", None)],
+    ),
+    "another message": (
+        [line("pending", message_id="a"), line("ok", message_id="b", partition=0, offset=7)],
+        [("ok", "t", 0), ("pending", "t", None)],
+    ),
+    "another message, beside the one that ended": (
+        [line("pending", message_id="a"), line("pending", message_id="b"), line("ok", message_id="b", partition=0)],
+        [("ok", "t", 0), ("pending", "t", None)],
+    ),
+    "another thread": (
+        [line("pending", thread="main"), line("ok", partition=0, offset=7)],
+        [("ok", "t", 0), ("pending", "t", None)],
+    ),
+    "nobody said when it was called, but which message": (
+        [line(o, called_at_us=None, message_id="a", **at) for o, at in (("pending", {}), ("ok", {"partition": 0}))],
+        [("ok", "t", 0)],
+    ),
+    "nobody said when it was called, nor which message": (
+        [line("pending", called_at_us=None), line("ok", called_at_us=None, partition=0, offset=7)],
+        [("ok", "t", 0), ("pending", "t", None)],
+    ),
+}
+
+
+@pytest.mark.parametrize("called", CALLS)
+def test_a_pending_line_counts_as_a_later_one_of_its_call(spark: SparkSession, tmp_path: Path, called: str) -> None:
+    lines, expected = CALLS[called]
+    for order in (lines, lines[::-1]):
+        (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, order)))
+        found = rows(read_outcomes(spark, [str(tmp_path)]))
+        told = sorted(((row["outcome"], row["topic"], row["partition"]) for row in found), key=repr)
+        assert told == sorted(expected, key=repr)

@@ -20,6 +20,7 @@ class Client(NamedTuple):
     client_addr: str
     client_id: str | None
     principal: str | None
+    claimed_principal: str | None
     client_software_name: str | None
     client_software_version: str | None
     uses_sasl: bool

@@ -200,6 +200,10 @@ def test_check_tells_every_problem_with_its_path(tmp_path: Path, text: str, path
     ("flags", "said"),
     [
         (["--tls-cert", "/nowhere/cert.pem"], "tls_cert: /nowhere/cert.pem: No such file or directory"),
+        (
+            ["--tls-client-ca", "/nowhere/ca.pem"],
+            "tls_client_ca: needs tls_cert: without it clients are served in plaintext; give --tls-cert FILE too",
+        ),
         (["--relay-sasl-mechanism", "PLAIN"], "relay_sasl_password_file: is needed with relay_sasl_mechanism"),
         (
             [

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import ssl
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +16,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from notleader.proxy.config.settings import ConfigError, load
 from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.net.dialing import Dialer
 from notleader.proxy.net.tls import Tls
 from tests.clients.comparison import captured
 from tests.integration.proxy.conftest import WORKERS, ProxyFor, told
@@ -119,6 +122,59 @@ def test_a_certificate_that_cannot_be_used_is_a_problem_of_its_setting(files: Fi
     with pytest.raises(ConfigError) as refused:
         Tls(load({"kafka": "127.0.0.1:1", "tls_cert": files.ca, "tls_key": files.key}))
     assert refused.value.problems[0].path == "tls_cert"
+
+
+@pytest.mark.parametrize("setting", ["tls_cert", "tls_kafka_cert"])
+def test_a_part_that_is_missing_is_named(files: Files, setting: str) -> None:
+    key_setting = setting.removesuffix("cert") + "key"
+    flag = "--" + key_setting.replace("_", "-")
+    for cert, key, said in (
+        (
+            files.cert,
+            None,
+            f"{setting}: {files.cert}: there is no private key in it (PEM); {flag} FILE takes one of its own",
+        ),
+        (files.cert, files.ca, f"{key_setting}: {files.ca}: there is no private key in it (PEM)"),
+        (files.key, files.key, f"{setting}: {files.key}: there is no certificate in it (PEM)"),
+        (files.cert, "/nowhere", f"{key_setting}: /nowhere: No such file or directory"),
+    ):
+        given = (
+            {setting: cert} | ({key_setting: key} if key else {}) | ({"tls_kafka": True} if "kafka" in setting else {})
+        )
+        with pytest.raises(ConfigError) as refused:
+            Tls(load({"kafka": "127.0.0.1:1", **given}))
+        assert str(refused.value) == said
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("shows_one", [False, True])
+async def test_a_broker_that_wants_another_certificate_is_said_to_want_it(
+    files: Files, tmp_path: Path, version: ssl.TLSVersion, shows_one: bool
+) -> None:
+    wanting = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=files.ca)
+    wanting.load_cert_chain(files.cert, files.key)
+    wanting.verify_mode, wanting.minimum_version, wanting.maximum_version = ssl.CERT_REQUIRED, version, version
+    mine = tmp_path / "mine.pem"
+    trustme.CA().issue_cert("nobody").private_key_and_cert_chain_pem.write_to_path(str(mine))
+    # asyncio hangs up without the alert that a broker sends.
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with connection, suppress(OSError), wanting.wrap_socket(connection, server_side=True) as served:
+                served.recv(100)
+
+        served = asyncio.create_task(asyncio.to_thread(serve))
+        given = {"kafka": f"127.0.0.1:{listening.getsockname()[1]}", "tls_kafka": True, "tls_kafka_ca": files.ca}
+        settings = load(given | ({"tls_kafka_cert": str(mine)} if shows_one else {}))
+        with pytest.raises(ConnectionError) as refused:
+            await Dialer(settings, Tls(settings)).metadata()
+        await served
+    wants = (
+        "does it want a client certificate? --tls-kafka-cert FILE, with --tls-kafka-key FILE where the key is not in it"
+    )
+    assert ("is it --tls-kafka-cert that it doesn't take?" if shows_one else wants) in str(refused.value)
+    assert "is TLS spoken there?" not in str(refused.value)
 
 
 @pytest.mark.kafka

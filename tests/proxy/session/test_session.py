@@ -364,8 +364,9 @@ def test_bare_sasl_tokens_pass_between_a_version_0_handshake_and_the_first_reque
     talk.broker(response(ApiKey.SaslHandshake, 0, 1, {"mechanisms": ["PLAIN"]}))
     token = framed(b"\0alice\0secret")
     assert talk.client(token) == [("to_broker", token)]
-    assert talk.session.connection.principal == "alice"
+    assert talk.session.connection.principal is None
     assert talk.broker(framed(b"")) == [("to_client", framed(b""))]
+    assert talk.session.connection.principal == "alice"
     assert talk.client(heartbeat(2)) == [("to_broker", heartbeat(2))]
     assert talk.broker(heart_answer(2)) == [("to_client", heart_answer(2))]
     assert not any(b"secret" in repr(exchange.request).encode() for exchange in talk.exchanges)
@@ -378,7 +379,7 @@ def test_bare_tokens_wait_behind_a_request_that_a_rule_holds_while_they_are_agre
     first, second = framed(b"\0alice\0secret"), framed(b"again")
     assert talk.client(first) == []
     assert talk.at(50) == [("to_broker", heartbeat(2)), ("to_broker", first)]
-    assert talk.session.connection.principal == "alice"
+    assert talk.session.connection.asking_principal == "alice"
     assert talk.client(second) == [("to_broker", second)]
     assert talk.client(heartbeat(3)) == [("to_broker", heartbeat(3))]
 

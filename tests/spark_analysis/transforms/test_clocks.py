@@ -78,3 +78,73 @@ def test_a_clock_that_was_set_back_is_told_and_not_corrected_by_half(spark: Spar
     (clock,) = judged(spark, tmp_path, story).clocks
     assert clock.ahead_us == 0
     assert clock.set_by_us == pytest.approx(30_000_000, abs=5000)
+
+
+def without_ids(ahead_us: int = 0, batches: int = 20, first: int = 0, at_ms: float = 0, run_id: str = "run-1") -> Story:
+    """Batches of three, of which a capture at level `partition` names no message; the clock is that far ahead."""
+    story = Story(run_id=run_id)
+    for number in range(batches):
+        begin_ms, offset = at_ms + 100 * number, first + 3 * number
+        story.produce(begin_ms + 1, base_offset=offset, record_count=3, took_ms=2)
+        for place in range(3):
+            story.send(begin_ms + ahead_us / 1000, None, offset=offset + place)
+    return story
+
+
+def both(one: Story, other: Story) -> Story:
+    """The exchanges of the first, and the lines of the other."""
+    one.outcomes = other.outcomes
+    return one
+
+
+@pytest.mark.parametrize("ahead_us", [HOUR_US, -5_000_000])
+def test_without_ids_a_clock_is_measured_by_the_offsets_of_acknowledged_sends(
+    spark: SparkSession, tmp_path: Path, ahead_us: int
+) -> None:
+    (clock,) = judged(spark, tmp_path, without_ids(ahead_us)).clocks
+    assert clock.ahead_us == pytest.approx(ahead_us, abs=2000)
+    assert clock.messages == 2 * 20, "the first and the last of each batch"
+    rows = spark.read.parquet(str(tmp_path / "out" / "history")).collect()
+    assert {row.match_kind for row in rows} == {"offset"}
+
+
+def two_lives() -> Story:
+    """A topic that was made anew: of its second life the lines are there, and its beginning alone was captured."""
+    story = without_ids()
+    later = without_ids(at_ms=3_600_000)
+    story.exchanges += later.exchanges[:1]
+    return both(story, later)
+
+
+def answered_twice() -> Story:
+    """The capture has the beginning of neither life, and nobody's lines of the first."""
+    story = without_ids(first=100, at_ms=3_600_000)
+    story.exchanges = without_ids(first=100).exchanges + story.exchanges
+    return story
+
+
+def set_back() -> Story:
+    story = without_ids()
+    for row in story.outcomes[30:]:
+        row.update({name: row[name] - 30_000_000 for name in TIMES if row[name] is not None})
+    return story
+
+
+UNKNOWN = {
+    "right": without_ids(),
+    "right, in whole milliseconds": without_ids(-2600),  # those told by it end 0.6 ms before their answers
+    "too few": without_ids(HOUR_US, batches=4),
+    "another run's lines": both(without_ids(run_id="run-2"), without_ids(HOUR_US)),
+    "two lives": two_lives(),
+    "two lives, without their beginnings": answered_twice(),
+    "set meanwhile": set_back(),
+    "told otherwise than the broker did": without_ids(HOUR_US),
+}
+UNKNOWN["another run's lines"].exchange(0, "Metadata", run_id="run-1")
+for _row in UNKNOWN["told otherwise than the broker did"].exchanges:
+    _row["outcome"] = "altered"
+
+
+@pytest.mark.parametrize("case", UNKNOWN)
+def test_offsets_that_prove_nothing_correct_no_clock(spark: SparkSession, tmp_path: Path, case: str) -> None:
+    assert judged(spark, tmp_path, UNKNOWN[case]).clocks == ()

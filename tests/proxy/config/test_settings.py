@@ -1,0 +1,54 @@
+"""What settings say together: one that means nothing without another is refused, wherever it was given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from notleader.proxy.config.settings import ConfigError, load
+
+KAFKA = {"kafka": "127.0.0.1:1"}
+# A setting of no use, what it needs, and a value of that.
+ALONE: list[tuple[str, Any, str, Any]] = [
+    ("tls_key", "key.pem", "tls_cert", "cert.pem"),
+    ("tls_client_ca", "ca.pem", "tls_cert", "cert.pem"),
+    ("tls_kafka_ca", "ca.pem", "tls_kafka", True),
+    ("tls_kafka_cert", "cert.pem", "tls_kafka", True),
+    ("tls_kafka_key", "key.pem", "tls_kafka_cert", "cert.pem"),
+    ("tls_kafka_server_name", "broker", "tls_kafka", True),
+    ("tls_kafka_verify", False, "tls_kafka", True),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "needed", "other"), ALONE)
+def test_tls_that_would_not_be_spoken_is_refused(
+    name: str, value: Any, needed: str, other: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load(KAFKA | {name: value})
+    (problem,) = refused.value.problems
+    assert problem.path == name
+    assert problem.message.startswith(f"needs {needed}: without it ")
+    assert f"give --{needed.replace('_', '-')}" in problem.message
+    file = tmp_path / "config.yaml"
+    file.write_text(f"{name}: {str(value).lower()}\n")
+    with pytest.raises(ConfigError) as refused:
+        load(KAFKA, file)
+    assert refused.value.problems == [problem]
+    assert load(KAFKA | {"tls_kafka": True, needed: other}, file)
+    monkeypatch.setenv("NOTLEADER_" + name.upper(), str(value).lower())
+    with pytest.raises(ConfigError):
+        load(KAFKA)
+
+
+def test_a_setting_at_its_default_needs_nothing() -> None:
+    assert load(KAFKA | {"tls_kafka_verify": True, "tls_kafka_ca": None})
+
+
+def test_plaintext_that_was_asked_for_is_spoken(tmp_path: Path) -> None:
+    """A file for many runs, and a flag that turns TLS off for one."""
+    file = tmp_path / "config.yaml"
+    file.write_text("tls_kafka: true\ntls_kafka_ca: ca.pem\n")
+    assert not load(KAFKA | {"tls_kafka": False}, file).tls_kafka
