@@ -1,11 +1,16 @@
 // Who is connected, and which broker is reached through which port.
 import { address, html, Small, Table } from "./html.js";
 
+// More letters than these without a hyphen or a space are broken anywhere.
+const LONG = /[^\s-]{40}/;
+
 export function Connections({ connections, act }) {
   const rows = connections.map((one) => {
     const path = `/v1/connections/${one.connection_id}`;
+    const isLong = LONG.test(one.client_id);
     return html`<tr key=${one.connection_id}>
-      <th scope="row" class="number">${one.connection_id}</th><td class="name">${one.client_id}</td><td>${one.client_addr}</td>
+      <th scope="row" class="number">${one.connection_id}</th>
+      <td class=${isLong ? "long" : ""}>${one.client_id}</td><td>${one.client_addr}</td>
       <td>${one.listener}</td><td>${one.exchanges}</td>
       <td class="buttons"><${Small} label=${`Close connection ${one.connection_id}`}
           onClick=${() => act("DELETE", path)}>Close<//>
