@@ -51,6 +51,8 @@ from notleader.spark_analysis.transforms.refused_reads import refused_reads
 _LOSE_THE_UNREAD = ("cut", "silenced", "garbled")
 _MOST_STRUCK = 10_000
 _IN_ITS_WAY, _AT_ITS_BROKER = range(2)
+_COMPARED = {"waits": CAUSES, "told": CAUSES, "follows": CAUSES, "kept": KEPT}
+"""What the comparison found of an operation."""
 
 
 class Struck(NamedTuple):
@@ -113,11 +115,10 @@ def with_causes(
     told = (
         owning.result()
         .join(compared, "operation_id", "left")
-        .withColumns({name: F.coalesce(name, F.array().cast(CAUSES)) for name in ("waits", "told", "follows")})
-        .withColumn("kept", F.coalesce("kept", F.array().cast(KEPT)))
+        .withColumns({name: F.coalesce(name, F.array().cast(kind)) for name, kind in _COMPARED.items()})
         .withColumns(found)
         .withColumns(choices())
-        .drop("end_us", "waits", "told", "follows", "kept", "_own", "_last", "_again_by", "_broker", *found)
+        .drop("end_us", *_COMPARED, "_own", "_last", "_again_by", "_broker", *found)
     )
     return (settled(told, None) if out is not None else told), struck
 
