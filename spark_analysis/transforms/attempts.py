@@ -224,12 +224,13 @@ def was_answered(outcome: Column) -> Column:
 
 
 def went_unheard(attempt: Column, again_us: Column) -> Column:
-    """Whether its client, which sent the same again at `again_us`, can't have heard the answer to an attempt.
+    """Whether its client, which sent the same again at `again_us` (null: never), can't have heard an attempt's answer.
 
     It came later, or never; or it was an acknowledgement, which nobody answers by sending again.
     """
-    acknowledged = F.coalesce(attempt["error_code"] == 0, F.lit(False))
-    return attempt["response_at_us"].isNull() | (attempt["response_at_us"] > again_us) | acknowledged
+    never = ~was_answered(attempt["outcome"]) | attempt["response_at_us"].isNull()
+    acknowledged = F.coalesce(attempt["error_code"] == 0, F.lit(False)) & again_us.isNotNull()
+    return never | F.coalesce(attempt["response_at_us"] > again_us, F.lit(False)) | acknowledged
 
 
 def trouble(outcome: Column, error_code: Column) -> Column:

@@ -43,7 +43,7 @@ from notleader.spark_analysis.transforms.obstacles import (
     THROTTLED,
     Stood,
     clients_of,
-    connection,
+    ends_of,
     obstacles_of,
 )
 from notleader.spark_analysis.transforms.refused_reads import refused_reads
@@ -235,7 +235,7 @@ def _left_us(attempt: Column, place: Column) -> Column:
     """
     again_us = F.get("attempts", place + 1)["request_at_us"]
     return F.when(
-        ~was_answered(attempt["outcome"]) | again_us.isNotNull() & went_unheard(attempt, again_us),
+        went_unheard(attempt, again_us),
         F.least(F.coalesce(again_us, F.col("end_us")), attempt["response_at_us"]),
     )
 
@@ -254,11 +254,10 @@ def _comes_late(attempt: Column, place: Column) -> Column:
 def _to_their_ends(suspects: DataFrame, exchanges: DataFrame) -> DataFrame:
     """`suspects`, of whose `o_lines` those without an answer were over (`over_us`) when their connection ended."""
     lines = suspects.select("operation_id", F.inline(F.filter("o_lines", lambda line: line["open"])))
-    ended = exchanges.filter(F.col("event") == "disconnect").groupBy(connection().alias("connection"))
     found = (
         lines.select("operation_id", "connection")
         .distinct()
-        .join(ended.agg(F.max("request_at_us").alias("ended_us")), "connection")
+        .join(ends_of(exchanges), "connection")
         .groupBy("operation_id")
         .agg(F.map_from_entries(F.collect_list(F.struct("connection", "ended_us"))).alias("ends"))
     )
@@ -498,15 +497,13 @@ def _kept_at() -> Column:
         over_us = F.least("until_us", F.when(F.col("silenced"), F.col("stands_us")))
         to_the_end = over_us >= line["left_us"] - AT_ITS_END_US
         behind = F.col("silenced") | (line["asked_us"] >= F.col("order_us"))
-        here = (line["connection"] == F.col("connection")) & behind & ~line["eaten"]
-        return here & to_the_end & (kept_us > 0) & (kept_us >= waited_us * OF_THE_WAIT)
+        return behind & ~line["eaten"] & to_the_end & (kept_us > 0) & (kept_us >= waited_us * OF_THE_WAIT)
 
     def lay(line: Column) -> Column:
-        read_later = F.col("silenced") & (F.col("stands_us") <= line["asked_us"]) & line["late"]
-        return (line["connection"] == F.col("connection")) & read_later
+        return F.col("silenced") & (F.col("stands_us") <= line["asked_us"]) & line["late"]
 
     def places_of(which: Callable[[Column], Column], shift: int) -> Column:
-        found = F.filter("o_lines", lambda line: F.coalesce(which(line), F.lit(False)))
+        found = F.filter("o_lines", lambda line: (line["connection"] == F.col("connection")) & which(line))
         return F.transform(found, lambda line: line["place"] - shift)
 
     places = F.concat(places_of(kept, 0), places_of(lay, 1))

@@ -61,7 +61,7 @@ def own_causes() -> dict[str, Column]:
 
     def why_again(place: Column) -> Column:
         attempt, following = F.get("attempts", place), F.get("attempts", place + 1)
-        silent = went_unheard(attempt, following["request_at_us"]) | ~was_answered(attempt["outcome"])
+        silent = went_unheard(attempt, following["request_at_us"])
         waited_us = following["request_at_us"] - attempt["request_at_us"]
 
         def counts(t: Column) -> Column:

@@ -47,6 +47,12 @@ def connection(within: str = "") -> Column:
     return F.xxhash64("scope", F.col(f"{within}proxy_id"), F.col(f"{within}connection_id"))
 
 
+def ends_of(exchanges: DataFrame) -> DataFrame:
+    """`connection` → `ended_us`: when the connections of the capture ended, those that did."""
+    ended = exchanges.filter(F.col("event") == "disconnect").groupBy(connection().alias("connection"))
+    return ended.agg(F.max("request_at_us").alias("ended_us"))
+
+
 def _of_listener() -> Column:
     """The row is about a listener, and no connection of it."""
     return F.col("connection_id").isNull()

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.attempts import any_did
-from notleader.spark_analysis.transforms.obstacles import CUTS, PAUSE_US, connection, names_of
+from notleader.spark_analysis.transforms.obstacles import CUTS, PAUSE_US, connection, ends_of, names_of
 
 UNSEEN = "unseen"
 """`trouble` of a history row whose own requests nobody can tell from others that a rule touched."""
@@ -82,10 +82,7 @@ def _struck(exchanges: DataFrame) -> DataFrame:
     taken = exchanges.filter((F.col("event") == "fault") & any_did("touches", *CUTS)).select(
         "scope", "client_id", connection().alias("connection"), "request_at_us"
     )
-    ends = exchanges.filter((F.col("event") == "disconnect") & F.col("connection_id").isNotNull()).select(
-        connection().alias("connection"), F.col("request_at_us").alias("ended_us")
-    )
-    lines = taken.join(broadcast(ends.groupBy("connection").agg(F.max("ended_us").alias("ended_us"))), "connection")
+    lines = taken.join(broadcast(ends_of(exchanges)), "connection")
     return batches.select(
         "scope",
         "client_id",

@@ -1,13 +1,18 @@
-"""Real Kafka brokers for the tests, started when the first test asks and shared by the session."""
+"""Real Kafka brokers for the tests, started when the first test asks and shared by the session; and a browser."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from playwright.async_api import Browser, async_playwright
 
 from notleader.proxy.lab.kafka import KafkaCluster
 from tests.integration.doors import ManyDoors
+from tests.tools.programs import need
+
+# How long a page may take to show something: a busy machine looks away for seconds.
+PATIENCE_MS = 120_000
 
 # Members are missed, and heartbeats due, sooner than a broker's defaults allow.
 _QUICK_GROUPS = {
@@ -36,3 +41,14 @@ def kafka3() -> Iterator[ManyDoors]:
     """Three brokers of the newest Kafka 4.x; a test that stops a node starts it again."""
     with ManyDoors("4", nodes=3, auto_create_topics=False) as cluster:
         yield cluster
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    """The system's Chromium."""
+    system = need("chromium")
+    async with async_playwright() as playwright:
+        # The sandbox wants user namespaces, which containers and root don't have; the page is our own.
+        made = await playwright.chromium.launch(executable_path=system, args=["--no-sandbox"], timeout=PATIENCE_MS)
+        yield made
+        await made.close()

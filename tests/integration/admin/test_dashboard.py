@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -15,30 +14,17 @@ import pytest
 import yaml
 from aiokafka import AIOKafkaProducer
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, Page, Route, async_playwright, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 from notleader.faults.base import Fault
 from notleader.faults.schema import validated
 from notleader.proxy.lab.incident import Incident
 from notleader.proxy.lab.kafka import KafkaCluster
 from tests.integration.admin.conftest import Controlled, serve_controls
-from tests.tools.programs import need
+from tests.integration.conftest import PATIENCE_MS
 
-# How long a page may take to show something: a busy machine looks away for seconds.
-PATIENCE_MS = 120_000
 expect.set_options(timeout=PATIENCE_MS)
 SHOTS = os.environ.get("NOTLEADER_SCREENSHOTS")
-
-
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
-    """The system's Chromium."""
-    system = need("chromium")
-    async with async_playwright() as playwright:
-        # The sandbox wants user namespaces, which containers and root don't have; the page is our own.
-        made = await playwright.chromium.launch(executable_path=system, args=["--no-sandbox"], timeout=PATIENCE_MS)
-        yield made
-        await made.close()
 
 
 async def new_page(browser: Browser, **options: Any) -> Page:
