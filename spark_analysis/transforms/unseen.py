@@ -17,6 +17,8 @@ PERHAPS = "perhaps"
 
 _SURE = ("message_id", "sequence")
 _MOST = 10_000
+_STILL_OPEN = 2**62
+"""µs: the end of a connection whose end the capture doesn't have; PAUSE_US more still fits."""
 
 
 def with_unseen(history: DataFrame, exchanges: DataFrame, operations: DataFrame) -> DataFrame:
@@ -82,7 +84,7 @@ def _struck(exchanges: DataFrame) -> DataFrame:
     taken = exchanges.filter((F.col("event") == "fault") & any_did("touches", *CUTS)).select(
         "scope", "client_id", connection().alias("connection"), "request_at_us"
     )
-    lines = taken.join(broadcast(ends_of(exchanges)), "connection")
+    lines = taken.join(broadcast(ends_of(exchanges)), "connection", "left")
     return batches.select(
         "scope",
         "client_id",
@@ -93,7 +95,7 @@ def _struck(exchanges: DataFrame) -> DataFrame:
             "scope",
             "client_id",
             (F.col("request_at_us") - PAUSE_US).alias("from_us"),
-            F.greatest("request_at_us", "ended_us").alias("until_us"),
+            F.greatest("request_at_us", F.coalesce("ended_us", F.lit(_STILL_OPEN))).alias("until_us"),
         )
     )
 

@@ -67,6 +67,14 @@ def written_into_a_silence_where_nothing_is_acknowledged(s: Story) -> None:
     s.holds("m0")
 
 
+def written_into_a_silence_that_outlasts_the_capture(s: Story) -> None:
+    s.produce(2, message_ids=["m0"], acks=0, took_ms=None)
+    link_event(s, 50, "fault", 1, **did(("off", "blackhole", "silenced")))
+    for number in range(2):
+        s.send(9000 * number, f"m{number}", took_ms=0.3)
+    s.holds("m0")
+
+
 def _by_whom(told: set[str | None]) -> set[str | None]:
     return {by and by.removesuffix(" (likely)") for by in told}
 
@@ -79,6 +87,7 @@ STORIES_HERE = {
     "doubled_among_others": doubled_among_others,
     "lost_where_nothing_is_acknowledged": lost_where_nothing_is_acknowledged,
     "written_into_a_silence_where_nothing_is_acknowledged": written_into_a_silence_where_nothing_is_acknowledged,
+    "written_into_a_silence_that_outlasts_the_capture": written_into_a_silence_that_outlasts_the_capture,
 }
 TRUE = {
     **{name: {check: _by_whom(by) for check, by in BLAMED[name].items()} for name in _GUILTY},
@@ -86,6 +95,7 @@ TRUE = {
     "doubled_among_others": {"duplicate": {"refusal"}},
     "lost_where_nothing_is_acknowledged": {"lost": {"?"}},
     "written_into_a_silence_where_nothing_is_acknowledged": {"lost": {"?"}},
+    "written_into_a_silence_that_outlasts_the_capture": {"lost": {"?"}},
 }
 
 
