@@ -19,7 +19,7 @@ from notleader.spark_analysis.schemas import CASE, EVIDENCE, conform
 
 EVIDENCE_PER_FINDING = 5
 
-_KEYS = ("check", "verdict", "client", "topic", "partition", "rule", "kind", "trouble")
+_KEYS = ("check", "verdict", "client", "topic", "partition", "operation", "rule", "kind", "trouble")
 _MISSING = {
     "operations": "no operation was told of in the outcomes",
     "sends": "no send was told of in the outcomes",
@@ -242,7 +242,7 @@ def _fewer(rows: list[Row], most: int) -> list[Row]:
 
     def place(row: Row) -> tuple[Any, ...]:
         # To the last difference: the order in which Spark has them is another one each time.
-        names = (row.client or "", row.rule or "", row.kind or "", row.trouble or "")
+        names = (row.client or "", row.operation or "", row.rule or "", row.kind or "", row.trouble or "")
         return (worst[row.verdict], -row.cases, row.topic or "", row.partition or 0, *names)
 
     ordered = sorted(rows, key=place)
@@ -256,7 +256,7 @@ def _fewer(rows: list[Row], most: int) -> list[Row]:
 
 def _merge(left: Row, right: Row) -> Row:
     values = left.asDict()
-    for name in ("client", "topic", "partition"):
+    for name in ("client", "topic", "partition", "operation"):
         values[name] = left[name] if left[name] == right[name] else None
     for name in ("cases", "messages", "open"):
         values[name] = left[name] + right[name]

@@ -39,6 +39,8 @@ class Group(NamedTuple):
     client: str | None
     topic: str | None
     partition: int | None
+    operation: str | None
+    """What they are, where that is no send."""
     rule: str | None
     kind: str | None
     trouble: str | None
@@ -65,7 +67,7 @@ class Tables:
     outcomes: OutcomeProfile
     log: Log | None = None
     unjudged: int | None = None
-    """How many sends the log says nothing of; None without a log."""
+    """Of how many sends neither the log says anything nor a consumer; None without either."""
     struck: tuple[Struck, ...] = ()
 
     @property
@@ -154,11 +156,13 @@ class Check:
 
     def unsettled(self, tables: Tables) -> str | None:
         """Why there may be cases although none was noticed, in words that follow `not judged:`; None when not."""
-        if not self.reading or tables.outcomes.polled or tables.unjudged == 0:
+        if not self.reading or tables.unjudged == 0:
             return None
         if tables.unjudged is None:
             return "no consumer said what it read, and no log was given"
-        return f"of {tables.unjudged:,} sends the log says nothing"
+        if not tables.outcomes.polled:
+            return f"of {tables.unjudged:,} sends the log says nothing"
+        return f"of {tables.unjudged:,} sends no consumer read the partition, or not so far"
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         """CASE rows: everything this check noticed."""
@@ -193,6 +197,7 @@ def _of_case(check: str, verdict: Column | str, by: str, **given: Column) -> lis
         "at_us": F.coalesce("called_at_us", "completed_at_us"),
         "duration_us": F.col("latency_us"),
         "note": F.lit(None),
+        "operation": F.lit(None),
         "open": F.lit(False),
         "exchanges": F.slice("attempts", 1, 10),
         **({"by": F.lit(None)} if "rule" in given else {"by": F.col(by), "rule": F.lit(None), "kind": F.lit(None)}),
@@ -254,6 +259,11 @@ def _heaviest() -> Column:
 
 def is_send() -> Column:
     return F.col("operation") == "send"
+
+
+def no_send() -> Column:
+    """The name of a history row's operation, null of a send."""
+    return F.when(~is_send(), F.col("operation"))
 
 
 def settled_by_log() -> Column:

@@ -5,9 +5,14 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case
-from notleader.spark_analysis.checks.phrases import because, by_client, count, duration, place
+from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case, is_send, no_send
+from notleader.spark_analysis.checks.phrases import because, calls, duration
 from notleader.spark_analysis.options import Options
+
+# Who looks at the clock twice, when a call came back and for its outcome, sees it go on in between.
+_TOGETHER_US = 200
+# What isn't a send waits for its own result, and nothing comes of it later.
+_TOGETHER_OF_OTHERS_US = 100_000
 
 
 class BlockedCall(HistoryCheck):
@@ -21,24 +26,35 @@ class BlockedCall(HistoryCheck):
     order = 20
     means = Meaning(
         invalid="a call came back `--blocked-ms` or more after it was made, and not together with its success",
-        valid="no such call",
+        valid="no such call; what is no send, succeeded and was held up by a rule is told",
         unknown="no operation was told of",
         evidence="`called_at_us` and `returned_at_us`, both by the client's clock",
         cause="the rules that were in its way for a quarter of that time or more",
     )
 
     def case_of_row(self, options: Options, end_us: Column) -> Column:
-        synchronous = (F.col("outcome") == "ok") & (F.col("returned_at_us") >= F.col("completed_at_us"))
+        together_us = F.when(is_send(), _TOGETHER_US).otherwise(_TOGETHER_OF_OTHERS_US)
+        came_first = F.col("returned_at_us") < F.col("completed_at_us") - together_us
+        synchronous = F.coalesce((F.col("outcome") == "ok") & ~came_first, F.lit(False))
+        # That a group or a transaction takes its time to begin is news only where a rule made it longer.
+        told = ~is_send() & (F.size("slow_by") > 0)
         return F.when(
             (F.col("operation") != "poll")
             & (F.col("blocked_us") >= options.blocked_ms * 1000)
-            & ~F.coalesce(synchronous, F.lit(False)),
-            case(self.name, "invalid", "slow_by", duration_us=F.col("blocked_us"), note=F.col("error")),
+            & (~synchronous | told),
+            case(
+                self.name,
+                F.when(synchronous, "valid").otherwise("invalid"),
+                "slow_by",
+                operation=no_send(),
+                duration_us=F.col("blocked_us"),
+                note=F.col("error"),
+            ),
         )
 
     def sentence(self, group: Group) -> str:
-        calls = f"{count(group.cases, 'call')} for {place(group)}{by_client(group)}"
-        return f"{calls} blocked for up to {duration(group.slowest_us)} before returning{because(group)}"
+        what = f"{calls(group, 'call')} blocked for up to {duration(group.slowest_us)} before returning"
+        return f"{what}{' with success' if group.verdict == 'valid' else ''}{because(group)}"
 
     def all_clear(self, tables: Tables) -> str:
         return "no call blocked beyond the bound"

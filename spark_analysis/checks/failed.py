@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case
-from notleader.spark_analysis.checks.phrases import because, by_client, count, duration, place
+from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case, no_send
+from notleader.spark_analysis.checks.phrases import because, calls, duration
 from notleader.spark_analysis.options import Options
 
 
@@ -28,12 +28,11 @@ class Failed(HistoryCheck):
     )
 
     def case_of_row(self, options: Options, end_us: Column) -> Column:
-        told = {"note": F.col("error"), "open": F.col("outcome") == "info"}
+        told = {"operation": no_send(), "note": F.col("error"), "open": F.col("outcome") == "info"}
         return F.when(F.col("outcome").isin("fail", "info"), case(self.name, "valid", "ended_by", **told))
 
     def sentence(self, group: Group) -> str:
-        what = f"{count(group.cases, 'operation')} on {place(group)}{by_client(group)}"
-        return f"{what} {_said(group)}, the slowest after {duration(group.slowest_us)}{because(group)}"
+        return f"{calls(group, 'operation')} {_said(group)}, the slowest after {duration(group.slowest_us)}{because(group)}"
 
     def all_clear(self, tables: Tables) -> str:
         return "no operation failed"

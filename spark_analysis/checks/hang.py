@@ -5,9 +5,12 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case
-from notleader.spark_analysis.checks.phrases import because, by_client, count, duration, place
+from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case, no_send
+from notleader.spark_analysis.checks.phrases import because, calls, count, duration
 from notleader.spark_analysis.options import Options
+
+# What was called in the last moment of a recording nobody has waited for.
+_AT_ONCE_US = 100_000
 
 
 class Hang(HistoryCheck):
@@ -28,7 +31,7 @@ class Hang(HistoryCheck):
         valid="every operation has an outcome",
         unknown=(
             "an operation is pending and younger than that, or nobody said when it was called, or its client was gone "
-            "`--slow-ms` after the call: nobody could have heard"
+            "`--slow-ms` after the call, or the recording 100 ms after it: nobody could have heard"
         ),
         evidence="the client's outcome lines; for the cause its exchanges",
         cause=(
@@ -42,16 +45,16 @@ class Hang(HistoryCheck):
         gone = F.col("gone_us") > F.col("called_at_us")
         until_us = F.when(gone, F.col("gone_us")).otherwise(end_us)
         waited = F.when(F.col("called_at_us").isNotNull(), F.greatest(until_us - F.col("called_at_us"), F.lit(0)))
-        at_once = F.coalesce(gone & (waited < options.slow_ms * 1000), F.lit(False))
+        at_once = F.coalesce(waited < F.when(gone, options.slow_ms * 1000).otherwise(_AT_ONCE_US), F.lit(False))
         old = F.coalesce(waited >= options.hang_ms * 1000, F.lit(False)) & ~at_once
         verdict = F.when(old, "invalid").otherwise("unknown")
         return F.when(
             F.col("outcome") == "pending",
-            case(self.name, verdict, "slow_by", duration_us=waited, note=F.col("operation")),
+            case(self.name, verdict, "slow_by", duration_us=waited, operation=no_send(), note=F.col("operation")),
         )
 
     def sentence(self, group: Group) -> str:
-        what = f"{count(group.cases, 'operation')} on {place(group)}{by_client(group)}"
+        what = calls(group, "operation")
         if group.verdict == "unknown":
             ended = "the recording or its client's last connection ended"
             return f"{what} had no outcome yet when {ended}, {duration(group.slowest_us)} after the call"

@@ -38,6 +38,14 @@ def place(group: Group) -> str:
     return group.topic if group.partition is None else f"{group.topic}-{group.partition}"
 
 
+def calls(group: Group, word: str) -> str:
+    """`3 operations on orders-0 by java`; `3 commit_tx calls by java` where they are of one kind, and no sends."""
+    if group.operation is None:
+        return f"{count(group.cases, word)} on {place(group)}{by_client(group)}"
+    on = f" on {place(group)}" if group.topic is not None else ""
+    return f"{count(group.cases, f'{group.operation} call')}{on}{by_client(group)}"
+
+
 def sends(group: Group) -> str:
     """`3 sends to orders-0 by aiokafka`."""
     return f"{count(group.cases, 'send')} to {place(group)}{by_client(group)}"

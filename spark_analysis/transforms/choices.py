@@ -185,7 +185,8 @@ def choices() -> dict[str, Column]:
     slow = (
         F.when(F.size(waits) > 0, waits)
         .when(pends & (F.size("_last") > 0), F.col("_last"))
-        .when(unsent, F.col("follows"))
+        # What was answered, and never ended, nobody read there.
+        .when(unsent | pends, F.col("follows"))
         .otherwise(nothing)
     )
     unread = F.filter("waits", lambda w: w["how"] == "unread")

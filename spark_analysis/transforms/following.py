@@ -21,8 +21,9 @@ def following(rows: DataFrame) -> DataFrame:
     """`operation_id` → `follows`, the causes of an earlier operation's end that this one's error comes from.
 
     `rows` are failed operations and those that were sent again: `operation_id`, `scope`, `client`, `topic`, `error`,
-    `called_us`, `at_us` (when it ended), `last_ok_us` (when its client last succeeded), `failed`, `unsent` (nothing of
-    it was on the wire), `refused` (the broker's error in answer to its last attempt), and `because`, the CAUSES of its
+    `called_us`, `at_us` (when it ended), `heard_us` (when its client was told, which may tell of it later), `last_ok_us`
+    (when its client last succeeded), `failed`, `unsent` (nothing of it was on the wire), `unheard` (it was answered,
+    and yet never ended), `refused` (the broker's error in answer to its last attempt), and `because`, the CAUSES of its
     own end or retry.
 
     An operation that failed without having been on the wire follows from the last refusal that a rule made up, of the
@@ -31,22 +32,27 @@ def following(rows: DataFrame) -> DataFrame:
     One that the broker refused for its sequence, epoch or transaction follows from the last operation of its client
     that a rule refused, swallowed or cut off.
     """
-    order = Window.partitionBy("scope", "client").orderBy("at_us", "operation_id")
-    apart = F.coalesce(F.col("called_us") - F.lag("at_us").over(order) > _APART_US, F.lit(True))
-    told = rows.withColumn("series", F.sum(apart.cast("int")).over(order))
+    caused = F.size("because") > 0
+    # Each as what others may follow from, and as what may follow.
+    gives, takes = _moment(F.coalesce("heard_us", "at_us"), takes=False), _moment(F.col("at_us"), takes=True)
+    told = rows.withColumn("moment", F.explode(F.when(caused, F.array(gives, takes)).otherwise(F.array(takes))))
+    in_time = ("moment.at_us", "moment.takes", "operation_id")
+    order = Window.partitionBy("scope", "client").orderBy(*in_time)
+    apart = F.coalesce(F.col("called_us") - F.lag("moment.at_us").over(order) > _APART_US, F.lit(True))
+    told = told.withColumn("series", F.sum(apart.cast("int")).over(order))
     earlier = (
         Window.partitionBy("scope", "client", "series")
-        .orderBy("at_us", "operation_id")
+        .orderBy(*in_time)
         .rowsBetween(Window.unboundedPreceding, -1)
     )
-    caused = F.size("because") > 0
+    caused &= ~F.col("moment.takes")
     code = F.get(F.filter("because", lambda c: F.coalesce(c["error_code"], F.lit(0)) != 0), F.lit(0))["error_code"]
     source = F.struct("because", "error", "topic", code.alias("code"))
     told = told.withColumns(
         {
             "refusal": F.last(F.when(F.col("failed") & caused & code.isNotNull(), source), True).over(earlier),
             "broken": F.last(F.when(caused, source), True).over(earlier),
-            "killed": F.last(F.when(caused & ~F.col("unsent"), F.struct("because", "at_us")), True).over(
+            "killed": F.last(F.when(caused & ~F.col("unsent"), F.struct("because", "moment")), True).over(
                 order.rowsBetween(Window.unboundedPreceding, -1)
             ),
         }
@@ -57,11 +63,19 @@ def following(rows: DataFrame) -> DataFrame:
     causes = (
         F.when(F.col("failed") & F.col("unsent") & same_topic & says_so, F.col("refusal.because"))
         .when(F.col("refused").isin(*FOLLOWING), F.col("broken.because"))
-        .when(F.col("unsent") & (F.coalesce("last_ok_us", F.lit(0)) < F.col("killed.at_us")), F.col("killed.because"))
+        .when(
+            (F.col("unsent") | F.col("unheard")) & (F.coalesce("last_ok_us", F.lit(0)) < F.col("killed.moment.at_us")),
+            F.col("killed.because"),
+        )
         .otherwise(F.lit(None))
     )
     follows = F.transform(causes, lambda c: c.withField("how", F.lit("follows")).withField("sure", F.lit(False)))
-    return told.filter(causes.isNotNull()).select("operation_id", follows.alias("follows"))
+    found = told.filter(F.col("moment.takes") & causes.isNotNull())
+    return found.select("operation_id", follows.alias("follows"))
+
+
+def _moment(at_us: Column, *, takes: bool) -> Column:
+    return F.struct(at_us.alias("at_us"), F.lit(takes).alias("takes"))
 
 
 def is_out_of_time() -> Column:

@@ -283,7 +283,18 @@ def _with_later(rows: DataFrame, log: DataFrame) -> DataFrame:
     return rows.join(latest, keyed == F.col("_latest_key"), "left")
 
 
-def unjudged(history: DataFrame) -> int:
-    """How many sends the log says nothing of."""
+def unjudged(history: DataFrame, delivered: DataFrame) -> int:
+    """Of how many sends neither the log says anything nor a consumer: none went as far in their partition.
+
+    Of a send that has no partition it is enough that its topic was read.
+    """
     said = F.col("in_log").isNotNull() & (F.col("in_log") != "unread")
-    return int(history.filter((F.col("operation") == "send") & ~F.coalesce(said, F.lit(False))).count())
+    sends = history.filter((F.col("operation") == "send") & ~F.coalesce(said, F.lit(False)))
+    place = ("scope", "topic", "partition", "life")
+    read = delivered.groupBy(*[F.col(name).alias(f"r_{name}") for name in place]).agg(F.max("last_offset").alias("far"))
+    topics = delivered.select(F.col("scope").alias("t_scope"), F.col("topic").alias("t_topic")).distinct()
+    placed, unplaced = sends.filter("partition is not null"), sends.filter("partition is null")
+    behind = placed.join(broadcast(read), same("r_", *place), "left").filter(
+        F.col("far").isNull() | (F.col("offset") > F.col("far"))
+    )
+    return int(behind.count()) + int(unplaced.join(broadcast(topics), same("t_", "scope", "topic"), "left_anti").count())

@@ -262,6 +262,9 @@ _ONE = ("connection",)
 _IN_TIME = ("request_at_us", "exchange_seq")
 _OF_BATCHES = ("Produce", "Fetch", "ApiVersions", "SaslHandshake", "SaslAuthenticate")
 _IN_TURN = ("exchange_seq", "request_at_us")
+_LOGINS = ("SaslHandshake", "SaslAuthenticate")
+_OF_TRANSACTIONS = ("AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn")
+_BEGINS_ANEW = "InitProducerId"
 
 
 def _lines(exchanges: DataFrame) -> DataFrame:
@@ -356,21 +359,32 @@ def _with_throttles() -> Column:
 
 
 def _answers(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
-    """What a client was told, or not told, about everything but its batches: until it was told something else."""
+    """What a client was told, or not told, about everything but its batches: until it was told something else.
+
+    Of its transactions that is also a producer id that it was given. A login that a rule let pass, with another
+    lifetime, keeps nobody waiting.
+    """
     others = touched.filter((F.col("event") == "exchange") & ~F.col("api_name").isin("Produce", "Fetch"))
-    apis = others.select("scope", "client_id", "api_name").distinct()
+    also = F.when(F.col("api_name").isin(*_OF_TRANSACTIONS), F.array("api_name", F.lit(_BEGINS_ANEW)))
+    apis = others.select(
+        "scope", "client_id", F.explode(F.coalesce(also, F.array("api_name"))).alias("api_name")
+    ).distinct()
     order = Window.partitionBy("scope", "client_id", "api_name").orderBy(*_IN_TIME)
+    since = those_after(("scope", "client_id"), _IN_TIME)
     asked = exchanges.filter(F.col("event") == "exchange").join(
         broadcast(apis.withColumnsRenamed({n: f"k_{n}" for n in apis.columns})),
         same("k_", "scope", "client_id") & (F.col("api_name") == F.col("k_api_name")),
         "left_semi",
     )
     answered = F.coalesce("response_at_us", "request_at_us")
-    next_answer = F.lead(answered).over(order)
-    rows = asked.withColumn("next_us", next_answer).filter(F.size("touches") > 0)
+    begun_anew = (F.col("api_name") == _BEGINS_ANEW) & (F.size("touches") == 0)
+    anew_us = F.min(F.when(begun_anew, F.col("response_at_us"))).over(since)
+    next_us = F.least(F.lead(answered).over(order), F.when(F.col("api_name").isin(*_OF_TRANSACTIONS), anew_us))
+    rows = asked.withColumn("next_us", next_us).filter(F.size("touches") > 0)
+    let_in = F.col("api_name").isin(*_LOGINS) & (F.col("t.did") == "altered_answer") & F.col("t.error_code").isNull()
     rows = rows.select("*", F.posexplode("touches").alias("effect", "t")).filter(
         # Whom a throttle tells to wait it tells nothing else.
-        ~F.col("t.did").isin("repeated", "shaped", "refused") & (F.col("t.kind") != "throttle")
+        ~F.col("t.did").isin("repeated", "shaped", "refused") & (F.col("t.kind") != "throttle") & ~let_in
     )
     did = F.col("t.did")
     # What the broker took, before a rule had its answer or after one let the request go, is its own time.

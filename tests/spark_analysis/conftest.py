@@ -48,7 +48,7 @@ def tables_of(spark: SparkSession, folder: Path, story: Story, options: Options)
     tables = build_tables(exchanges, good(told), capture, profile_outcomes(told), options, log)
     tables.history.write.parquet(str(folder / "history"))
     history = spark.read.parquet(str(folder / "history"))
-    left = unjudged(history) if log is not None else None
+    left = unjudged(history, tables.delivered) if log is not None or tables.outcomes.polled else None
     tables = replace(tables, history=history, unjudged=left)
     return explained(tables, options, str(folder / "causes"))
 

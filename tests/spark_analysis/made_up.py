@@ -15,7 +15,7 @@ AT = 1_750_000_000_000_000
 
 
 def finding(check: str, what: str, cases: int = 1, sentence: str = "Something happened.") -> Finding:
-    group = Group(check, what, "app", "orders", 0, NASTY, "error", "error:6", cases, cases, AT, AT, 5000, 4000)
+    group = Group(check, what, "app", "orders", 0, None, NASTY, "error", "error:6", cases, cases, AT, AT, 5000, 4000)
     wire: dict[str, Any] = {
         "request_at_us": AT, "response_at_us": AT + 900, "connection_id": 1, "exchange_seq": 2, "api_name": "Produce",
         "node_id": 1, "outcome": "injected", "error_code": 6, "base_offset": -1, "fault_names": [NASTY],
