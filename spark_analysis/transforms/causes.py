@@ -30,6 +30,7 @@ from notleader.spark_analysis.transforms.choices import (
     KEPT,
     OF_THE_WAIT,
     choices,
+    lost_its_connection,
     misplaced,
     own_causes,
     reasons,
@@ -446,6 +447,7 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
         F.collect_list(told).cast(CAUSES).alias("told"),
         F.max("length_us").alias("length_us"),
         F.array_sort(F.flatten(F.collect_list("spans"))).alias("spans"),
+        F.bool_or(lost_its_connection(cause)).alias("lost"),
     )
     # While it surely waited for one thing, what befell its client elsewhere kept it no longer; while it waited at its
     # own broker, or nobody got to that one, what befell its client or anybody at another did not.
@@ -469,7 +471,10 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
 
     def kept(w: Column) -> Column:
         # A silence that came and went while the request on that connection was held kept nothing.
-        return (F.size(w["silences"]) == 0) | ~F.forall(w["silences"], within_a_hold)
+        held = (F.size(w["silences"]) > 0) & F.forall(w["silences"], within_a_hold)
+        # Who lost a connection to one broker has no need of what nobody gets to at another.
+        elsewhere = (w["cause"]["how"] == "anybody") & w["far"] & F.col("lost")
+        return ~held & ~elsewhere
 
     counting = F.filter("waits", kept)
     places = F.flatten(

@@ -79,6 +79,11 @@ def own_causes() -> dict[str, Column]:
     }
 
 
+def lost_its_connection(cause: Column) -> Column:
+    """A rule took a connection of the operation's client, which it has to have anew."""
+    return (cause["how"] != "anybody") & F.coalesce(cause["did"].isin(*CUTS), F.lit(False))
+
+
 def misplaced(attempt: Column) -> Column:
     """The attempt was answered that the broker is the wrong one."""
     return F.coalesce(attempt["error_code"].isin(*_NOT_THERE), F.lit(False))
@@ -110,21 +115,25 @@ def reasons() -> dict[str, Column]:
     went to. `_misled`, `_again`: that this broker was the wrong one, at its last attempt, and at an earlier one.
     """
 
-    def heavy(counts: Callable[[Column], Column]) -> Column:
+    def heavy(counts: Callable[[Column], Column], *, beside: Column | None = None) -> Column:
+        """The heavy ones of those that count, and with `beside` what kept anybody away for a good part of the wait."""
         most = F.array_max(F.transform(F.filter("waits", counts), lambda w: w["weight_us"]))
-        return F.filter(
-            "waits",
-            lambda w: (
-                counts(w) & (w["weight_us"] >= _length_us() * OF_THE_WAIT) & (w["weight_us"] >= most * _OF_THE_HEAVIEST)
-            ),
-        )
+
+        def weighs(w: Column) -> Column:
+            named = counts(w) & (w["weight_us"] >= most * _OF_THE_HEAVIEST)
+            named = named if beside is None else named | (beside & (w["how"] == "anybody"))
+            return named & (w["weight_us"] >= _length_us() * OF_THE_WAIT)
+
+        return F.filter("waits", weighs)
 
     def as_own(w: Column) -> Column:
         """An obstacle that the operation's own attempt was the head of is told as what happened to itself."""
         mine = F.exists("_own", lambda o: o["rule"].eqNullSafe(w["rule"]) & o["did"].eqNullSafe(w["did"]))
         return w.withField("how", F.when(mine, F.lit("own")).otherwise(w["how"])).withField("sure", w["sure"] | mine)
 
-    its_own = heavy(lambda w: ~w["how"].isin("anybody", "unread"))
+    # Who lost its connection, or never had one, needs one: what refused whoever came kept it, too.
+    connects = F.exists("waits", lost_its_connection) | (F.size("attempts") == 0)
+    its_own = heavy(lambda w: ~w["how"].isin("anybody", "unread"), beside=connects)
     anybody = heavy(lambda w: w["how"] == "anybody")
 
     def misled(attempt: Column) -> Column:

@@ -100,11 +100,12 @@ class Stood(NamedTuple):
     """What rules did to exchanges, connections and listeners, whosever way that was in; of no operation yet.
 
     `found`: obstacles of no client yet. `unheard`: see `_unheard_ends`; None where no connection was silenced.
-    `altered`: whether an answer was changed.
+    `shut`: see `_shut`; None where nobody was refused. `altered`: whether an answer was changed.
     """
 
     found: DataFrame
     unheard: DataFrame | None
+    shut: DataFrame | None
     altered: bool
 
 
@@ -136,12 +137,13 @@ def what_stood(exchanges: DataFrame, did: Collection[str], last_us: int) -> Stoo
     found += [_standing(lines, connects), _told_late(lines)] if some_did(*STANDS) else []
     unheard = _unheard_ends(lines) if some_did("silenced") else None
     # Read four times by `_of_clients`.
-    return Stood(settled(reduce(DataFrame.unionByName, found)), unheard, some_did("altered_answer"))
+    every = settled(reduce(DataFrame.unionByName, found))
+    return Stood(every, unheard, _shut(every) if some_did("refused") else None, some_did("altered_answer"))
 
 
 def obstacles_of(stood: Stood, names: DataFrame, history: DataFrame) -> DataFrame:
     """scope, client, how, connection, topic, partition, rule, kind, did, error_code, from_us, until_us, covered_us."""
-    every = _of_clients(stood.found, names).unionByName(_partitions(history, stood.unheard))
+    every = _of_clients(stood.found, names).unionByName(_partitions(history, stood.unheard, stood.shut))
     bursts = _bursts(every.filter(F.col("until_us") > F.col("from_us")))
     return _well_with(bursts, history) if stood.altered else bursts.withColumn("well", F.lit(None).cast(_WELL))
 
@@ -623,11 +625,19 @@ def _unheard_ends(lines: DataFrame) -> DataFrame:
     return rows.filter(ends).groupBy(*_ONE).agg(F.min(at_us).alias("silent_us"))
 
 
-def _partitions(history: DataFrame, unheard: DataFrame | None) -> DataFrame:
+def _shut(found: DataFrame) -> DataFrame:
+    """scope and node of the brokers whose listener was refused; `shut`: by which rules, and when."""
+    refused = found.filter((F.col("did") == "refused") & F.col("node_id").isNotNull() & F.col("stands_us").isNotNull())
+    spans = F.collect_list(F.struct("rule", "from_us", F.col("stands_us").alias("until_us"))).alias("shut")
+    return refused.groupBy(F.col("scope").alias("k_scope"), F.col("node_id").alias("k_node_id")).agg(spans)
+
+
+def _partitions(history: DataFrame, unheard: DataFrame | None, shut: DataFrame | None) -> DataFrame:
     """A batch that a rule kept from being acknowledged keeps what comes after it on its partition, until its retry.
 
     Where its connection fell silent and ended so (`unheard`), it surely does until then only: what kept the retry from
-    there on may have been the silence.
+    there on may have been the silence. So it is where its connection was taken and another rule let nobody have a new
+    one (`shut`).
     """
     sends = history.filter(F.col("operation") == "send")
     attempts = sends.select(
@@ -656,12 +666,25 @@ def _partitions(history: DataFrame, unheard: DataFrame | None) -> DataFrame:
         answered.alias("hit_us"),
         begun_us().alias("order_us"),
     )
-    stands_us = F.lit(None).cast("long")
+    places = [name for name in rows.columns if name != "order_us"]
+    hidden = []
     if unheard is not None:
         rows = rows.join(broadcast(unheard), "connection", "left")
-        hidden = unanswered & (F.col("silent_us") < F.col("until_us"))
-        stands_us = F.when(hidden, F.greatest("silent_us", "from_us"))
-    places = [name for name in rows.columns if name not in ("order_us", "silent_us")]
+        hidden.append(F.when(unanswered & (F.col("silent_us") < F.col("until_us")), F.col("silent_us")))
+    if shut is not None:
+        rows = rows.join(broadcast(shut), same("k_", "scope", "node_id"), "left")
+        meanwhile = F.filter(
+            "shut",
+            lambda s: (
+                (s["from_us"] < F.col("until_us"))
+                & (s["until_us"] > F.col("from_us"))
+                & ~s["rule"].eqNullSafe(F.col("t.rule"))
+            ),
+        )
+        shut_us = F.array_min(F.transform(meanwhile, lambda s: s["from_us"]))
+        hidden.append(F.when(F.col("t.did").isin(*CUTS), shut_us))
+    since_us = F.array_min(F.array(*hidden)) if hidden else F.lit(None).cast("long")
+    stands_us = F.when(since_us.isNotNull(), F.greatest(since_us, "from_us"))
     # Whoever was called before a batch's first message is not behind it.
     batches = rows.groupBy(*places, stands_us.alias("stands_us")).agg(F.min("order_us").alias("order_us"))
     own = ("topic", "partition", "hit_us", "stands_us", "order_us")
