@@ -121,6 +121,9 @@ def find(
                 findings.append(
                     Finding(check.name, check.title, "unknown", told(f"{gaps}; more may be missing"), None, ())
                 )
+            elif check.partly and (more := check.unsettled(tables)) is not None:
+                why = told(f"not judged beyond that: {more}")
+                findings.append(Finding(check.name, check.title, "unknown", why, None, ()))
         elif blind(check):
             clear = check.all_clear(tables)
             findings.append(Finding(check.name, check.title, "unknown", told(f"{gaps}; in the rest {clear}"), None, ()))

@@ -116,6 +116,9 @@ class Check:
     reading: ClassVar[bool] = False
     """A case may show without anybody's reading the log, but that there is none only a reader can say."""
 
+    partly: ClassVar[bool] = False
+    """`unsettled` says why there may be more cases than were noticed, too."""
+
     of_causes: ClassVar[bool] = True
     """A case names its causes, by a history that has them; what asks for none can be judged before they are known."""
 

@@ -39,9 +39,7 @@ class BlockedCall(HistoryCheck):
         # That a group or a transaction takes its time to begin is news only where a rule made it longer.
         told = ~is_send() & (F.size("slow_by") > 0)
         return F.when(
-            (F.col("operation") != "poll")
-            & (F.col("blocked_us") >= options.blocked_ms * 1000)
-            & (~synchronous | told),
+            (F.col("operation") != "poll") & (F.col("blocked_us") >= options.blocked_ms * 1000) & (~synchronous | told),
             case(
                 self.name,
                 F.when(synchronous, "valid").otherwise("invalid"),

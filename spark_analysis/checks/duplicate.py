@@ -66,9 +66,7 @@ class Duplicate(Check):
         suspects = tables.history.filter(self.suspects(tables, options)).withColumns(
             {
                 "seen_at": F.transform("landed", lambda place: place["offset"]),
-                "appended_at": F.when(settled_by_log(), F.array().cast("array<bigint>")).otherwise(
-                    F.expr(_APPENDED_AT)
-                ),
+                "appended_at": F.when(_all_there(), F.array().cast("array<bigint>")).otherwise(F.expr(_APPENDED_AT)),
             }
         )
         # Who names no message at those places can't say that it was another.
@@ -103,7 +101,7 @@ class Duplicate(Check):
             # An answer tells of its own call's places only.
             "copies": F.greatest(F.max("copies"), F.size(F.array_distinct(answered))),
             "sent": F.greatest(F.count_if(ok) + F.size(F.array_except(unheard, heard)), F.lit(1)),
-            "maybe_aborted": F.bool_or(F.col("transactional") & ~settled_by_log()),
+            "maybe_aborted": F.bool_or(F.col("transactional") & ~_all_there()),
         }
         wanted = [F.col(name) for name in found.columns if name not in ("scope", "message_id", *of_all)]
         told = F.struct("trouble", "attempt_count", "operation_id")
@@ -143,6 +141,11 @@ class Duplicate(Check):
 
     def all_clear(self, tables: Tables) -> str:
         return "no message is in the log twice"
+
+
+def _all_there() -> Column:
+    """The log says of the message where all its copies are; of one that it doesn't have any more only the broker did."""
+    return settled_by_log() & ~F.coalesce(F.col("in_log").isin("superseded", "deleted"), F.lit(False))
 
 
 def _copies() -> Column:

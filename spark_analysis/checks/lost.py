@@ -29,7 +29,7 @@ class Lost(Check):
     name = "lost"
     title = "Lost though acknowledged"
     brief = "{n} acknowledged and lost"
-    brief_unknown = "{n} acknowledged and perhaps lost"
+    brief_unknown = "{n} acknowledged, and not known to be in the log"
     jepsen = "lost write"
     needs = ("sends",)
     # Valid is what was read, by a consumer or in the log: rows missing from the capture hide nothing from that.
@@ -93,10 +93,12 @@ class Lost(Check):
         )
         rows = judged.join(others, "operation_id", "left")
         said = F.col("in_log")
-        by_log = F.coalesce(said.isin("absent", "open", "deleted"), F.lit(False))
+        # What no request took to the broker nobody has deleted there.
+        deleted = (said == "deleted") & ~_never_arrived()
+        by_log = F.coalesce((said == "absent") | (said == "open") | deleted, F.lit(False))
         note = (
             F.when(said == "open", F.lit("in a transaction that had not ended when the log was read"))
-            .when(said == "deleted", F.lit("it may have been deleted by retention or compaction"))
+            .when(deleted, F.lit("it may have been deleted by retention or compaction"))
             .when((said == "absent") & F.col("log_here").isNotNull(), _holds("log_here"))
             .when(said == "absent", F.lit("the log does not have it"))
             .when(_never_arrived(), F.lit("no request that carried it reached the broker"))
@@ -121,7 +123,7 @@ class Lost(Check):
             ),
         )
         why = (
-            F.when(said.isin("open", "deleted"), said)
+            F.when((said == "open") | deleted, said)
             .when(F.col("offset").isNull(), F.lit("placeless"))
             .when(F.col("transactional"), F.lit("in_transaction"))
             .otherwise(F.lit("ahead"))

@@ -17,6 +17,7 @@ class Retried(HistoryCheck):
     title = "Retried"
     brief = "{n} retried"
     needs = ("sends", "capture")
+    partly = True
     order = 60
     means = Meaning(
         invalid="never",

@@ -59,7 +59,7 @@ class Chapter:
 
 
 def chapters(analysis: Analysis) -> list[Chapter]:
-    """A chapter for each rule that struck, in time order, and a last one for what none had a hand in.
+    """A chapter for each rule that struck, in time order, then what none had a hand in, may have had, nobody decides.
 
     A finding that several rules had a hand in stands in the chapter of each.
     """
@@ -72,7 +72,9 @@ def chapters(analysis: Analysis) -> list[Chapter]:
     ordered = sorted(noticed, key=lambda f: (_WORST[f.verdict], _order(f), -f.count))
     unseen = tuple(f for f in ordered if f.group and f.group.trouble in (UNSEEN, PERHAPS))
     nothing = "nothing that anybody noticed" if analysis.outcomes.lines else "nothing that the traffic shows"
-    nothing = "nothing that is known to be its doing" if unseen else nothing
+    # Below level record nobody can tell the requests that a message was refused in from others.
+    told_apart = not unseen and analysis.capture.names_messages
+    nothing = nothing if told_apart else "nothing that is known to be its doing"
     found = []
     for (rule, kind), rows in struck.items():
         own = tuple(f for f in ordered if f.group and _names(f.group, rule, kind if names[rule] > 1 else None))
@@ -88,9 +90,14 @@ def chapters(analysis: Analysis) -> list[Chapter]:
             )
         )
     nobody_s = [f for f in ordered if not any(f in chapter.findings for chapter in found)]
-    unseen = tuple(f for f in unseen if f in nobody_s)
-    rest = tuple(f for f in nobody_s if f not in unseen)
-    last = ((rest, "No rule had a hand in it"), (unseen, "Whether a rule had a hand in it is not known"))
+    undecided = tuple(f for f in nobody_s if f.verdict == "unknown")
+    unseen = tuple(f for f in unseen if f in nobody_s and f not in undecided)
+    rest = tuple(f for f in nobody_s if f not in unseen and f not in undecided)
+    last = (
+        (rest, "No rule had a hand in it"),
+        (unseen, "Whether a rule had a hand in it is not known"),
+        (undecided, "Not decided"),
+    )
     return [*found, *[Chapter(None, "", 0, None, None, those, title=title) for those, title in last if those]]
 
 

@@ -115,26 +115,27 @@ def reasons() -> dict[str, Column]:
     went to. `_misled`, `_again`: that this broker was the wrong one, at its last attempt, and at an earlier one.
     """
 
-    def heavy(counts: Callable[[Column], Column], *, beside: Column | None = None) -> Column:
-        """The heavy ones of those that count, and with `beside` what kept anybody away for a good part of the wait."""
+    def weighty(w: Column) -> Column:
+        return w["weight_us"] >= _length_us() * OF_THE_WAIT
+
+    def heavy(counts: Callable[[Column], Column]) -> Column:
         most = F.array_max(F.transform(F.filter("waits", counts), lambda w: w["weight_us"]))
-
-        def weighs(w: Column) -> Column:
-            named = counts(w) & (w["weight_us"] >= most * _OF_THE_HEAVIEST)
-            named = named if beside is None else named | (beside & (w["how"] == "anybody"))
-            return named & (w["weight_us"] >= _length_us() * OF_THE_WAIT)
-
-        return F.filter("waits", weighs)
+        return F.filter("waits", lambda w: counts(w) & weighty(w) & (w["weight_us"] >= most * _OF_THE_HEAVIEST))
 
     def as_own(w: Column) -> Column:
         """An obstacle that the operation's own attempt was the head of is told as what happened to itself."""
         mine = F.exists("_own", lambda o: o["rule"].eqNullSafe(w["rule"]) & o["did"].eqNullSafe(w["did"]))
         return w.withField("how", F.when(mine, F.lit("own")).otherwise(w["how"])).withField("sure", w["sure"] | mine)
 
-    # Who lost its connection, or never had one, needs one: what refused whoever came kept it, too.
-    connects = F.exists("waits", lost_its_connection) | (F.size("attempts") == 0)
-    its_own = heavy(lambda w: ~w["how"].isin("anybody", "unread"), beside=connects)
+    its_own = heavy(lambda w: ~w["how"].isin("anybody", "unread"))
     anybody = heavy(lambda w: w["how"] == "anybody")
+    # Who lost its connection, or never had one, needs one: what another rule does to whoever comes keeps it, too.
+    connects = F.exists("waits", lost_its_connection) | (F.size("attempts") == 0)
+    rules = F.transform(its_own, lambda w: w["rule"])
+    others = F.filter(
+        "waits",
+        lambda w: connects & (w["how"] == "anybody") & weighty(w) & ~F.array_contains(rules, w["rule"]),
+    )
 
     def misled(attempt: Column) -> Column:
         return misplaced(attempt) & ~F.exists(
@@ -146,7 +147,9 @@ def reasons() -> dict[str, Column]:
     but_last = F.slice("attempts", 1, F.greatest(F.size("attempts") - 1, F.lit(0)))
     return {
         # What befell a client that nobody can name is a reason where there is no other.
-        "_waits": F.array_distinct(F.transform(F.when(F.size(its_own) > 0, its_own).otherwise(anybody), as_own)),
+        "_waits": F.array_distinct(
+            F.transform(F.when(F.size(its_own) > 0, F.concat(its_own, others)).otherwise(anybody), as_own)
+        ),
         "_earlier": F.when(F.size(_before("_own")) > 0, _before("_own")).when(F.size("follows") > 0, F.col("follows")),
         "_sent_there": F.transform(made_up, lambda w: w.withField("sure", F.lit(False))),
         "_misled": misled(last_attempt()),

@@ -21,10 +21,10 @@ def following(rows: DataFrame) -> DataFrame:
     """`operation_id` → `follows`, the causes of an earlier operation's end that this one's error comes from.
 
     `rows` are failed operations and those that were sent again: `operation_id`, `scope`, `client`, `topic`, `error`,
-    `called_us`, `at_us` (when it ended), `heard_us` (when its client was told, which may tell of it later), `last_ok_us`
-    (when its client last succeeded), `failed`, `unsent` (nothing of it was on the wire), `unheard` (it was answered,
-    and yet never ended), `refused` (the broker's error in answer to its last attempt), and `because`, the CAUSES of its
-    own end or retry.
+    `called_us`, `at_us` (when it ended), `heard_us` (when its client was told, which may tell of it later),
+    `last_ok_us` (when its client last succeeded), `failed`, `unsent` (nothing of it was on the wire), `unheard` (it was
+    answered, and yet never ended), `refused` (the broker's error in answer to its last attempt), and `because`, the
+    CAUSES of its own end or retry.
 
     An operation that failed without having been on the wire follows from the last refusal that a rule made up, of the
     same client and topic, when it says the same error, other than that its time was over; and, in a client in which
@@ -41,9 +41,7 @@ def following(rows: DataFrame) -> DataFrame:
     apart = F.coalesce(F.col("called_us") - F.lag("moment.at_us").over(order) > _APART_US, F.lit(True))
     told = told.withColumn("series", F.sum(apart.cast("int")).over(order))
     earlier = (
-        Window.partitionBy("scope", "client", "series")
-        .orderBy(*in_time)
-        .rowsBetween(Window.unboundedPreceding, -1)
+        Window.partitionBy("scope", "client", "series").orderBy(*in_time).rowsBetween(Window.unboundedPreceding, -1)
     )
     caused &= ~F.col("moment.takes")
     code = F.get(F.filter("because", lambda c: F.coalesce(c["error_code"], F.lit(0)) != 0), F.lit(0))["error_code"]

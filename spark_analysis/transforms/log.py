@@ -297,4 +297,5 @@ def unjudged(history: DataFrame, delivered: DataFrame) -> int:
     behind = placed.join(broadcast(read), same("r_", *place), "left").filter(
         F.col("far").isNull() | (F.col("offset") > F.col("far"))
     )
-    return int(behind.count()) + int(unplaced.join(broadcast(topics), same("t_", "scope", "topic"), "left_anti").count())
+    elsewhere = unplaced.join(broadcast(topics), same("t_", "scope", "topic"), "left_anti")
+    return int(behind.select("operation_id").unionByName(elsewhere.select("operation_id")).count())

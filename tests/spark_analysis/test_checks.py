@@ -419,6 +419,28 @@ def synchronous(s: Story) -> None:
 
 
 @story
+def told_of_by_two_looks_at_the_clock(s: Story) -> None:
+    # The moment of the return was noted first: a transaction that took its time to begin blocked nobody.
+    nowhere: dict[str, Any] = {"topic": None, "partition": None, "operation": "init_tx"}
+    s.send(0, None, blocked_ms=1500, took_ms=1500.006, **nowhere)
+    acked(s, 2000, "m0", 0, blocked_ms=1500, took_ms=1500.006)
+
+
+@story
+def begun_late_by_a_rule(s: Story) -> None:
+    held = by_rule("slow", "delay", "held_answer") | {"broker_responded_at_us": START_US + 1000}
+    s.exchange(0.1, "FindCoordinator", took_ms=2999, **held)
+    s.send(0, None, blocked_ms=3000, took_ms=3000.006, topic=None, partition=None, operation="init_tx")
+    acked(s, 4000, "m0", 0)
+
+
+@story
+def called_in_the_last_moment(s: Story) -> None:
+    acked(s, 0, "m0", 0)
+    s.send(60, "m1", took_ms=None)
+
+
+@story
 def over_budget(s: Story) -> None:
     acked(s, 0, "m0", 0, took_ms=700, budget_ms=500)
 
@@ -989,7 +1011,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "killed_while_it_retried",
             "another_that_gave_up",
         },
-        "unknown": {"killed_at_once", "called_nobody_knows_when"},
+        "unknown": {"killed_at_once", "called_nobody_knows_when", "called_in_the_last_moment"},
     },
     "lost": {
         "invalid": {
@@ -1078,7 +1100,8 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "blocking_then_failed",
             "waiting_for_itself",
             "waiting_for_metadata",
-        }
+        },
+        "valid": {"begun_late_by_a_rule"},
     },
     "late": {
         "invalid": {"over_budget"},
@@ -1089,6 +1112,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "slow",
             "blocking",
             "synchronous",
+            "told_of_by_two_looks_at_the_clock",
             "retrying",
             "refreshing",
             "refreshing_though_it_is_new",
@@ -1338,7 +1362,7 @@ def test_an_error_that_leaves_open_what_was_done_is_no_failure(findings: list[Fi
     ],
 )
 def test_failed_and_uncertain_are_told_apart(cases: int, open_: int, said: str) -> None:
-    group = Group("failed", "valid", *(None,) * 6, cases, cases, 0, 0, 5000, None, open_)
+    group = Group("failed", "valid", *(None,) * 7, cases, cases, 0, 0, 5000, None, open_)
     assert Failed().sentence(group).startswith(f"3 operations on an unknown topic {said}, the slowest after 5 ms")
 
 
@@ -1429,6 +1453,22 @@ def test_what_a_rule_kept_from_the_broker_is_lost_if_nobody_reads(
     (lost,) = (f for f in analyse(s, Options())[1] if f.check == "lost")
     assert (lost.verdict, lost.count) == ("invalid", 1)
     assert "no request with it reached the broker; it had a request swallowed by rule eat" in lost.sentence
+
+
+@pytest.mark.parametrize("read_to", [None, 0, 1])
+def test_of_what_nobody_read_no_check_of_the_log_says_that_all_is_well(
+    analyse: Callable[..., tuple[object, list[Finding]]], read_to: int | None
+) -> None:
+    """Another topic was read, or the beginning of this one."""
+    s = Story()
+    for number in range(2):
+        acked(s, 10 * number, f"m{number}", number, read=read_to is not None and number <= read_to)
+    s.poll(50, "else", 0, topic="another")
+    judged = {f.check: f for f in analyse(s, Options())[1]}
+    for check in ("duplicate", "reordered", "inconsistent_offsets"):
+        assert judged[check].verdict == ("valid" if read_to == 1 else "unknown")
+    if read_to is None:
+        assert judged["duplicate"].sentence.startswith("Not judged: of 2 sends no consumer read the partition")
 
 
 def test_a_throttle_time_is_no_word_about_records(analyse: Callable[..., tuple[object, list[Finding]]]) -> None:

@@ -9,7 +9,15 @@ from notleader.spark_analysis.findings import _fewer
 
 def group(client: str, rule: str | None, cases: int = 1) -> Row:
     return Row(
-        verdict="valid", cases=cases, topic="orders", partition=0, client=client, rule=rule, kind=None, trouble=None
+        operation=None,
+        verdict="valid",
+        cases=cases,
+        topic="orders",
+        partition=0,
+        client=client,
+        rule=rule,
+        kind=None,
+        trouble=None,
     )
 
 

@@ -1154,6 +1154,65 @@ def failing_while_whoever_comes_meets_silence(s: Story) -> None:
     link_event(s, 5000, "disconnect", 1)
 
 
+@story
+def cut_off_while_nobody_may_come(s: Story) -> None:
+    # Without the refusal it were back at once; without the cut it had never left.
+    s.produce(0.5, message_ids=["m0"], took_ms=None, outcome="closed", **did(("break", "reset", "cut")))
+    link_event(s, 1, "disconnect", 1)
+    listener(s, 0, "refusing: shut", ("shut", "refuse", "refused"), name="broker-1")
+    listener(s, 3000, "open", name="broker-1")
+    link_event(s, 3100, "connect", 2, listener="broker-1", client_id=None)
+    s.produce(3101, message_ids=["m0"], base_offset=0, connection_id=2)
+    s.send(0, "m0", offset=0, took_ms=3104)
+    ok(s, 100, "m1", 1, sent=3105, connection_id=2)
+
+
+@story
+def trifles_while_nobody_may_come(s: Story) -> None:
+    # What it asks for it is told, and yet it gets nowhere.
+    listener(s, 0, "refusing: shut", ("shut", "refuse", "refused"), name="broker-1")
+    nowhere: dict[str, Any] = {"node_id": None, "listener": "bootstrap", "connection_id": 9}
+    for number in range(30):
+        at = 100 * number
+        s.exchange(at, "Metadata", took_ms=70, **nowhere, **did(("trifle", "delay", "held_answer"), since_ms=at + 5))
+    s.send(0, "m0", outcome="fail", error="closed", took_ms=4500)
+    listener(s, 5000, "open", name="broker-1")
+
+
+@story
+def dead_of_garbage(s: Story) -> None:
+    # The thread that reads is gone: what comes later never goes out, and what else was answered nobody reads.
+    ok(s, 0, "m0", 0)
+    s.produce(10, message_ids=["m1"], outcome="altered", **did(("bad", "oversized_frame", "garbled")))
+    s.send(10, "m1", took_ms=None)
+    s.produce(10, 1, message_ids=["m2"], base_offset=0, connection_id=3, node_id=3, took_ms=9)
+    s.send(9, "m2", partition=1, took_ms=None)
+    for number in range(3, 9):
+        s.send(10_000 * number, f"m{number}", partition=number % 3, took_ms=None)
+    link_event(s, 90_000, "disconnect", 1)
+
+
+@story
+def failing_before_its_refusal_is_told(s: Story) -> None:
+    # The client knows of it since the answer came; of what was refused it tells later.
+    s.produce(1, message_ids=["m0"], error_code=45, outcome="injected", **did(("fence", "error", "answered", 45)))
+    s.send(5, "m1", outcome="fail", error="Local: Fatal error", took_ms=0.1)
+    s.send(0, "m0", outcome="fail", error="Broker: out of order sequence number", took_ms=50)
+
+
+@story
+def begun_anew_after_it_was_fenced(s: Story) -> None:
+    s.exchange(0, "EndTxn", error_code=90, outcome="injected", **did(("fence", "error", "answered", 90)))
+    s.exchange(100, "InitProducerId")
+    s.send(200, "m0", outcome="fail", error="batch of a transaction that was aborted", took_ms=150)
+
+
+@story
+def let_in_for_another_time(s: Story) -> None:
+    s.exchange(0, "SaslAuthenticate", **did(("short", "session_expiry", "altered_answer")))
+    ok(s, 10, "m0", 0, sent=2000)
+
+
 # story → check → who is to blame, as `blame` has it.
 BLAMED: dict[str, dict[str, set[str | None]]] = {
     "held_itself": {"late": {"long"}},
@@ -1275,6 +1334,12 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
         "failed": {"no-leader", "no-leader (likely)"},
     },
     "stuck_when_it_was_over": {"stuck": {"eat"}},
+    "cut_off_while_nobody_may_come": {"late": {"break, shut", "break, shut (likely)"}, "retried": {"break"}},
+    "trifles_while_nobody_may_come": {"failed": {"shut, trifle (likely)"}},
+    "dead_of_garbage": {"hang": {"bad", "bad (likely)"}},
+    "failing_before_its_refusal_is_told": {"failed": {"fence", "fence (likely)"}},
+    "begun_anew_after_it_was_fenced": {"failed": {None}},
+    "let_in_for_another_time": {"late": {None}},
     "fleet_starting_together": {"metadata_storm": set(), "reconnect_storm": set()},
 }
 

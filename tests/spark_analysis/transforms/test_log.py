@@ -103,6 +103,25 @@ def compacted_and_no_key_known(s: Story) -> None:
 
 
 @story
+def lost_in_a_compacted_topic_before_it_got_there(s: Story) -> None:
+    # Nobody has deleted what no request took there.
+    cut = {"effects": [{"rule": "cut", "kind": "reset", "did": "cut"}], "fault": ("cut", "reset")}
+    s.produce(0.2, message_ids=["m0"], acks=0, outcome="closed", took_ms=None, **cut)
+    s.send(0, "m0")
+    acked(s, 1, "m1", 1)
+    s.holds(None, "m1@2", cleanup_policy="compact")
+
+
+@story
+def doubled_and_compacted_since(s: Story) -> None:
+    s.produce(0.2, message_ids=["m0"], base_offset=0)
+    s.produce(3, message_ids=["m0"], base_offset=1)
+    s.send(0, "m0", offset=1, key_hash=7)
+    acked(s, 9, "m2", 2, key_hash=7)
+    s.holds(None, None, "m2@7", cleanup_policy="compact")
+
+
+@story
 def deleted_by_retention(s: Story) -> None:
     acked(s, 0, "m0", 0)
     acked(s, 1, "m1", 1)
@@ -399,6 +418,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "lost_for_another",
             "lost_without_an_offset",
             "lost_in_a_compacted_topic",
+            "lost_in_a_compacted_topic_before_it_got_there",
             "without_ids",
             "one_id_in_two_topics",
             "lost_and_told_a_later_place",
@@ -420,6 +440,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
     "duplicate": {
         "invalid": {
             "doubled",
+            "doubled_and_compacted_since",
             "doubled_behind_a_swallowed_answer",
             "doubled_before_all_that_was_told",
             "doubled_with_timestamps_of_its_own",
