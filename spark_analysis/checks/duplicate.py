@@ -144,7 +144,7 @@ class Duplicate(Check):
 
 
 def _all_there() -> Column:
-    """The log says of the message where all its copies are; of one that it doesn't have any more only the broker did."""
+    """The log says where all copies of the message are; of what it doesn't have any more only the broker did."""
     return settled_by_log() & ~F.coalesce(F.col("in_log").isin("superseded", "deleted"), F.lit(False))
 
 

@@ -32,7 +32,8 @@ class Failed(HistoryCheck):
         return F.when(F.col("outcome").isin("fail", "info"), case(self.name, "valid", "ended_by", **told))
 
     def sentence(self, group: Group) -> str:
-        return f"{calls(group, 'operation')} {_said(group)}, the slowest after {duration(group.slowest_us)}{because(group)}"
+        slowest = duration(group.slowest_us)
+        return f"{calls(group, 'operation')} {_said(group)}, the slowest after {slowest}{because(group)}"
 
     def all_clear(self, tables: Tables) -> str:
         return "no operation failed"

@@ -9,7 +9,7 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, 
 from notleader.spark_analysis.checks.phrases import because, by_client, count, place
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
-from notleader.spark_analysis.transforms.attempts import tells_of_time_alone, was_answered
+from notleader.spark_analysis.transforms.attempts import any_did, kept_from_broker, tells_of_time_alone, was_answered
 from notleader.spark_analysis.transforms.clocks import ONE_CLOCK_US
 from notleader.spark_analysis.transforms.keys import same
 
@@ -24,7 +24,8 @@ class Reordered(Check):
     Where a client's clock was set meanwhile, which what was captured proves, its order must be that of the wire, too.
 
     Their offsets are those in the log, of several copies the first: what is not there has no place. Without a log, or
-    where it can't tell, they are those that the client was told, or a smaller one at which a consumer got a copy.
+    where it can't tell, they are those that the client was told, or a smaller one at which a consumer got a copy; what
+    may have a first copy that nobody saw has no place.
     """
 
     name = "reordered"
@@ -113,6 +114,18 @@ class Reordered(Check):
         return "every partition holds its records in the order of the calls"
 
 
+def _has_a_first_copy() -> Column:
+    """An attempt before the last may have reached the log: nobody knows at which offset, and it came first."""
+    but_last = F.slice("attempts", 1, F.greatest(F.size("attempts") - 1, F.lit(0)))
+
+    def arrived(a: Column) -> Column:
+        own = was_answered(a["outcome"]) & ~any_did(a["touches"], "altered_answer")
+        refused = own & (F.coalesce(a["error_code"], F.lit(0)) != 0)
+        return ~kept_from_broker(a) & ~refused
+
+    return F.coalesce(F.exists(but_last, arrived), F.lit(False))
+
+
 def _came_before(one: Column, other: Column) -> Column:
     """Whether an attempt was read before another; of those that were read at once their connection has the order."""
     moment = one["request_at_us"] == other["request_at_us"]
@@ -159,6 +172,7 @@ def _overtaken(history: DataFrame, *, of_one_producer: bool = False) -> DataFram
         & (first_copy["offset"] < F.col("offset"))
     )
     there = F.when((first_copy["seen_by"] == "log") | before, F.struct(first_copy["partition"], first_copy["offset"]))
+    seen = F.coalesce(first_copy["seen_by"] == "consumer", F.lit(False))
     # In the same microsecond there is no order: the frame ends one before. Who doesn't say when it returned did so at
     # once.
     moments = F.array(
@@ -170,7 +184,7 @@ def _overtaken(history: DataFrame, *, of_one_producer: bool = False) -> DataFram
         .withColumn("there", there)
         .withColumn("there", F.when(calls == 1, F.col("there")))
         .filter((F.col("outcome") == "ok") & F.col("called_at_us").isNotNull())
-        .filter(~settled_by_log() | (F.col("in_log") == "there"))
+        .filter(F.when(settled_by_log(), F.col("in_log") == "there").otherwise(seen | ~_has_a_first_copy()))
         .withColumns({name: F.coalesce(f"there.{name}", name) for name in ("partition", "offset")})
     )
     lines = F.lit(None).cast("bigint")

@@ -48,9 +48,9 @@ class Retried(HistoryCheck):
         if group.trouble is None and not group.rule:
             return f"{sends(group)} went out more than once without an error; slowest took {duration(group.slowest_us)}"
         verb = "was" if group.cases == 1 else "were"
-        return (
-            f"{sends(group)} {met(group)} and {verb} acknowledged on retry; slowest took {duration(group.slowest_us)}"
-        )
+        whose = " by the broker itself" if (group.trouble or "").startswith("error") and not group.rule else ""
+        slowest = duration(group.slowest_us)
+        return f"{sends(group)} {met(group)}{whose} and {verb} acknowledged on retry; slowest took {slowest}"
 
     def all_clear(self, tables: Tables) -> str:
         return "no send needed a second attempt"

@@ -218,13 +218,13 @@ def judge(
         tables = replace(tables, history=history)
         # Where queries run long, two at once would only share the memory.
         looking = pool.submit(look, tables, options) if is_short(history) else None
-        counting = pool.submit(unjudged, history, tables.delivered) if log or said.polled else None
+        reading = pool.submit(unjudged, history, tables.delivered) if log or said.polled else None
         tables = explained(tables, options, f"{out}/causes", later, standing.result if standing is not None else None)
         progress("checking")
         seen = looking.result() if looking is not None else None
         # Where queries run long the drawing of one fills what the checks of the other leave idle.
         drawing = None if is_short(history) else pool.submit(draw, tables)
-        tables = replace(tables, unjudged=counting.result() if counting is not None else None)
+        tables = replace(tables, unjudged=reading.result() if reading is not None else None)
         findings = find(tables, options, seen=seen)
         answer = verdict(findings, capture.gaps)
         judged(Judged(answer, findings, capture, said))

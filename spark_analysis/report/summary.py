@@ -9,6 +9,7 @@ from notleader.spark_analysis.report.causes import chapters, one_line_per_storm
 from notleader.spark_analysis.report.printable import printable
 
 MOST_LINES = 11
+_MOST_GROWN = 3
 CLOCK_WORTH_TELLING_US = 10_000
 MARKS = {"invalid": "✗", "unknown": "?", "valid": "✓"}
 
@@ -45,11 +46,21 @@ def basis(analysis: Analysis | Judged) -> str:
 
 
 def changes(before: Analysis | None, now: Analysis) -> list[str]:
-    """What a live analysis has to say since the last time: one line, and one per finding that is new or has gone."""
+    """What a live analysis has to say since the last time: one line, and one per finding that is new or has gone.
+
+    Of those that only have more cases the worst few are told: under load all of them have.
+    """
     had = {_identity(f): f for f in before.findings if f.count} if before else {}
     has = {_identity(f): f for f in now.findings if f.count}
     lines = [f"{headline(now)} ({basis(now)})"]
-    lines += [f"  {mark(f)} {f.title}: {f.sentence}" for f in noteworthy(now.findings) if _identity(f) not in had]
+    told = noteworthy(now.findings)
+    new = [f for f in told if _identity(f) not in had]
+    more = [f for f in told if f not in new and f.count > had[_identity(f)].count]
+    lines += [f"  {mark(f)} {f.title}: {f.sentence}" for f in [*new, *more[:_MOST_GROWN]]]
+    if len(more) > _MOST_GROWN:
+        lines.append(f"  … and {count(len(more) - _MOST_GROWN, 'finding')} with more cases than before")
+    known = before.bad_lines if before else []
+    lines += [f"  ! {line.file}:{line.line} set aside: {line.reason}" for line in now.bad_lines if line not in known]
     lines += [f"  ○ no longer: {f.title}: {f.sentence}" for key, f in had.items() if key not in has]
     return list(map(printable, lines))
 
@@ -57,7 +68,8 @@ def changes(before: Analysis | None, now: Analysis) -> list[str]:
 def _identity(finding: Finding) -> tuple[object, ...]:
     """What stays the same while the numbers of a finding grow."""
     group = finding.group
-    place = (group.client, group.topic, group.partition, group.rule) if group else ()
+    # What it met may be told otherwise when its exchanges are there.
+    place = (group.client, group.topic, group.partition, group.operation, group.rule, group.trouble) if group else ()
     return (finding.check, finding.verdict, *place)
 
 

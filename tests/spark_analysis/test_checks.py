@@ -1471,6 +1471,36 @@ def test_of_what_nobody_read_no_check_of_the_log_says_that_all_is_well(
         assert judged["duplicate"].sentence.startswith("Not judged: of 2 sends no consumer read the partition")
 
 
+@pytest.mark.parametrize(("did", "ordered"), [("altered_answer", True), ("answered", False)])
+def test_what_has_a_first_copy_that_nobody_saw_is_not_out_of_order(
+    analyse: Callable[..., tuple[object, list[Finding]]], did: str, ordered: bool
+) -> None:
+    """Refused in the name of a broker that has it, or of one that it never reached; sent again behind the next one."""
+    s = Story()
+    refused = by_rule("refuse", "error", did)
+    refused["effects"][0]["error_code"] = 19
+    outcome = "altered" if did == "altered_answer" else "injected"
+    s.produce(0.2, message_ids=["m0"], error_code=19, outcome=outcome, **refused)
+    s.produce(1.2, message_ids=["m1"], base_offset=1)
+    s.produce(100, message_ids=["m0"], base_offset=2)
+    s.send(0, "m0", offset=2, took_ms=105)
+    s.send(1, "m1", offset=1)
+    found = {f.check: f for f in analyse(s, Options())[1] if f.count}
+    assert ("reordered" in found) != ordered
+    assert "by rule refuse (error) and was acknowledged on retry" in found["retried"].sentence
+
+
+def test_a_retry_that_the_broker_asked_for_is_said_to_be_its_doing(
+    analyse: Callable[..., tuple[object, list[Finding]]],
+) -> None:
+    s = Story()
+    s.produce(0.2, message_ids=["m0"], error_code=51)
+    s.produce(100, message_ids=["m0"], base_offset=0)
+    s.send(0, "m0", offset=0, took_ms=105)
+    (again,) = (f for f in analyse(s, Options())[1] if f.check == "retried")
+    assert "was answered CONCURRENT_TRANSACTIONS by the broker itself and was acknowledged on retry" in again.sentence
+
+
 def test_a_throttle_time_is_no_word_about_records(analyse: Callable[..., tuple[object, list[Finding]]]) -> None:
     """A broker lost two records and put two in another order; every answer had its throttle time changed, no more."""
     s = Story()

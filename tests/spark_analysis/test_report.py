@@ -343,6 +343,18 @@ def test_what_changes_while_a_test_runs_is_told_line_by_line(planted: Analysis) 
         assert line.isprintable()
 
 
+def test_what_grows_while_a_test_runs_is_told_and_so_is_what_is_set_aside(analysis: Analysis) -> None:
+    before = replace(analysis, findings=[by_rule("late", "slow", 1), by_rule("failed", None, 2)], bad_lines=[])
+    bad = BadLine("said.jsonl", 7, "budget_ms is no whole number", "{}")
+    now = replace(before, findings=[by_rule("late", "slow", 3), by_rule("failed", None, 2)], bad_lines=[bad])
+    assert [line.strip()[0] for line in changes(before, now)[1:]] == ["•", "!"]
+    assert changes(now, now)[1:] == []
+    many = [by_rule("late", "slow", 1, client=f"c{number}") for number in range(9)]
+    grown = [by_rule("late", "slow", 2, client=f"c{number}") for number in range(9)]
+    told_ = changes(replace(now, findings=many), replace(now, findings=grown))
+    assert (len(told_), told_[-1].strip()) == (5, "… and 6 findings with more cases than before")
+
+
 def test_the_title_of_an_axis_makes_room_for_its_labels(analysis: Analysis) -> None:
     """On a telephone labels are turned, and take more room than they have on a desk."""
     recovered = figures.recovery([by_rule("recovery", "lost", 1, slowest_us=4_000)])

@@ -105,7 +105,7 @@ def compacted_and_no_key_known(s: Story) -> None:
 @story
 def lost_in_a_compacted_topic_before_it_got_there(s: Story) -> None:
     # Nobody has deleted what no request took there.
-    cut = {"effects": [{"rule": "cut", "kind": "reset", "did": "cut"}], "fault": ("cut", "reset")}
+    cut: dict[str, Any] = {"effects": [{"rule": "cut", "kind": "reset", "did": "cut"}], "fault": ("cut", "reset")}
     s.produce(0.2, message_ids=["m0"], acks=0, outcome="closed", took_ms=None, **cut)
     s.send(0, "m0")
     acked(s, 1, "m1", 1)
