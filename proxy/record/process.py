@@ -9,14 +9,13 @@ import asyncio
 import contextlib
 import json
 import logging
-import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from notleader.proxy.record import helpers
 from notleader.proxy.record.limits import CaptureError
 
 log = logging.getLogger("notleader.capture")
@@ -90,15 +89,13 @@ class RecorderProcess:
     async def _spawn(self) -> asyncio.StreamReader:
         ours, theirs = socket.socketpair()
         try:
-            command = [sys.executable, "-m", "notleader.proxy.recorder", str(theirs.fileno())]
             environment = {
                 "ARROW_DEFAULT_MEMORY_POOL": "system",  # its own allocators keep several MiB of their own
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+                **helpers.environment(),
             }
             self._process = await asyncio.to_thread(
                 subprocess.Popen,
-                command,
+                helpers.command("notleader.proxy.recorder", str(theirs.fileno())),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
