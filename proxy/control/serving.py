@@ -23,6 +23,7 @@ from notleader.proxy.control.flags import RunOptions
 from notleader.proxy.control.logs import log_to
 from notleader.proxy.net.sockets import what_to_do
 from notleader.proxy.record.memory import give_back
+from notleader.proxy.record.where import Where
 from notleader.proxy.wire.errors import in_words
 
 log = logging.getLogger("notleader")
@@ -211,6 +212,8 @@ def _say_ready(proxy: Any, admin: Any, as_json: bool) -> None:
         log.info("HTTP API on http://%s", address)
     if settings.capture is not None:
         log.info("recording to %s (level %s)", settings.capture, settings.capture_level.value)
+        if Where.of(settings.capture).folder is None and (settings.capture_keep_bytes or settings.capture_keep_s):
+            log.warning("the capture is to be kept within bounds: the oldest segments of all proxies there are deleted")
 
 
 def _say_problems(error: ConfigError, asked: RunOptions) -> None:
