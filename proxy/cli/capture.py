@@ -54,7 +54,12 @@ FilterOption = Annotated[str, typer.Option("--filter", metavar="FILTER", help="O
 AsJson = Annotated[bool, typer.Option("--json", help="JSON on stdout and nothing else there.")]
 Spool = Annotated[
     Path | None,
-    typer.Option("--spool", metavar="DIR", help="Of a remote capture: where its unfinished segments are.", hidden=True),
+    typer.Option(
+        "--capture-spool",
+        envvar="NOTLEADER_CAPTURE_SPOOL",
+        metavar="DIR",
+        help="Of a remote capture: the proxy's --capture-spool, where its unfinished segments are.",
+    ),
 ]
 
 Read = Callable[[bool], Iterator[Mapping[str, Any]]]
