@@ -110,6 +110,10 @@ def build_session(
     with _java_prints_to(log_file if local else None), starting_java():
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    # What the proxy calls s3:// is s3a:// here, where nobody has said what else it is.
+    stores = session.sparkContext._jsc.hadoopConfiguration()
+    if stores.get("fs.s3.impl") is None:
+        stores.set("fs.s3.impl", "org.apache.hadoop.fs.s3a.S3AFileSystem")
     lookups.remember(session.sparkContext._jvm)
     return session
 
