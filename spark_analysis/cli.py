@@ -367,7 +367,34 @@ def _told_as_input_errors() -> Iterator[None]:
     except (SchemaError, NoJavaError) as error:
         raise InputError(str(error)) from error
     except (PySparkException, Py4JError) as error:
-        raise InputError(f"Spark: {_cause(error)}{_configured()}") from error
+        raise InputError(_no_store(str(error)) or f"Spark: {_cause(error)}{_configured()}") from error
+
+
+# The connectors that go by Hadoop's version, by the scheme or the class that is missing.
+_CONNECTORS = {"s3": "hadoop-aws", "abfs": "hadoop-azure", "wasb": "hadoop-azure"}
+
+
+def _no_store(said: str) -> str | None:
+    """What to do where Spark lacks the jar for a store's URLs; None where it says something else."""
+    found = re.search(
+        r'No FileSystem for scheme "(\w+)"|Class\S* (?:org\.apache\.hadoop\.fs\.)?(\w+)\.\S+ not found', said
+    )
+    if found is None:
+        return None
+    scheme = next(filter(None, found.groups()))
+    connector = next((name for begin, name in _CONNECTORS.items() if scheme.startswith(begin)), None)
+    package = f"org.apache.hadoop:{connector}:{_hadoop_version()}" if connector else "GROUP:ARTIFACT:VERSION"
+    return (
+        f"Spark has no jar that reads {scheme}:// URLs: with PYSPARK_SUBMIT_ARGS='--packages {package} pyspark-shell' "
+        f"in the environment it fetches one; spark-submit takes --packages {package}"
+    )
+
+
+def _hadoop_version() -> str:
+    from pyspark.find_spark_home import _find_spark_home
+
+    jars = Path(_find_spark_home(), "jars").glob("hadoop-client-api-*.jar")
+    return next((jar.stem.removeprefix("hadoop-client-api-") for jar in jars), "VERSION-OF-SPARKS-HADOOP")
 
 
 def _watch(given: argparse.Namespace, spark: Any, out: str, options: Options, progress: _Progress) -> int:

@@ -307,7 +307,7 @@ def _started(place: Path) -> socket.socket:
     log = place.with_suffix(".log")
     with log.open("wb") as output:
         started = subprocess.Popen(
-            [sys.executable, "-m", "notleader.spark_analysis.resident", str(place)],
+            [sys.executable, "-P", "-m", "notleader.spark_analysis.resident", str(place)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -64,6 +64,8 @@ def build_session(
         ensure_java()
     builder = (
         SparkSession.builder.appName(app_name)
+        # The workers of a Java that was started elsewhere; see `starting_java`.
+        .config("spark.executorEnv.PYTHONSAFEPATH", "1")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
@@ -105,19 +107,28 @@ def build_session(
         builder = builder.config("spark.driver.memory", memory)
         if not local:
             builder = builder.config("spark.executor.memory", memory)
-    with _java_prints_to(log_file if local else None), java_ends_when_interrupted():
+    with _java_prints_to(log_file if local else None), starting_java():
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    # What the proxy calls s3:// is s3a:// here, where nobody has said what else it is.
+    stores = session.sparkContext._jsc.hadoopConfiguration()
+    if stores.get("fs.s3.impl") is None:
+        stores.set("fs.s3.impl", "org.apache.hadoop.fs.s3a.S3AFileSystem")
     lookups.remember(session.sparkContext._jvm)
     return session
 
 
 @contextmanager
-def java_ends_when_interrupted() -> Iterator[None]:
-    """An interrupt while Spark starts ends its Java, which would find nobody to tell its port, and stay for ever."""
+def starting_java() -> Iterator[None]:
+    """How Spark's Java starts here.
+
+    An interrupt meanwhile ends it: it would find nobody to tell its port, and stay for ever. The Pythons that it starts
+    where the user is take what lies there for no module of theirs.
+    """
     started: list[subprocess.Popen[bytes]] = []
 
     def noted(*words: Any, **options: Any) -> subprocess.Popen[bytes]:
+        options["env"] = {**(options.get("env") or os.environ), "PYTHONSAFEPATH": "1"}
         started.append(subprocess.Popen(*words, **options))
         return started[-1]
 

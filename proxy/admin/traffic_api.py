@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import os
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
@@ -21,6 +19,7 @@ from notleader.proxy.admin.problems import Finding, Problem, not_found
 from notleader.proxy.admin.target import ControlledProxy
 from notleader.proxy.capture.filter import FilterError, compile_filter
 from notleader.proxy.capture.tree import frames_of
+from notleader.proxy.record import helpers
 from notleader.proxy.wire.printable import printable
 
 KEEP_ALIVE_S: Final = 15.0
@@ -221,11 +220,10 @@ async def _recorded(directory: str, asked: str, most: int) -> list[dict[str, Any
     """The last rows in a capture, read by a process of its own: Arrow is none of the proxy's. [] where it can't."""
     if not directory:
         return []
-    command = [sys.executable, "-m", "notleader.proxy", "capture", "tail", directory, asked, "-n", str(most), "--json"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = helpers.command("notleader.proxy", "capture", "tail", directory, asked, "-n", str(most), "--json")
     devnull = asyncio.subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(
-        *command, stdin=devnull, stdout=asyncio.subprocess.PIPE, stderr=devnull, env=environment
+        *command, stdin=devnull, stdout=asyncio.subprocess.PIPE, stderr=devnull, env=helpers.environment()
     )
     try:
         async with asyncio.timeout(_READING_S):

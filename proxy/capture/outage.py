@@ -16,7 +16,10 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
+from notleader.proxy.wire.errors import WireError
 from notleader.proxy.wire.names import ApiKey, ErrorCode, error_name
+from notleader.proxy.wire.partitions import iter_topic_errors
+from notleader.proxy.wire.view import Request, Response
 
 RowLike = Mapping[str, Any]
 Fault = dict[str, Any]
@@ -77,7 +80,7 @@ class Outage:
 
     def add_all(self, rows: Iterable[RowLike]) -> None:
         """Take the rows of one capture, in any order."""
-        for row in sorted(rows, key=lambda row: row["response_at_us"] or row["request_at_us"] or 0):
+        for row in sorted(map(_lighter, rows), key=lambda row: row["response_at_us"] or row["request_at_us"] or 0):
             if row["event"] == "exchange":
                 self._exchange(row)
             elif row["event"] == "disconnect":
@@ -326,8 +329,29 @@ def _what(row: RowLike) -> Iterable[tuple[_Subject, int | None]]:
     if answered:
         for one in answered:
             yield _Subject(row["api_name"], one["topic"], one["partition_index"], None), one["error_code"]
+    elif row["error_code"] and (refused := _topics_refused(row)):
+        for topic, code in refused:
+            yield _Subject(row["api_name"], topic, None, None), code
     else:
         yield _Subject(row["api_name"], None, None, row["group_id"]), row["error_code"]
+
+
+def _lighter(row: RowLike) -> RowLike:
+    """A row without the frames that tell nothing more: all rows are held at once."""
+    if row.get("request_frame") is None or (row["error_code"] and not row["partitions"]):
+        return row
+    return {**row, "request_frame": None, "response_frame": None}
+
+
+def _topics_refused(row: RowLike) -> list[tuple[str, int]]:
+    """Topics that an answer refused as a whole, as a Metadata one does, and how; only its frames tell which."""
+    if row.get("request_frame") is None or row.get("response_frame") is None:
+        return []
+    try:
+        answer = Response(row["response_frame"], Request(row["request_frame"]))
+        return [(topic, code) for topic, code in iter_topic_errors(answer.codec, answer.body) if code]
+    except WireError:
+        return []
 
 
 def _common(parts: list[_Subject]) -> _Subject:

@@ -10,8 +10,9 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from notleader.proxy.record.journal import SUFFIX, JournalError, is_written, segment_of
+from notleader.proxy.record.journal import SUFFIX, JournalError, JournalReader, is_written, segment_of
 from notleader.proxy.record.limits import CaptureError
+from notleader.proxy.record.rows import Level
 from notleader.proxy.recorder.following import Contents
 from notleader.proxy.recorder.place import Place, Segment, open_place
 
@@ -75,6 +76,25 @@ class Capture:
             if path not in done:
                 found.append(Growing(journal, path, is_written(journal)))
         return found
+
+    def may_have_frames(self) -> bool:
+        """False where every part says that it was recorded at a level without; nothing but ends and heads is read."""
+        levels: list[str | None] = []
+        for segment in self.segments():
+            try:
+                with self.place.open(segment.path) as source:
+                    levels.append(_level(pq.read_metadata(source)))
+            except (OSError, pa.ArrowException):
+                levels.append(None)
+            if levels[-1] in (None, Level.PAYLOAD):
+                return True
+        for growing in self.growing():
+            try:
+                with JournalReader(growing.journal) as reader:
+                    levels.append(reader.head["level"])
+            except (OSError, JournalError):
+                levels.append(None)
+        return not levels or None in levels or Level.PAYLOAD in levels
 
     def rows(self, *, frames: bool = False) -> Iterator[RowDict]:
         """Every row, segment by segment as they were finished, growing ones last; the frames only when asked for."""
@@ -194,7 +214,6 @@ class Follower:
 
 def _described(segment: Segment, file: pq.ParquetFile) -> Listed:
     metadata = file.metadata
-    level = (metadata.metadata or {}).get(b"notleader.level")
     names: Sequence[str] = file.schema_arrow.names
     first_us = last_us = None
     if "request_at_us" in names:
@@ -208,11 +227,16 @@ def _described(segment: Segment, file: pq.ParquetFile) -> Listed:
         segment.run_id,
         metadata.num_rows,
         segment.size_bytes,
-        level.decode() if level else None,
+        _level(metadata),
         first_us,
         last_us,
         "finished",
     )
+
+
+def _level(metadata: pq.FileMetaData) -> str | None:
+    level = (metadata.metadata or {}).get(b"notleader.level")
+    return level.decode() if level else None
 
 
 def _line(error: BaseException) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from notleader.proxy.config.extras import missing
 from notleader.proxy.config.refusal import say_refused
+from notleader.proxy.record import helpers
 
 
 def become(given: Sequence[str]) -> int:
@@ -18,7 +19,7 @@ def become(given: Sequence[str]) -> int:
     is_help = bool({"-h", "--help"} & set(given))
     if not is_help and (line := missing("notleader analyze", "analysis")) is not None:
         return _refused(line, given)
-    environment = {**os.environ, "NOTLEADER_PROG": "notleader"}
+    environment = {**helpers.environment(), "NOTLEADER_PROG": "notleader"}
     arguments = list(given)
     if not is_help:
         from notleader.proxy.lab.errors import LabError
@@ -40,9 +41,7 @@ def become(given: Sequence[str]) -> int:
             for line in told:
                 print(line, file=sys.stderr)  # noqa: T201
     sys.stdout.flush()
-    return os.execve(
-        sys.executable, [sys.executable, "-m", "notleader.spark_analysis", "analyze", *arguments], environment
-    )
+    return os.execve(sys.executable, helpers.command("notleader.spark_analysis", "analyze", *arguments), environment)
 
 
 def _refused(line: str, given: Sequence[str]) -> int:

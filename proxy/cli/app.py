@@ -28,6 +28,7 @@ from notleader.proxy.lab.bisect.cli import bisect
 from notleader.proxy.lab.cli import demo, incident_app, kafka_app
 from notleader.proxy.lab.explore.cli import explore
 from notleader.proxy.lab.matrix_cli import matrix
+from notleader.proxy.record import helpers
 from notleader.proxy.wire.names import did_you_mean
 
 app = typer.Typer(
@@ -78,7 +79,7 @@ def spark() -> None:
 @spark_app.command("stop")
 def spark_stop() -> None:
     """End the Spark that earlier analyses left; without this it ends by itself when nobody asked for ten minutes."""
-    os.execv(sys.executable, [sys.executable, "-m", "notleader.spark_analysis", "stop"])
+    os.execve(sys.executable, helpers.command("notleader.spark_analysis", "stop"), helpers.environment())
 
 
 @spark_app.command("entry")
@@ -89,7 +90,7 @@ def spark_entry(
 ) -> None:
     """Say which file spark-submit is to start: `spark-submit --master … "$(notleader spark entry)" analyze …`."""
     given = ["--zip", str(archive)] if archive is not None else []
-    os.execv(sys.executable, [sys.executable, "-m", "notleader.spark_analysis", "entry", *given])
+    os.execve(sys.executable, helpers.command("notleader.spark_analysis", "entry", *given), helpers.environment())
 
 
 @app.command()
@@ -179,7 +180,7 @@ def show_help(
             raise typer.Exit(2)
         here = type(here)(found, parent=here, info_name=word)
     if here.command.name == "analyze":
-        os.execv(sys.executable, [sys.executable, "-m", "notleader.proxy", "analyze", "--help"])
+        os.execve(sys.executable, helpers.command("notleader.proxy", "analyze", "--help"), helpers.environment())
     typer.echo(here.get_help())
 
 

@@ -54,7 +54,12 @@ FilterOption = Annotated[str, typer.Option("--filter", metavar="FILTER", help="O
 AsJson = Annotated[bool, typer.Option("--json", help="JSON on stdout and nothing else there.")]
 Spool = Annotated[
     Path | None,
-    typer.Option("--spool", metavar="DIR", help="Of a remote capture: where its unfinished segments are.", hidden=True),
+    typer.Option(
+        "--capture-spool",
+        envvar="NOTLEADER_CAPTURE_SPOOL",
+        metavar="DIR",
+        help="Of a remote capture: the proxy's --capture-spool, where its unfinished segments are.",
+    ),
 ]
 
 Read = Callable[[bool], Iterator[Mapping[str, Any]]]
@@ -278,7 +283,7 @@ def to_faults(
     accepts = _filter(filter_text, as_json)
     capture = _opened(where, spool, as_json)
     outage = Outage(slow_ms=slow_ms)
-    outage.add_all(row for row in _rows(capture, as_json) if accepts(row))
+    outage.add_all(row for row in _rows(capture, as_json, frames=True) if accepts(row))
     text = outage.to_yaml(capture.place.shown)
     _tell(capture.problems)
     if not outage.steps():
@@ -372,9 +377,9 @@ def _end_unread() -> NoReturn:
     raise typer.Exit(0) from None
 
 
-def _rows(capture: Capture, as_json: bool) -> Iterator[dict[str, Any]]:
+def _rows(capture: Capture, as_json: bool, *, frames: bool = False) -> Iterator[dict[str, Any]]:
     try:
-        yield from capture.rows()
+        yield from capture.rows(frames=frames and capture.may_have_frames())
     except CaptureError as error:
         _stop(WRONG_USE, str(error), as_json)
 

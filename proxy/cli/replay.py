@@ -80,6 +80,8 @@ def _recording(where: str, as_json: bool) -> Recording:
 
     try:
         capture = Capture(where)
+        if not capture.may_have_frames():
+            _stop(f"notleader replay: no exchange at {capture.place.shown} has its frames: {_HOW_TO_RECORD}", as_json)
         recording = Recording(capture.rows(frames=True))
     except CaptureError as error:
         _stop(f"notleader replay: {error}", as_json)

@@ -167,10 +167,12 @@ class Settings(BaseModel):
         default=128 << 20, ge=1 << 16, description="A segment is finished early at this size (before compression)."
     )
     capture_keep_s: float | None = Field(
-        default=None, gt=0, description="Segments in the capture's folder that are older than this are deleted."
+        default=None, gt=0, description="Segments there, of all proxies, that are older than this are deleted."
     )
     capture_keep_bytes: int | None = Field(
-        default=None, ge=1 << 16, description="The oldest segments are deleted beyond this size of all together."
+        default=None,
+        ge=1 << 16,
+        description="The oldest segments there, of all proxies, are deleted beyond this size together.",
     )
     capture_queue_bytes: int = Field(
         default=64 << 20, ge=1 << 20, description="What may wait for the disk, in memory; more is dropped and told."

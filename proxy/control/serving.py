@@ -23,6 +23,7 @@ from notleader.proxy.control.flags import RunOptions
 from notleader.proxy.control.logs import log_to
 from notleader.proxy.net.sockets import what_to_do
 from notleader.proxy.record.memory import give_back
+from notleader.proxy.record.where import Where
 from notleader.proxy.wire.errors import in_words
 
 log = logging.getLogger("notleader")
@@ -193,15 +194,18 @@ def _say_ready(proxy: Any, admin: Any, as_json: bool) -> None:
     brokers = {str(entry.node_id): str(entry.listen) for entry in proxy.brokers()}
     listen = str(proxy.listen)
     address = None if admin is None else admin.address
+    settings = proxy.settings
+    where = None if settings.capture is None else Where.of(settings.capture)
+    if where is not None and where.folder is None and (settings.capture_keep_bytes or settings.capture_keep_s):
+        log.warning("%s is kept within bounds: the oldest segments of all proxies there are deleted", where.shown)
     if as_json:
         ready = {"event": "ready", "listen": listen, "admin": address, "brokers": brokers}
-        if proxy.settings.workers > 1:
+        if settings.workers > 1:
             ready["workers"] = proxy.worker_pids()
         print(json.dumps(ready), flush=True)  # noqa: T201
         return
     from notleader.proxy.pump import IS_NATIVE
 
-    settings = proxy.settings
     log.info("notleader %s (%s)", __version__, "compiled" if IS_NATIVE else "pure Python")
     log.info("listening on %s for %s", listen, ", ".join(str(endpoint) for endpoint in settings.kafka))
     for node_id, broker in brokers.items():
@@ -209,8 +213,8 @@ def _say_ready(proxy: Any, admin: Any, as_json: bool) -> None:
     log.info("seed %d, %d fault rules", settings.seed, len(proxy.plan.rules()))
     if address is not None:
         log.info("HTTP API on http://%s", address)
-    if settings.capture is not None:
-        log.info("recording to %s (level %s)", settings.capture, settings.capture_level.value)
+    if where is not None:
+        log.info("recording to %s (level %s)", where.shown, settings.capture_level.value)
 
 
 def _say_problems(error: ConfigError, asked: RunOptions) -> None:

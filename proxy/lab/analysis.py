@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from notleader.proxy.lab.java import find_java
 from notleader.proxy.lab.process import Child
 from notleader.proxy.lab.recorded import Recorded
 from notleader.proxy.lab.stages import Stages
+from notleader.proxy.record import helpers
 
 # Each job has its overhead, and the runs of one become constants of its plan.
 _PER_JOB = 40
@@ -70,11 +70,11 @@ def analyse(inputs: Inputs, folder: Path, *, as_json: bool, stays_s: int = 0) ->
     need_spark()
     words, log = folder / "verdict.txt", folder / "logs" / "spark.log"
     log.parent.mkdir(exist_ok=True)
-    argv = [sys.executable, "-m", "notleader.spark_analysis", "analyze", "--by-run", "--out", str(folder / "analysis")]
+    argv = helpers.command("notleader.spark_analysis", "analyze", "--by-run", "--out", str(folder / "analysis"))
     for name, paths in inputs.texts().items():
         flag = "--log" if name == "logs" else f"--{name}"
         argv += [flag, *paths] if paths else []
-    env = {**_warmth(stays_s, os.environ), **find_java().environment()}
+    env = {**_warmth(stays_s, os.environ), **helpers.environment(find_java().environment())}
     child = Child([*argv, *(["--json"] if as_json else [])], log=log, stdout=words, env=env)
     code = _ended(child)
     if code not in (0, 1):
@@ -96,8 +96,8 @@ class Analyst:
         self._wanted, self._words, self._log = folder / "jobs.jsonl", folder / "analyses.jsonl", folder / "spark.log"
         for stale in (self._wanted, self._words):
             stale.unlink(missing_ok=True)
-        argv = [sys.executable, "-m", "notleader.spark_analysis.each", str(self._wanted), "--early"]
-        env = {**_warmth(stays_s, os.environ), **find_java().environment()}
+        argv = helpers.command("notleader.spark_analysis.each", str(self._wanted), "--early")
+        env = {**_warmth(stays_s, os.environ), **helpers.environment(find_java().environment())}
         self._child = Child(argv, log=self._log, stdout=self._words, env=env)
         self._asked = 0
 

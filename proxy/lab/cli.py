@@ -55,6 +55,7 @@ def kafka_up(
         port = _USUAL_PORT
     stages = Stages(quiet=as_json)
     with clear_errors(as_json=as_json):
+        detached.forget_ended()
         cluster = KafkaCluster(version, nodes, port=port, auto_create_topics=auto_create)
         with contextlib.ExitStack() as stack:
             with stages.stage(f"Kafka {cluster.version}") as say:

@@ -21,6 +21,7 @@ from notleader.proxy.lab.java import find_java
 from notleader.proxy.lab.paths import cache_folder
 from notleader.proxy.lab.process import Child, executable
 from notleader.proxy.lab.stages import Stages
+from notleader.proxy.record import helpers
 
 _DUMP_S = 2.0
 _GO_SHARED = CLIENTS / "outcome.go"
@@ -114,7 +115,7 @@ def _python(source: Path, program: Program, stages: Stages) -> list[str]:
     requirements = _pins(source, program.version) / "requirements.txt"
 
     def build(work: Path) -> None:
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        pip = helpers.command("pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps")
         _run(
             [*pip, "--target", str(work), "--requirement", str(requirements)],
             work,

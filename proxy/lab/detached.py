@@ -47,22 +47,47 @@ def record(cluster: KafkaCluster) -> ClusterRecord:
     return described
 
 
+def forget_ended() -> None:
+    """Delete what is left of clusters that ended by themselves, or were killed; nothing where /proc can't tell."""
+    if not Path("/proc/self/cmdline").exists():
+        return
+    for path, described in _recorded():
+        if not _living(described):
+            _forget(path, described)
+
+
 def end(port: int | None = None) -> list[ClusterRecord]:
     """End the recorded cluster whose first port is `port`, or every one; returns those that still ran."""
+    forget_ended()
     ended = []
-    for path in sorted((cache_place() / _RUNNING).glob("*.json" if port is None else f"{port}.json")):
-        described: ClusterRecord = json.loads(path.read_text())
-        pids = [pid for pid in described["pids"].values() if _is_broker(pid, described["folder"])]
+    for path, described in _recorded("*" if port is None else str(port)):
+        pids = _living(described)
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)
         while any(_is_broker(pid, described["folder"]) for pid in pids):
             time.sleep(0.02)
-        shutil.rmtree(described["folder"], ignore_errors=True)
-        path.unlink(missing_ok=True)
+        _forget(path, described)
         if pids:
             ended.append(described)
     return ended
+
+
+def _recorded(name: str = "*") -> list[tuple[Path, ClusterRecord]]:
+    found = []
+    for path in sorted((cache_place() / _RUNNING).glob(f"{name}.json")):
+        with contextlib.suppress(FileNotFoundError, ValueError):  # ended, or just being written, by another command
+            found.append((path, json.loads(path.read_text())))
+    return found
+
+
+def _living(described: ClusterRecord) -> list[int]:
+    return [pid for pid in described["pids"].values() if _is_broker(pid, described["folder"])]
+
+
+def _forget(path: Path, described: ClusterRecord) -> None:
+    shutil.rmtree(described["folder"], ignore_errors=True)
+    path.unlink(missing_ok=True)
 
 
 def _is_broker(pid: int, folder: str) -> bool:

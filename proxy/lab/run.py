@@ -8,7 +8,6 @@ import os
 import select
 import shutil
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ from notleader.proxy.lab.node import HOST
 from notleader.proxy.lab.outcome import documents
 from notleader.proxy.lab.process import Child, filled, temporary_folder
 from notleader.proxy.lab.stages import Stages
+from notleader.proxy.record import helpers
 
 _FIRST_SUCCESS_S = 90.0
 _READY_S = 30.0
@@ -213,9 +213,10 @@ class _Proxy:
         config.write_text(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
         self.listen = self.admin = ""
         self.child = Child(
-            [sys.executable, "-m", "notleader", "run", "--json", "--config", str(config)],
+            helpers.command("notleader", "run", "--json", "--config", str(config)),
             log=folder / "logs" / "proxy.log",
             stdout="pipe",
+            env=helpers.environment(),
         )
 
     def wait_until_ready(self) -> None:

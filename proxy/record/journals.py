@@ -23,6 +23,8 @@ from notleader.proxy.record.limits import CaptureError, Limits, Losses
 log = logging.getLogger("notleader.capture")
 
 _RETRY_S: Final = 1.0
+_CALM_S: Final = 5.0
+"""That recording goes on is said once it has for so long: a disk with little room fills up again at once."""
 _SMALLEST_ROOM: Final = 256 << 10  # beside what is to be written: footers, folders, other people's files
 _DELETED: Final = "the capture's journal was deleted before its segment was made"
 
@@ -80,6 +82,7 @@ class Journals:
         self._segment_due: float | None = None
         self._retry_due: float | None = None
         self._stopped: tuple[float, int] | None = None  # since when, and how many rows were lost by then
+        self._outage: tuple[float, int, float] | None = None  # since when, lost before, until when; not told yet
         self._reason = ""
         self._is_open = False
 
@@ -104,7 +107,8 @@ class Journals:
 
     def due(self) -> float | None:
         """When `tick` has something to do next, None for never."""
-        times = (self._segment_due, self._retry_due)
+        calm = None if self._outage is None else self._outage[2] + _CALM_S
+        times = (self._segment_due, self._retry_due, calm)
         return min((at for at in times if at is not None), default=None)
 
     def tick(self) -> None:
@@ -118,6 +122,8 @@ class Journals:
             self._write_gaps()
         if self._segment_due is not None and now >= self._segment_due:
             self.rotate()
+        if self._outage is not None and now >= self._outage[2] + _CALM_S:
+            self._say_resumed()
 
     def write(self, batch: Batch) -> None:
         """Write it to the journal, after a word on what was lost before; count it where that can't be done."""
@@ -154,6 +160,8 @@ class Journals:
             self._retry_due = None
             self._write_gaps()
             self._remember()
+        if self._outage is not None:
+            self._say_resumed()
         self._is_open = False
         journal, self._journal = self._journal, None
         if journal is not None:
@@ -196,13 +204,7 @@ class Journals:
         if self._segment_due is None:
             self._segment_due = self._clock() + self._limits.rotate_s
         if self._stopped is not None:
-            since, lost_then = self._stopped
-            self._stopped, self.error = None, None
-            log.warning(
-                "recording resumed after %.0f s; %d rows were lost",
-                self._clock() - since,
-                self.lost_rows - lost_then,
-            )
+            self._outage, self._stopped, self.error = (*self._stopped, self._clock()), None, None
         if journal.unpacked_bytes >= self._limits.rotate_bytes:
             self.rotate()
 
@@ -294,10 +296,19 @@ class Journals:
     def _fail(self, error: OSError) -> None:
         if self._stopped is None:
             self._reason = f"can't write to {self.spool}: {error.strerror or error}"
-            self._stopped = self._clock(), self.lost_rows
-            log.error("recording stopped, traffic goes on: %s; it resumes when there is room", self._reason)
+            if self._outage is not None:
+                self._stopped, self._outage = self._outage[:2], None  # it had not been over
+            else:
+                self._stopped = self._clock(), self.lost_rows
+                log.error("recording stopped, traffic goes on: %s; it resumes when there is room", self._reason)
         self.error = f"recording stopped, traffic goes on: {self._reason}; it resumes when there is room"
         self._retry_due = self._clock() + _RETRY_S
+
+    def _say_resumed(self) -> None:
+        assert self._outage is not None
+        since, lost_then, until = self._outage
+        self._outage = None
+        log.warning("recording resumed after %.0f s; %d rows were lost", until - since, self.lost_rows - lost_then)
 
     def _lose(self, rows: int, reason: str, first_us: int, last_us: int) -> None:
         if rows:

@@ -9,19 +9,21 @@ import asyncio
 import contextlib
 import json
 import logging
-import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from notleader.proxy.record import helpers
 from notleader.proxy.record.limits import CaptureError
+from notleader.proxy.record.where import Where
 
 log = logging.getLogger("notleader.capture")
 
 _READY_S: Final = 60.0
+_QUIET_S: Final = 3.0
+"""After so long it is said what a start waits for."""
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 30.0
 _HEALTHY_S: Final = 60.0
@@ -58,6 +60,9 @@ class RecorderProcess:
             return
         try:
             async with asyncio.timeout(_READY_S):
+                if not (await asyncio.wait([self._ready], timeout=_QUIET_S))[0]:
+                    place = Where.of(self._job["place"]).shown
+                    log.warning("waiting for the capture's place to answer, for %.0f s at most: %s", _READY_S, place)
                 await asyncio.shield(self._ready)
         except TimeoutError:
             await self.finish(0)
@@ -90,15 +95,13 @@ class RecorderProcess:
     async def _spawn(self) -> asyncio.StreamReader:
         ours, theirs = socket.socketpair()
         try:
-            command = [sys.executable, "-m", "notleader.proxy.recorder", str(theirs.fileno())]
             environment = {
                 "ARROW_DEFAULT_MEMORY_POOL": "system",  # its own allocators keep several MiB of their own
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+                **helpers.environment(),
             }
             self._process = await asyncio.to_thread(
                 subprocess.Popen,
-                command,
+                helpers.command("notleader.proxy.recorder", str(theirs.fileno())),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 from pathlib import Path
 from typing import NamedTuple, Self
 from urllib.parse import unquote, urlsplit
@@ -34,6 +35,19 @@ class Where(NamedTuple):
             return self.folder
         base = wanted or default_spool()
         return base / hashlib.sha256(self.shown.encode()).hexdigest()[:16]
+
+    def repair(self, spool: Path | None = None) -> str:
+        """The command that finishes what is left in journals, to be printed.
+
+        A URL's secrets and options are not: where it has any the user has to say them.
+        """
+        if self.folder is not None:
+            return f"`{shlex.join(['notleader', 'capture', 'ls', str(self.folder), '--repair'])}`"
+        words = ["notleader", "capture", "ls", self.shown, "--repair"]
+        if spool is not None:
+            words += ["--capture-spool", str(spool.absolute())]
+        whole = "" if self.shown == self.text else " (with all that the URL had)"
+        return f"`{shlex.join(words)}`{whole}"
 
 
 def default_spool() -> Path:

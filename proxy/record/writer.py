@@ -111,6 +111,7 @@ class CaptureWriter:
             kept = {"notleader.schema_version": str(SCHEMA_VERSION), **(metadata or {})}
             is_local = where.folder is not None
             spooled = where.spool(spool)
+            self._repair = where.repair(spool)
             head = {
                 "run_id": rows.run_id,
                 "proxy_id": rows.proxy_id,
@@ -306,10 +307,11 @@ class CaptureWriter:
         if self._has_ended:
             if not journals.settled() and self._process is not None:
                 log.error(
-                    "%d rows stay behind in journals below %s: the next start of a proxy on this folder, or "
-                    "`notleader capture ls --repair`, finishes them",
+                    "%d rows stay behind in journals below %s: the next start of a proxy that records there, or %s, "
+                    "finishes them",
                     journals.waiting_rows,
                     journals.spool,
+                    self._repair,
                 )
             journals.leave()
         else:

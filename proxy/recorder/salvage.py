@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from notleader.proxy.record.journal import SUFFIX, JournalError, is_written, segment_of
+from notleader.proxy.record.journal import SUFFIX, JournalError, hidden, is_written, segment_of
 from notleader.proxy.recorder.following import Following
-from notleader.proxy.recorder.place import Place, is_put
+from notleader.proxy.recorder.place import Place, is_put, open_place
 
 _ALL_FRAMES: Final = 1 << 62
 
 
 class Salvaged(NamedTuple):
-    """What became of one journal that was left behind; ``path`` is None where nothing could be saved."""
+    """What became of a journal, or of a segment left in a spool; ``path`` is None where nothing could be saved."""
 
     journal: Path
     path: str | None
@@ -26,6 +26,8 @@ class Salvaged(NamedTuple):
     """Whether its proxy was killed; else it had ended, and its recorder had not."""
 
     def __str__(self) -> str:
+        if self.journal.suffix != SUFFIX:
+            return f"{self.journal} waited for its store: {self.problem or f'it is in {self.path} now'}"
         if self.path is None:
             return f"{self.journal} was left behind by a killed proxy: {self.problem}"
         if not self.killed:
@@ -42,6 +44,27 @@ def salvage(place: Place, spool: Path, without_run: str | None = None) -> Iterat
         # Created in the moment its proxy died; a living one gives it its name at once.
         if unseen.parent.name != f"run={without_run}" and _is_ours(unseen) and not is_written(unseen):
             unseen.unlink(missing_ok=True)
+    if place.folder is None and spool.is_dir():
+        yield from _sent(place, open_place(spool))
+
+
+def _sent(place: Place, spool: Place) -> Iterator[Salvaged]:
+    """Put the segments that somebody finished in a spool itself, as a repair of that folder does, where they belong."""
+    assert spool.folder is not None
+    for segment in spool.segments():
+        file = spool.folder / segment.path
+        if hidden(file).exists() or not spool.is_ours(segment):
+            continue
+        try:
+            place.put(file, segment.path)
+        except FileNotFoundError:
+            continue  # somebody else was quicker
+        except OSError as error:
+            yield Salvaged(file, None, 0, 0, str(error))
+            continue
+        with contextlib.suppress(OSError):
+            file.parent.rmdir()
+        yield Salvaged(file, segment.path, 0, 0, None)
 
 
 def _salvaged(journal: Path, place: Place, spool: Path) -> Salvaged | None:

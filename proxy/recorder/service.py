@@ -7,6 +7,7 @@ and then that all is well: one JSON value a line. When the proxy is gone, what i
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import select
@@ -200,7 +201,9 @@ class Service:
         try:
             return self._step(followed, now)
         except OSError as error:
-            self._fail(f"the capture can't finish a segment in {self._place.shown}: {error.strerror or error}")
+            # Of a full disk the proxy says that recording has stopped.
+            level = logging.DEBUG if error.errno == errno.ENOSPC and self._store is None else logging.ERROR
+            self._fail(f"the capture can't finish a segment in {self._place.shown}: {error.strerror or error}", level)
         except Exception as error:
             log.exception("%s can't be made into a segment", followed.following.path)
             self._fail(f"a segment can't be made: {error}")
@@ -312,11 +315,11 @@ class Service:
             }
         )
 
-    def _fail(self, problem: str) -> None:
+    def _fail(self, problem: str, level: int = logging.ERROR) -> None:
         """Say it once, not once per attempt."""
         if self._problem != problem:
             self._problem = problem
-            log.error("%s; trying again", problem.removesuffix("; trying again"))
+            log.log(level, "%s; trying again", problem.removesuffix("; trying again"))
             self.say({"problem": problem})
 
     # ---- now and then ---------------------------------------------------------------------------

@@ -153,6 +153,16 @@ def iter_topics(codec: Codec, body: Body) -> Iterator[TopicEntry]:
                 yield TopicEntry(name, None)
 
 
+def iter_topic_errors(codec: Codec, body: Body) -> Iterator[tuple[str, int]]:
+    """The topics that an answer has an error code for as a whole, by name, with that code."""
+    for place in _places(codec):
+        if place.name_key is not None:
+            for holder in _holders(body, place.outer):
+                for topic in holder.get(place.topics) or ():
+                    if topic[place.name_key] and topic.get("error_code") is not None:
+                        yield topic[place.name_key], topic["error_code"]
+
+
 def _lists_topics(field: Field) -> bool:
     return field.is_array and field.kind == "string" and field.entity == "topicName"
 

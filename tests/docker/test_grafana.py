@@ -85,5 +85,8 @@ def test_alerts_ask_for_what_there_is() -> None:
         labels = set.union(*(known[name] for name in names))
         for grouped in re.findall(r"by \(([^)]*)\)", rule["expr"]):
             assert set(grouped.split(", ")) <= labels, rule["alert"]
+        # What never falls is asked for how it has changed: else the alert would stand until the proxy is restarted.
+        never_falls = {name for name in names if name.endswith(("_total", "_max_seconds"))}
+        assert never_falls == {name for name in never_falls if f"{name}[" in rule["expr"]}, rule["alert"]
         told = set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"])))
         assert told <= labels, rule["alert"]

@@ -85,6 +85,43 @@ def test_what_it_makes_is_valid_and_locked_down(values: dict[str, Any], tmp_path
     parse_faults(yaml.safe_load(config["data"]["notleader.yaml"])["faults"])
 
 
+def env_of(values: dict[str, Any], folder: Path) -> dict[str, str]:
+    return {entry["name"]: entry.get("value") for entry in proxy_of(written(values, folder))["env"]}
+
+
+GIBIBYTE = 1 << 30
+
+
+def test_what_the_volume_is_to_hold_fits_into_it(tmp_path: Path) -> None:
+    """With a quarter to spare: what is to be kept is looked at now and then, and a segment grows beside its journal."""
+    plain = env_of(STANDALONE, tmp_path)
+    kept, waiting = plain["NOTLEADER_CAPTURE_KEEP_BYTES"], plain["NOTLEADER_CAPTURE_JOURNAL_BYTES"]
+    assert int(kept) + int(waiting) <= 0.75 * GIBIBYTE
+    spooled = int(env_of(STORED, tmp_path)["NOTLEADER_CAPTURE_SPOOL_BYTES"])
+    assert 2 * spooled <= 0.75 * GIBIBYTE
+    for manifest, limit in (("sidecar", 1), ("standalone", 2)):
+        documents = list(yaml.safe_load_all((PROJECT / f"docker/kubernetes/{manifest}.yaml").read_text()))
+        env = {entry["name"]: entry.get("value") for entry in proxy_of(documents)["env"]}
+        (volume,) = (
+            volume["emptyDir"]
+            for entry in documents
+            if entry["kind"] == "Deployment"
+            for volume in entry["spec"]["template"]["spec"]["volumes"]
+            if "emptyDir" in volume
+        )
+        assert volume == {"sizeLimit": f"{limit}Gi"}
+        together = int(env["NOTLEADER_CAPTURE_KEEP_BYTES"]) + int(env["NOTLEADER_CAPTURE_JOURNAL_BYTES"])
+        assert together <= (limit - 0.25) * GIBIBYTE
+
+
+def test_at_a_shared_store_nothing_is_deleted_unless_that_is_asked_for(tmp_path: Path) -> None:
+    env = env_of(STORED, tmp_path)
+    assert "NOTLEADER_CAPTURE_KEEP_BYTES" not in env
+    assert "NOTLEADER_CAPTURE_JOURNAL_BYTES" not in env
+    asked = {**STORED, "capture": {"url": "s3://bucket/x", "keepBytes": 7_000_000}}
+    assert env_of(asked, tmp_path)["NOTLEADER_CAPTURE_KEEP_BYTES"] == "7000000"
+
+
 def test_each_broker_has_its_port(tmp_path: Path) -> None:
     documents = written(STANDALONE, tmp_path)
     (service,) = (entry for entry in documents if entry["kind"] == "Service")

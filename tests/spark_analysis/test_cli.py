@@ -11,10 +11,11 @@ import sys
 import time
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from notleader.spark_analysis import cli
-from notleader.spark_analysis.cli import main
+from notleader.spark_analysis.cli import _no_store, main
 from notleader.spark_analysis.paths import check_paths
 
 from .synthetic import Story, incident
@@ -211,3 +212,24 @@ def test_off_a_terminal_nothing_is_told_of_the_seconds(capsys: pytest.CaptureFix
         progress("starting Spark")
         raise KeyboardInterrupt
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.spark
+def test_a_store_without_its_jar_is_told_with_the_jar_and_how_to_give_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "notleader.spark_analysis", "analyze", "--capture", "s3://bucket/capture", "--out"]
+    ran = subprocess.run([*command, str(tmp_path / "out")], capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 2
+    line = ran.stderr.strip().splitlines()[-1]
+    (jar,) = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
+    package = f"org.apache.hadoop:hadoop-aws:{jar.stem.removeprefix('hadoop-client-api-')}"
+    assert line.startswith("notleader analyze: Spark has no jar that reads s3a:// URLs: ")
+    assert f"PYSPARK_SUBMIT_ARGS='--packages {package} pyspark-shell'" in line
+
+
+def test_a_store_whose_jar_nobody_knows_here_is_told_by_its_scheme() -> None:
+    line = _no_store(
+        'An error occurred\n: org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "gs"'
+    )
+    assert line is not None
+    assert "reads gs:// URLs" in line
+    assert _no_store("java.io.FileNotFoundException: No such file") is None

@@ -3,11 +3,12 @@
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from pyspark import java_gateway
 
-from notleader.spark_analysis.session import java_ends_when_interrupted
+from notleader.spark_analysis.session import starting_java
 
 PROGRAM = """
 from notleader.spark_analysis.session import build_session
@@ -26,8 +27,23 @@ def test_what_java_prints_is_not_in_the_answer() -> None:
 
 
 def test_an_interrupt_while_spark_starts_ends_its_java() -> None:
-    with pytest.raises(KeyboardInterrupt), java_ends_when_interrupted():
+    with pytest.raises(KeyboardInterrupt), starting_java():
         process = java_gateway.Popen(["sleep", "600"])
         raise KeyboardInterrupt
     assert process.wait(30) == -signal.SIGKILL
     assert java_gateway.Popen is subprocess.Popen
+
+
+WORKS = """
+from notleader.spark_analysis.session import build_session
+
+print(build_session("local[1]").sparkContext.parallelize([1], 1).map(str).collect())
+"""
+
+
+def test_no_file_in_the_working_folder_is_run_by_sparks_python_workers(tmp_path: Path) -> None:
+    for name in ("importlib", "grp", "queue"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong one')\n")
+    command = [sys.executable, "-P", "-c", WORKS]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert ran.stdout == "['1']\n", ran.stderr[-2000:]

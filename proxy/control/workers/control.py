@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import socket
 import sys
 from collections.abc import Generator
@@ -26,6 +25,7 @@ from notleader.proxy.control.workers.recorders import Recorders
 from notleader.proxy.net.capture import ProxyCapture
 from notleader.proxy.net.directory import Listener, Opened
 from notleader.proxy.net.server import Proxy
+from notleader.proxy.record import helpers
 from notleader.proxy.record.live import Accepts
 
 log = logging.getLogger("notleader")
@@ -82,13 +82,10 @@ class _Process:
             self._transports.append(transport)
         theirs = [questions[1].fileno(), orders[1].fileno(), news[1].fileno(), self._plane.changes.descriptor]
         self.process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "notleader.proxy.control.workers.worker",
-            *map(str, theirs),
+            *helpers.command("notleader.proxy.control.workers.worker", *map(str, theirs)),
             stdin=asyncio.subprocess.DEVNULL,
             pass_fds=theirs,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            env=helpers.environment(),
         )
         for pair in (questions, orders, news):
             pair[1].close()

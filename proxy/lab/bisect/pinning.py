@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from notleader.proxy.lab.bisect.releases import JAVA_ARTIFACTS, NODE_PACKAGES, P
 from notleader.proxy.lab.clients import ClientError
 from notleader.proxy.lab.incident import CLIENTS
 from notleader.proxy.lab.stages import Stages
+from notleader.proxy.record import helpers
 
 
 def pin(program: str, version: str, stages: Stages) -> None:
@@ -62,7 +62,7 @@ def _is_incompatible(module: str, version: str) -> bool:
 def _python(work: Path, program: str, version: str) -> None:
     family = Path(program).parts[0]
     wanted = f"{PYTHON_PACKAGES[family]}=={version}"
-    argv = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--ignore-installed"]
+    argv = helpers.command("pip", "install", "--quiet", "--disable-pip-version-check", "--ignore-installed")
     said = asked([*argv, "--dry-run", "--report", "-", wanted], work, f"{wanted} can't be had")
     found = [each["metadata"] for each in json.loads(said)["install"]]
     (work / "requirements.txt").write_text("".join(f"{each['name']}=={each['version']}\n" for each in found))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from notleader.proxy.lab import clients
 from notleader.proxy.lab.bisect.asking import asked
 from notleader.proxy.lab.clients import ClientError
 from notleader.proxy.lab.jars import version_key
+from notleader.proxy.record import helpers
 
 GO_MODULES = {
     # The newer name of a module that moved comes first.
@@ -58,9 +58,7 @@ def _go_versions(module: str) -> list[str]:
 
 
 def _of_python(family: str) -> list[str]:
-    said = _said(
-        [sys.executable, "-m", "pip", "index", "versions", "--disable-pip-version-check", PYTHON_PACKAGES[family]]
-    )
+    said = _said(helpers.command("pip", "index", "versions", "--disable-pip-version-check", PYTHON_PACKAGES[family]))
     line = next((line for line in said.splitlines() if line.startswith("Available versions:")), "")
     return [word.strip() for word in line.removeprefix("Available versions:").split(",")]
 

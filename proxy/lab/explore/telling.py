@@ -166,7 +166,7 @@ def test_{name}():
         {argv},
     ]
     searched_from = FOLDER / {here!r}
-    ran = subprocess.run([sys.executable, "-m", *argv], cwd=searched_from, capture_output=True, text=True)
+    ran = subprocess.run([sys.executable, "-P", "-m", *argv], cwd=searched_from, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
 '''
 

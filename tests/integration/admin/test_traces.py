@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
+import re
+import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -17,8 +21,13 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from google.protobuf.json_format import MessageToDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
+from notleader.proxy.admin import traces
 from notleader.proxy.lab.kafka import KafkaCluster
+from notleader.proxy.wire.endpoint import parse_endpoint
+from tests.integration.capture.load import Load
 
 
 class Receiver:
@@ -116,6 +125,64 @@ async def test_each_exchange_is_a_span_with_its_faults(
     times = [int(span[key]) for key in ("startTimeUnixNano", "endTimeUnixNano") for span in (produce, broker)]
     assert times[0] <= times[1] < times[3] <= times[2]
     assert {resource["service.instance.id"] for resource in receiver.resources} == {"here"}
+
+
+@pytest.mark.kafka
+async def test_a_dead_collector_holds_up_no_end_and_is_told_in_one_line_with_what_it_cost(kafka: KafkaCluster) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        nobody = f"http://127.0.0.1:{free.getsockname()[1]}"
+    command = ["run", "--json", "--kafka", kafka.bootstrap, "--listen", "127.0.0.1:0", "--admin", "none"]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "notleader", *command, "--traces", nobody),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        assert process.stdout is not None
+        load = Load(parse_endpoint(json.loads(await process.stdout.readline())["listen"]))
+        await load.run(seconds=7)
+    finally:
+        process.terminate()
+        began = time.monotonic()
+        _, err = await process.communicate()
+    assert process.returncode == 0, err.decode()
+    assert time.monotonic() - began < 6
+    trouble, lost = (line for line in err.decode().splitlines() if " WARNING " in line)
+    assert f"the collector at {nobody} does not take the spans: " in trouble
+    counted = re.search(r"(\d+) of (\d+) spans were lost", lost)
+    assert counted is not None
+    assert counted[1] == counted[2]
+    assert int(counted[1]) >= len(load.answered_s)
+
+
+def test_an_outage_that_was_over_is_told_anew_when_there_is_another(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sdk = logging.getLogger("opentelemetry")
+    monkeypatch.setattr(sdk, "handlers", sdk.handlers)
+    monkeypatch.setattr(sdk, "propagate", sdk.propagate)
+    monkeypatch.setattr(traces, "_CALM_S", 0)
+    results = iter([SpanExportResult.FAILURE, SpanExportResult.FAILURE, SpanExportResult.SUCCESS] * 2)
+
+    class Exporter(SpanExporter):
+        def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+            result = next(results)
+            if result is SpanExportResult.FAILURE:
+                sdk.getChild("exporter").warning("nobody at %s", "home")
+            return result
+
+    made = traces.Traces(Exporter(), "here", "proxy", "run")
+    caplog.set_level(logging.INFO, "notleader")
+    for _ in range(6):
+        made._tracer.start_span("one").end()
+        made._provider.force_flush()
+    made.close()
+    said = [record.getMessage() for record in caplog.records]
+    outage = [
+        "the collector at here does not take the spans: nobody at home",
+        "the collector at here takes spans again",
+    ]
+    assert said == [*outage, *outage, "4 of 6 spans were lost: the collector at here did not take them"]
 
 
 def test_nobody_who_does_not_ask_imports_it() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -95,6 +97,29 @@ async def test_several_processes_record_to_one_bucket(
     assert len({Path(one["path"]).name.rpartition("-")[0] for one in listed}) == 2
     (traffic,) = json.loads(notleader("capture", "stats", url, "client == load", "--json", env=env).stdout)["traffic"]
     assert traffic["count"] == sent
+
+
+async def test_what_the_store_did_not_take_is_finished_by_the_command_that_is_said(
+    kafka: KafkaCluster, run_proxy: RunProxy, s3: str, tmp_path: Path
+) -> None:
+    env = {**os.environ, "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y", "AWS_REGION": "us-east-1"}
+    broken = f"s3://lake/broken?endpoint_override={s3}&scheme=http&region=us-east-1"
+    arguments = ("--kafka", kafka.bootstrap, "--capture", broken, "--capture-keep-s", "1000", "--capture-stop-s", "0")
+    with run_proxy(*arguments, "--capture-spool", "spool", env=env, cwd=tmp_path) as running:
+        await Load(running.listen).run(seconds=1)
+        assert running.end(signal.SIGTERM) == 0
+        said = running.errors.read_text()
+    assert "the oldest segments of all proxies there are deleted" in said, said
+    found = re.search(r"or `(.*)` \(with all that the URL had\), finishes them", said)
+    assert found is not None, said
+    assert found[1] == f"notleader capture ls s3://lake/broken --repair --capture-spool {tmp_path / 'spool'}"
+    words = [broken if word == "s3://lake/broken" else word for word in shlex.split(found[1])[1:]]
+    (told, *_) = json.loads(notleader(*words, "--json", env=env).stdout)
+    assert told["rows"] > 10
+    (folder,) = (tmp_path / "spool").iterdir()
+    assert not [path for path in folder.rglob("*") if path.is_file()]
+    by_name = {**env, "NOTLEADER_CAPTURE_SPOOL": str(tmp_path / "spool")}
+    assert notleader("capture", "ls", broken, "--repair", env=by_name).returncode == 0
 
 
 def test_a_bucket_that_is_not_there_is_refused_in_one_line(s3: str, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from notleader.faults.timeline import parse_timeline
 from notleader.proxy.capture.outage import Outage
 from notleader.proxy.record.rows import COLUMNS, PARTITION_FIELDS
 from notleader.proxy.wire.names import ApiKey
+from tests.proxy.replay.made import row as with_frames
 
 START_US = 1_000_000_000
 
@@ -55,6 +56,25 @@ def steps(*rows: dict[str, Any]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = document["steps"][0]["add"]
     assert found == outage.steps()
     return found
+
+
+def test_a_topic_that_metadata_refused_is_the_one_of_the_rule() -> None:
+    told = {
+        "brokers": [],
+        "controller_id": 1,
+        "topics": [
+            {"name": "orders", "error_code": 3, "partitions": []},
+            {"name": "fine", "error_code": 0, "partitions": []},
+        ],
+    }
+    asked = {"topics": [{"name": "orders"}, {"name": "fine"}], "allow_auto_topic_creation": False}
+    refused = with_frames(1, ApiKey.Metadata, 5, asked, told, error_code=3)
+    (rule,) = steps(refused)
+    assert rule["error_code"] == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert rule["match"] == {"api_key": "Metadata", "topic": "orders"}
+    # Without its frames nobody knows which.
+    (rule,) = steps(refused | {"request_frame": None, "response_frame": None})
+    assert rule["match"] == {"api_key": "Metadata"}
 
 
 def test_refusals_come_as_often_at_the_same_time_for_the_same_partitions() -> None:

@@ -19,7 +19,8 @@ main()
 
 def test_the_analysis_takes_the_place_of_the_command() -> None:
     ran = subprocess.run([sys.executable, "-c", _ASKED], capture_output=True, text=True, timeout=60)
-    assert ran.stdout == f"{['-m', 'notleader.spark_analysis', 'analyze', '--help', '--out', 'o']} notleader []\n", ran
+    become = ["-P", "-m", "notleader.spark_analysis", "analyze", "--help", "--out", "o"]
+    assert ran.stdout == f"{become} notleader []\n", ran
 
 
 @pytest.mark.parametrize("words", [["analyze", "--help"], ["help", "analyze"]], ids=" ".join)

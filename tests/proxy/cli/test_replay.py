@@ -12,13 +12,17 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
+from notleader.proxy.capture.reading import Capture
 from notleader.proxy.cli import replay as command
 from notleader.proxy.cli.app import app
 from notleader.proxy.cli.replay import _summary, _warn
+from notleader.proxy.record.rows import Level
 from notleader.proxy.recorder.schema import EXCHANGE
 from notleader.proxy.replay.recording import Recording
 from notleader.proxy.replay.stand_in import StandIn
 from notleader.proxy.wire.enums import ApiKey
+from tests.proxy.record.bench import Bench
+from tests.proxy.record.entries import METADATA
 from tests.proxy.replay.made import Client, Row, batch, metadata, produced, row
 
 
@@ -49,6 +53,36 @@ def test_a_capture_without_frames_is_refused_with_how_to_record_them(tmp_path: P
     assert "none of the 1 exchanges" in done.stderr
     assert "--capture-level payload" in done.stderr
     assert (json.loads(done.stdout)["error"] in done.stderr) if as_json else not done.stdout
+
+
+def test_a_capture_of_a_lower_level_is_refused_before_its_rows_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unread(*_: Any, **__: Any) -> None:
+        raise AssertionError("a row was read")
+
+    monkeypatch.setitem(METADATA, "notleader.level", Level.PARTITION)
+    bench = Bench(tmp_path, level=Level.PARTITION)
+    bench.write([1])
+    bench.rotate()
+    bench.write([2])
+    monkeypatch.setattr(Capture, "rows", unread)
+    try:
+        done = run("replay", str(tmp_path))
+    finally:
+        bench.close()
+    assert done.exit_code == 2
+    assert "no exchange at" in done.stderr
+    assert "--capture-level payload" in done.stderr
+
+
+def test_a_growing_journal_with_frames_is_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METADATA, "notleader.level", Level.PAYLOAD)
+    bench = Bench(tmp_path, level=Level.PAYLOAD)
+    bench.write([1])
+    assert Capture(str(tmp_path)).may_have_frames()
+    bench.close()
+    assert Capture(str(tmp_path)).may_have_frames()
 
 
 def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:

@@ -82,6 +82,30 @@ def test_a_large_segment_is_finished_early(tmp_path: Path) -> None:
     assert numbers(read(tmp_path)) == list(range(2000))
 
 
+def test_a_disk_that_fills_up_again_at_once_is_told_as_one_outage(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    for second in (1, 3, 5):
+        bench.free_bytes = 1000
+        bench.at(second)
+        bench.write(range(10))
+        assert bench.journals.error is not None
+        bench.free_bytes = 1 << 30
+        bench.at(second + 1)
+        assert bench.journals.error is None
+    bench.at(10)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    bench.at(11)
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
+    assert "recording resumed after 5 s; 30 rows were lost" in caplog.text
+    bench.free_bytes = 1000
+    bench.write([1])
+    bench.free_bytes = 1 << 30
+    bench.at(13)
+    bench.journals.close()
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"] * 2
+
+
 def test_a_full_disk_stops_recording_and_room_resumes_it_with_a_gap_row(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -101,8 +125,9 @@ def test_a_full_disk_stops_recording_and_room_resumes_it_with_a_gap_row(
 
     bench.free_bytes = 1 << 30
     bench.at(31.0)
-    assert "recording resumed after 29 s; 280 rows were lost" in caplog.text
     assert bench.journals.error is None
+    bench.at(36.0)
+    assert "recording resumed after 29 s; 280 rows were lost" in caplog.text
     bench.write([1000])
     bench.journals.close()
     bench.record()

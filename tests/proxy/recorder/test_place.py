@@ -82,6 +82,36 @@ def test_what_a_killed_proxy_had_in_the_spool_is_sent_by_the_next_start(tmp_path
     assert numbers(list(Capture("memory://lake/killed", tmp_path).rows())) == [7]
 
 
+def test_a_segment_that_a_repair_of_the_spool_itself_made_is_sent_by_the_next_start(tmp_path: Path) -> None:
+    place = open_place("memory://lake/astray")
+    recording = Bench(tmp_path, place=place)
+    recording.write([7])
+    recording.leave()
+    spool = place.spool(tmp_path)
+    list(salvage(open_place(spool), spool))
+    (spool / "date=2026-01-01/run=other").mkdir(parents=True)
+    foreign = spool / "date=2026-01-01/run=other/table-000001.parquet"
+    foreign.write_bytes(b"somebody else's")
+    (found,) = salvage(place, spool)
+    assert str(found).endswith(f"waited for its store: it is in {found.path} now")
+    assert [path for path in spool.rglob("*") if path.is_file()] == [foreign]
+    assert numbers(list(Capture("memory://lake/astray", tmp_path).rows())) == [7]
+
+
+def test_a_segment_in_the_spool_stays_there_while_the_store_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = open_place("memory://lake/away")
+    recorded(open_place(place.spool(tmp_path)), tmp_path).close()
+
+    def away(*_: object) -> None:
+        raise OSError("away")
+
+    monkeypatch.setattr(Place, "put", away)
+    assert {found.problem for found in salvage(place, place.spool(tmp_path))} == {"away"}
+    assert len(open_place(place.spool(tmp_path)).segments()) == 3
+
+
 def test_old_segments_of_a_remote_store_go_too(tmp_path: Path) -> None:
     place = open_place("memory://lake/old")
     recorded(place, tmp_path, kept=Limits(keep_bytes=1, rotate_s=0)).close()

@@ -39,9 +39,14 @@ env:
 {{- if .Values.capture.enabled }}
   - {name: NOTLEADER_CAPTURE, value: {{ .Values.capture.url | default "/capture/traffic" | quote }}}
   - {name: NOTLEADER_CAPTURE_LEVEL, value: {{ .Values.capture.level | quote }}}
-  - {name: NOTLEADER_CAPTURE_KEEP_BYTES, value: {{ .Values.capture.keepBytes | int64 | quote }}}
 {{- if .Values.capture.url }}
   - {name: NOTLEADER_CAPTURE_SPOOL, value: /capture/spool}
+  - {name: NOTLEADER_CAPTURE_SPOOL_BYTES, value: {{ .Values.capture.waitBytes | int64 | quote }}}
+{{- else }}
+  - {name: NOTLEADER_CAPTURE_JOURNAL_BYTES, value: {{ .Values.capture.waitBytes | int64 | quote }}}
+{{- end }}
+{{- with .Values.capture.keepBytes | default (ternary 0 500000000 (ne .Values.capture.url "")) }}
+  - {name: NOTLEADER_CAPTURE_KEEP_BYTES, value: {{ . | int64 | quote }}}
 {{- end }}
 {{- end }}
   - name: NOTLEADER_PROXY_ID
