@@ -12,6 +12,7 @@ from notleader.faults.cluster import Cluster
 from notleader.proxy import __version__
 from notleader.proxy.config.extras import missing
 from notleader.proxy.config.settings import Settings
+from notleader.proxy.net.endings import Endings
 from notleader.proxy.pump import Exchange
 from notleader.proxy.record.blocks import Blocks
 from notleader.proxy.record.event import ConnectionEvent
@@ -35,8 +36,8 @@ _MOST_NOTABLE_BYTES: Final = 64 << 10  # of the frames of one
 class ProxyCapture:
     """The capture of one run of a proxy, at most one at a time, as its settings ask for it.
 
-    ``sink`` takes what ends on any connection. ``make`` makes the writers, ``with_recorder`` False: another process
-    has the recorder that follows their journals.
+    ``sink`` takes what ends on any connection, from ``endings`` what one has left open. ``make`` makes the writers,
+    ``with_recorder`` False: another process has the recorder that follows their journals.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class ProxyCapture:
     ) -> None:
         self.writer: CaptureWriter | None = None
         self.sink = ExchangeSink(counters.traffic, self._notice)
+        self.endings = Endings()
         self._settings = settings
         self._run_id = run_id
         self._cluster = cluster
@@ -75,6 +77,7 @@ class ProxyCapture:
 
     async def stop(self) -> None:
         """Flush and end the recording; nothing where there is none."""
+        await self.endings.recorded()
         writer = self.writer
         self._use(None, None)
         if writer is not None:

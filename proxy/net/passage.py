@@ -28,6 +28,7 @@ class Passage:
         self.opened = hub.opened
         self.closed = hub.closed
         self.sink = hub.sink
+        self.endings = hub.endings
         self.wire_error = hub.wire_error
         self.newer_versions = hub.newer_versions
         self.on_connect = hub.on_connect

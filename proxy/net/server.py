@@ -70,6 +70,7 @@ class Proxy:
         self._table = Handling(None)
         self._capture = self._make_capture()
         self.sink = self._capture.sink
+        self.endings = self._capture.endings
         self.record = self.sink.record
         self.ready = False
         self.tls = Tls(settings)

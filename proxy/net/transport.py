@@ -15,6 +15,7 @@ from notleader.faults.decision import Hit
 from notleader.faults.effects import Effect
 from notleader.faults.standing import LinkState
 from notleader.proxy.net.clock import Clock
+from notleader.proxy.net.endings import Endings
 from notleader.proxy.net.link_shaping import LinkShaping
 from notleader.proxy.net.side_connection import SideConnection
 from notleader.proxy.net.sockets import address_of, reset, silence, tune
@@ -40,6 +41,7 @@ class Hub(Protocol):
     clock: Clock
     transports: set[asyncio.BaseTransport]  # all that are not closed yet: TLS takes its time over it
     sink: ExchangeSink
+    endings: Endings
 
     def new_session(self, connection: Connection, link: "Link") -> Session: ...
     def opened(self, link: "Link") -> None: ...
@@ -72,7 +74,7 @@ class Link(asyncio.Protocol):
         carrier.clock = hub.clock
         self.data_received = carrier.client_received  # type: ignore[method-assign]
         self._dialing: asyncio.Task[None] | None = None
-        self._wake: asyncio.TimerHandle | None = None
+        self._wake: asyncio.Handle | None = None
         self._wake_at_us = 0
         self._paused_by = {"client": 0, "broker": 0}
         self._early: list[bytes] = []
@@ -216,6 +218,9 @@ class Link(asyncio.Protocol):
         for exchange in exchanges:
             self.record(exchange)
 
+    def record_last(self, entries: list[Exchange | ConnectionEvent]) -> None:
+        self.hub.endings.add(self.record, entries)
+
     def to_node(self, node_id: int, data: bytes) -> None:
         side = self._sides.get(node_id)
         if side is None:
@@ -253,7 +258,10 @@ class Link(asyncio.Protocol):
                 return
             self._wake.cancel()
         self._wake_at_us = at_us
-        self._wake = self.call_at(at_us, self._woken)
+        if at_us <= self.now_us():
+            self._wake = asyncio.get_running_loop().call_soon(self._woken)
+        else:
+            self._wake = self.call_at(at_us, self._woken)
 
     def brokers_seen(self, node_ids: set[int]) -> None:
         self.hub.brokers_seen(node_ids)

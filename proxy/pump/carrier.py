@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from notleader.proxy.pump.exchange import Broken, Done, Exchange, Pass, Stop, Turn
+from notleader.proxy.pump.flags import MOST_OPEN, MOST_STOPS
 from notleader.proxy.pump.pure import Pump
 from notleader.proxy.wire.errors import Side
 
@@ -34,13 +35,18 @@ class Decides(Protocol):
 
     def requested(self, step: Stop | Turn | Broken, now_us: int) -> None: ...
     def answered(self, step: Stop | Turn | Broken, now_us: int) -> None: ...
+    def rests(self, side: Side, now_us: int) -> None: ...
     def failed(self, error: Exception, side: Side, now_us: int) -> None: ...
 
 
 class Carrier:
-    """Carries out what a pump says: bytes go where these attributes say, the rest to whoever decides."""
+    """Carries out what a pump says: bytes go where these attributes say, the rest to whoever decides.
 
-    __slots__ = ("_decides", "broker", "client", "clock", "pump", "records", "too_early")
+    A side ``rests`` when it has had its turn, and the client when too much of what it asked for is not answered: then
+    nothing more of it should come until `client_bytes` or `broker_bytes` has taken, without data, what is still here.
+    """
+
+    __slots__ = ("_decides", "broker", "client", "clock", "is_crowded", "pump", "records", "too_early")
 
     client: Outlet
     broker: Outlet
@@ -53,6 +59,8 @@ class Carrier:
         self.pump = pump
         self._decides = decides
         self.too_early = None
+        self.is_crowded = False
+        """Whether the client rests until it has answers."""
 
     def client_received(self, data: bytes) -> None:
         """Take what the client sent, at this moment."""
@@ -73,10 +81,17 @@ class Carrier:
         """Take what the broker sent."""
         self._carry("broker", data, now_us)
 
+    def ease(self, now_us: int) -> None:
+        """Let the client go on if it has enough answers by now."""
+        if self.is_crowded and len(self.pump) <= MOST_OPEN // 2:
+            self.is_crowded = False
+            self._decides.rests("client", now_us)
+
     def _carry(self, side: Side, data: bytes, now_us: int) -> None:
         asks = side == "client"
         take = self.pump.feed_client if asks else self.pump.feed_broker
         decide = self._decides.requested if asks else self._decides.answered
+        stops = 0
         try:
             steps = take(data, now_us)
             while steps:
@@ -87,6 +102,15 @@ class Carrier:
                         self.records.record_all(step.exchanges)
                     else:
                         decide(step, now_us)
-                steps = take(b"", now_us) if isinstance(step, Stop) else []
+                stops += isinstance(step, Stop)
+                if not isinstance(step, Stop) or stops == MOST_STOPS:
+                    break
+                steps = take(b"", now_us)
+            if asks:
+                self.is_crowded = len(self.pump) > MOST_OPEN and not self.pump.ignores_requests
+            else:
+                self.ease(now_us)
+            if stops == MOST_STOPS or (asks and self.is_crowded):
+                self._decides.rests(side, now_us)
         except Exception as error:
             self._decides.failed(error, side, now_us)

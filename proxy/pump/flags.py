@@ -21,5 +21,11 @@ SMALL: Final = 4096
 HEADER_BYTES: Final = 64 << 10
 """As much of a request is kept for its header: a client id is at most 32 KiB, the rest are tags that nobody sends."""
 
-INTERFACE: Final = 10
+MOST_OPEN: Final = 8192
+"""Requests of one connection that wait for their answers, give or take a read; beyond, the client isn't read until half
+of them are answered. Far more than clients have under way; a broker takes one."""
+MOST_STOPS: Final = 64
+"""Frames of one read that somebody has to see in one go: then others have their turn."""
+
+INTERFACE: Final = 11
 """What the compiled part and the Python around it expect of each other; another number whenever that changes."""

@@ -33,6 +33,8 @@ cdef int PRODUCE = _flags.PRODUCE
 cdef int ENDPOINTS = _flags.ENDPOINTS
 cdef Py_ssize_t SMALL = _flags.SMALL
 cdef Py_ssize_t HEADER_BYTES = _flags.HEADER_BYTES
+cdef Py_ssize_t MOST_OPEN = _flags.MOST_OPEN
+cdef int MOST_STOPS = _flags.MOST_STOPS
 cdef long long NOTHING = _probe.NOTHING
 cdef long long ALL = 1 << 62
 
@@ -49,7 +51,7 @@ cdef enum:
     MISSING = 2
     BREAKS = 3
 
-INTERFACE = 10
+INTERFACE = 11
 
 cdef object ANSWERED = "answered"
 cdef object NO_RESPONSE = "no_response"
@@ -233,7 +235,7 @@ cdef Unread kept_back(bytes data, Py_ssize_t at, long long needed):
 @cython.final
 cdef class Pump:
     cdef public long long requests
-    cdef public bint stops_requests, stops_answers, bare_requests, bare_answers
+    cdef public bint stops_requests, stops_answers, ignores_requests, bare_requests, bare_answers
     cdef object _client, _table, _rules, _queue
     cdef long long _max_frame_bytes
     cdef bint _is_closed
@@ -268,7 +270,7 @@ cdef class Pump:
         cdef Py_ssize_t start, at, end, stop
         cdef long long total = 0
         cdef int fate = PASSES, api = -1, flags = 0
-        if self._is_closed:
+        if self._is_closed or self.ignores_requests:
             return 0
         start = 0
         if self._asked is not None:
@@ -406,7 +408,7 @@ cdef class Pump:
             self._answered = kept_back(frame, 0, 0)
 
     def eof(self, str side):
-        if side == "client" and (self._asked is not None or self._request_left):
+        if side == "client" and not self.ignores_requests and (self._asked is not None or self._request_left):
             return Broken("client", "the client closed the connection in the middle of a request")
         return None
 
@@ -697,6 +699,7 @@ cdef class Carrier:
     cdef readonly Pump pump
     # Objects rather than their methods: those of each connection would be a cold cache line each.
     cdef public object client, broker, records, too_early
+    cdef readonly bint is_crowded
     cdef object _clock
     cdef Clock _compiled_clock  # that, if it is one
     cdef object _decides
@@ -731,8 +734,14 @@ cdef class Carrier:
     cpdef broker_bytes(self, bytes data, long long now_us):
         self._carry(False, data, now_us)
 
+    cpdef ease(self, long long now_us):
+        if self.is_crowded and len(self.pump._queue) <= MOST_OPEN // 2:
+            self.is_crowded = False
+            self._decides.rests("client", now_us)
+
     cdef void _carry(self, bint asks, bytes data, long long now_us):
         cdef Pump pump = self.pump
+        cdef int stops = 0
         try:
             while True:
                 if asks:
@@ -746,15 +755,24 @@ cdef class Carrier:
                     done, pump._done = pump._done, None
                     self.records.record_all(done)
                 if pump._last is None:
-                    return
+                    break
                 last, pump._last = pump._last, None
                 if asks:
                     self._decides.requested(last, now_us)
                 else:
                     self._decides.answered(last, now_us)
                 if type(last) is not Stop:
-                    return
+                    break
+                stops += 1
+                if stops == MOST_STOPS:
+                    break
                 data = b""
+            if asks:
+                self.is_crowded = len(pump._queue) > MOST_OPEN and not pump.ignores_requests
+            elif self.is_crowded:
+                self.ease(now_us)
+            if stops == MOST_STOPS or asks and self.is_crowded:
+                self._decides.rests("client" if asks else "broker", now_us)
         except Exception as error:
             self._decides.failed(error, "client" if asks else "broker", now_us)
 

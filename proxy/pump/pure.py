@@ -107,6 +107,8 @@ class Pump:
         """Every request stops."""
         self.stops_answers = False
         """Every answer stops."""
+        self.ignores_requests = False
+        """Nothing more of the client is taken: it would never be answered."""
         self.bare_requests = False
         """Frames of the client have no header: each stops."""
         self.bare_answers = False
@@ -130,7 +132,7 @@ class Pump:
 
     def feed_client(self, data: bytes, now_us: int) -> list[Step]:
         """Take what the client sent, up to the first frame that stops; without data, go on behind it."""
-        if self._is_closed or not (data := self._asked.taken_with(data)):
+        if self._is_closed or self.ignores_requests or not (data := self._asked.taken_with(data)):
             return []
         position = 0
         done: list[Exchange] = []
@@ -186,7 +188,7 @@ class Pump:
 
     def eof(self, side: Side) -> Broken | None:
         """That side will send no more: whether it ends in the middle of a request."""
-        if side == "client" and (self._asked or self._request_left):
+        if side == "client" and not self.ignores_requests and (self._asked or self._request_left):
             return Broken("client", "the client closed the connection in the middle of a request")
         return None
 

@@ -70,6 +70,8 @@ class Journal:
         self.first_us = self.last_us = 0
         self.topics = 0
         """How many names of topic ids it was told."""
+        self.is_made = False
+        """Whether its segment lies beside it, whole."""
         self._word = Word([], False)
         self._word_at = 0
         self._entries = Entries()

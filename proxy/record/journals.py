@@ -6,6 +6,7 @@ the room that each journal has for it: whoever finishes one that nothing follows
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
@@ -17,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from notleader.proxy.record.block import Block
 from notleader.proxy.record.frames import Gap, pack_gap, told_loss
-from notleader.proxy.record.journal import Journal, hidden
+from notleader.proxy.record.journal import Journal, hidden, segment_of
 from notleader.proxy.record.limits import CaptureError, Limits, Losses
 
 log = logging.getLogger("notleader.capture")
@@ -26,6 +27,8 @@ _RETRY_S: Final = 1.0
 _CALM_S: Final = 5.0
 """That recording goes on is said once it has for so long: a disk with little room fills up again at once."""
 _SMALLEST_ROOM: Final = 256 << 10  # beside what is to be written: footers, folders, other people's files
+_FREE_AGAIN: Final = 4  # a part in so many of what may wait, once nothing fitted any more
+_WHOLE_PARQUET: Final = b"PAR1"  # how it ends
 _DELETED: Final = "the capture's journal was deleted before its segment was made"
 
 
@@ -59,10 +62,14 @@ class Journals:
         *,
         most_waiting_bytes: int,
         full: str,
+        is_spool: bool = False,
         clock: Callable[[], float] = time.monotonic,
         free_bytes: Callable[[Path], int] | None = None,
     ) -> None:
-        """``full`` says why nothing fits any more when ``most_waiting_bytes`` of journals are no segments yet."""
+        """``full`` says why nothing fits any more when ``most_waiting_bytes`` of journals are no segments yet.
+
+        Where that is a spool, all that lies there counts, and the segments that are being made.
+        """
         self.spool = spool
         self.written_rows = 0
         self.lost_rows = 0
@@ -75,6 +82,7 @@ class Journals:
         self._numbers = numbers
         self._most_waiting_bytes = most_waiting_bytes
         self._full = full
+        self._is_spool = is_spool
         self._clock = clock
         self._free_bytes = free_bytes or _free_bytes
         self._journal: Journal | None = None
@@ -275,15 +283,19 @@ class Journals:
 
     def _make_room(self, to_write_bytes: int) -> None:
         """Raises OSError for no room; seals the journal where the disk runs low, for Parquet is much smaller."""
-        growing = 0 if self._journal is None else self._journal.size_bytes
-        waiting_bytes = sum(journal.size_bytes for journal in self._sealed)
-        if growing + waiting_bytes + to_write_bytes > self._most_waiting_bytes:
-            if growing:
+        # More than is needed once it had stopped, or it would stop and start all the time.
+        journals = (*self._sealed, *filter(None, (self._journal,)))
+        waiting_bytes = self._waiting_bytes(journals)
+        most_bytes = self._most_waiting_bytes
+        if self._stopped is not None:
+            most_bytes -= most_bytes // _FREE_AGAIN
+        if waiting_bytes + to_write_bytes * (1 + self._is_spool) > most_bytes:
+            if self._stopped is None:
                 self.rotate()
-            raise OSError(f"{self._full}: {waiting_bytes + growing >> 20} MiB wait")
+            raise OSError(f"{self._full}: {_in_words(waiting_bytes)} of {_in_words(self._most_waiting_bytes)}")
         # Room for the frame, and for the segments that the journals will become: Parquet takes at most half of what
-        # its rows are as columns. More than is needed once it had stopped, or it would stop and start all the time.
-        unpacked = sum(journal.unpacked_bytes for journal in (*self._sealed, *filter(None, (self._journal,))))
+        # its rows are as columns.
+        unpacked = sum(journal.unpacked_bytes for journal in journals)
         spare = _SMALLEST_ROOM if self._stopped is None else 4 * _SMALLEST_ROOM
         free = self._free_bytes(_existing(self.spool))
         if free < 2 * to_write_bytes + unpacked // 2 + spare:
@@ -291,7 +303,19 @@ class Journals:
                 self._stopped = self._clock(), self.lost_rows  # so that `rotate` doesn't come back here
                 self.rotate()
                 self._stopped = None
-            raise OSError(f"only {free >> 10} KiB are free")
+            raise OSError(f"only {_in_words(free)} are free")
+
+    def _waiting_bytes(self, journals: Sequence[Journal]) -> int:
+        """What lies there for the place that hasn't taken it; a segment counts as its journal until it is made."""
+        if not self._is_spool:
+            return sum(journal.size_bytes for journal in journals)
+        files = _files_below(self.spool)
+        for journal in journals:
+            made = hidden(segment_of(journal.path), ".tmp")
+            journal.is_made = journal.is_made or (journal is not self._journal and _is_whole(made))
+            if not journal.is_made:
+                files[made] = max(files.get(made, 0), journal.size_bytes)
+        return sum(files.values())
 
     def _fail(self, error: OSError) -> None:
         if self._stopped is None:
@@ -355,6 +379,34 @@ def _existing(folder: Path) -> Path:
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return folder
+
+
+def _files_below(folder: Path) -> dict[Path, int]:
+    """The size of each."""
+    sizes = {}
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = Path(parent, name)
+            with contextlib.suppress(FileNotFoundError):
+                sizes[path] = path.stat().st_size
+    return sizes
+
+
+def _is_whole(segment: Path) -> bool:
+    """Whether nothing will be added to it."""
+    try:
+        with segment.open("rb") as file:
+            file.seek(-2 * len(_WHOLE_PARQUET), os.SEEK_END)  # it begins with the same, and the end has a length
+            return file.read().endswith(_WHOLE_PARQUET)
+    except OSError:
+        return False
+
+
+def _in_words(size_bytes: int) -> str:
+    """A size in the unit that fits it."""
+    power = min(max(size_bytes.bit_length() - 1, 0) // 10, 3)
+    size, unit = size_bytes / 1024**power, ("bytes", "KiB", "MiB", "GiB")[power]
+    return f"{size:.0f} {unit}" if size >= 100 else f"{size:.3g} {unit}"
 
 
 def _free_bytes(path: Path) -> int:

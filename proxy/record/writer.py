@@ -129,6 +129,7 @@ class CaptureWriter:
                 numbers,
                 most_waiting_bytes=most,
                 full=_NOT_MADE if is_local else f"the spool is full of what {where.shown} did not take",
+                is_spool=not is_local,
             )
             if with_recorder:
                 job = {

@@ -42,6 +42,9 @@ class Commands(Protocol):
     def record_all(self, exchanges: list[Exchange]) -> None:
         """Keep these finished exchanges, in their order."""
 
+    def record_last(self, entries: list[Exchange | ConnectionEvent]) -> None:
+        """Keep what a conversation that is over leaves, in its order, soon: it may be too much to do in one go."""
+
     def end_broker(self) -> None:
         """Tell the broker that the client will send no more (half-close)."""
 
@@ -108,6 +111,10 @@ class Script:
     def record_all(self, exchanges: list[Exchange]) -> None:
         for exchange in exchanges:
             self.record(exchange)
+
+    def record_last(self, entries: list[Exchange | ConnectionEvent]) -> None:
+        for entry in entries:
+            self.record(entry)
 
     def end_broker(self) -> None:
         self.log.append(("end_broker",))

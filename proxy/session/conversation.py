@@ -85,7 +85,7 @@ class Conversation:
 
     def end_if_drained(self, now_us: int) -> None:
         """End once one side has ended and there is nothing left for the other, or nothing that could ever leave."""
-        if self.life.requests in CLIENT_IS_OVER and self._is_stuck():
+        if self.life.requests in CLIENT_IS_OVER and self.is_stuck():
             self.end(now_us, "the client closed the connection")
         elif self.life.answers is Answers.ENDED and not self._can_leave():
             self.end_with_broker(now_us)
@@ -95,7 +95,7 @@ class Conversation:
         closer = "client" if self.life.requests in CLIENT_IS_OVER else "broker"
         self.end(now_us, f"the {closer} closed the connection")
 
-    def _is_stuck(self) -> bool:
+    def is_stuck(self) -> bool:
         """Whether no answer will leave any more: a dropped one holds the later ones back, or the answers are over."""
         head = self.pump.head()
         return self.life.answers is Answers.SILENT or (head is not None and head.outcome == "dropped")
@@ -106,7 +106,7 @@ class Conversation:
         What waits behind a request that only the broker could have answered never gets its turn.
         """
         head = self.pump.due()
-        if head is None or self._is_stuck():
+        if head is None or self.is_stuck():
             return False
         if head.answer is not None or head.relayed is not None:
             return True
@@ -135,11 +135,11 @@ class Conversation:
         if self.life.is_closed:
             return
         self.life.happens(Event.CLOSED)
-        for exchange in self.pump.close():
+        left = self.pump.close()
+        for exchange in left:
             if exchange.outcome == "no_response":
                 keep_answer(exchange)  # what the broker said is known, here alone
-            self.commands.record(exchange)
-        self.commands.record(ConnectionEvent("disconnect", self.connection, now_us, reason))
+        self.commands.record_last([*left, ConnectionEvent("disconnect", self.connection, now_us, reason)])
         if reset:
             self.commands.reset(reason)
         else:

@@ -36,7 +36,7 @@ class Session:
     frame, ``max_held_bytes`` what waits in one direction before reading pauses.
     """
 
-    __slots__ = ("_answers", "_conversation", "_relays", "_requests", "carrier", "connection")
+    __slots__ = ("_answers", "_conversation", "_relays", "_requests", "_resting", "carrier", "connection")
 
     def __init__(
         self,
@@ -60,6 +60,7 @@ class Session:
         self._relays = Relays(commands.to_node, max_frame_bytes, login)
         self._answers = Answering(self._conversation, advertise, max_held_bytes=max_held_bytes)
         self._requests = Requesting(self._conversation, self._answers, self._relays, max_held_bytes=max_held_bytes)
+        self._resting: dict[Side, bool] = {}  # of which nothing more is read now, and whether that was all of it
 
     @property
     def exchanges(self) -> int:
@@ -100,6 +101,17 @@ class Session:
             self._answers.token(step.frame)
         else:
             self._answers.take(step.exchange, step.frame, now_us)
+        self._let_leave(now_us)
+
+    def rests(self, side: Side, now_us: int) -> None:
+        """Read no more of a side: until others have had their turn, or the client has answers."""
+        if self._conversation.life.is_closed:
+            return
+        if side not in self._resting:
+            self._resting[side] = False
+            self._conversation.commands.pause(side, True)
+        if self._may_go_on(side):
+            self._conversation.commands.wake(now_us)
 
     def failed(self, error: Exception, side: Side, now_us: int) -> None:
         """What a side sent can't be taken: close over it."""
@@ -116,6 +128,8 @@ class Session:
             for exchange in self._relays.received(node_id, data, now_us):
                 if not life.is_closed:
                     self._answers.relayed(exchange, now_us)
+            self.carrier.ease(now_us)
+            self._let_leave(now_us)
         except LoginError as error:
             self._conversation.commands.not_let_in(node_id, str(error))
             self.node_gone(node_id, f"it doesn't let the proxy in: {error}", now_us)
@@ -130,13 +144,17 @@ class Session:
     def client_eof(self, now_us: int) -> None:
         """The client will send no more; what it asked for is still answered."""
         life = self._conversation.life
-        if not life.is_closed and life.requests not in CLIENT_IS_OVER:
+        if "client" in self._resting:
+            self._resting["client"] = True
+        elif not life.is_closed and life.requests not in CLIENT_IS_OVER:
             self._requests.end(now_us)
 
     def broker_eof(self, now_us: int) -> None:
         """The broker will send no more; answers that wait here for their time still leave."""
         here = self._conversation
-        if here.life.answers is Answers.SILENT:
+        if "broker" in self._resting:
+            self._resting["broker"] = True
+        elif here.life.answers is Answers.SILENT:
             here.end_with_broker(now_us)
         elif not here.life.is_closed:
             if here.life.answers is not Answers.ENDED:
@@ -156,3 +174,26 @@ class Session:
             self._answers.flush(now_us)
         except Exception as error:
             self._conversation.fail(error, "client", now_us)
+        self.carrier.ease(now_us)
+        for side in tuple(self._resting):
+            if self._may_go_on(side):
+                self._go_on(side, now_us)
+
+    def _let_leave(self, now_us: int) -> None:
+        """Have it noticed that the client leaves where it waits for answers of which none will come any more."""
+        if self.carrier.is_crowded and self._conversation.is_stuck():
+            self._conversation.commands.wake(now_us)
+
+    def _may_go_on(self, side: Side) -> bool:
+        """Whether a side only rests for the others' sake, or can only leave."""
+        return side == "broker" or not self.carrier.is_crowded or self._conversation.is_stuck()
+
+    def _go_on(self, side: Side, now_us: int) -> None:
+        """Take what is still here of a side that has rested, and read on."""
+        was_all = self._resting.pop(side)
+        self._conversation.commands.pause(side, False)
+        if side == "client" and self.carrier.is_crowded:
+            self._conversation.pump.ignores_requests = True
+        (self.carrier.client_bytes if side == "client" else self.carrier.broker_bytes)(b"", now_us)
+        if was_all:
+            (self.client_eof if side == "client" else self.broker_eof)(now_us)

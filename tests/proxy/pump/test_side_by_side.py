@@ -21,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from notleader.proxy.pump.flags import MOST_OPEN, MOST_STOPS
 from notleader.proxy.record.rows import PARTITIONS
 from notleader.proxy.wire.codec import request_codec
 from notleader.proxy.wire.header import request_header_version
@@ -401,3 +402,18 @@ def test_what_comes_before_nonsense_is_passed_on_and_recorded(pure: Callable[[Pl
         assert [name for name, *_ in told[1][1]] == ["to_client", "wire_error", "close"]
         assert joined(told, "to_client") == answer
         assert [entry["outcome"] for entry in told[-3] if isinstance(entry, dict)] == ["answered", "no_response"]
+
+
+def test_a_side_rests_at_the_same_place(pure: Callable[[Play], Told]) -> None:
+    """Once it has had its turn, and the client where too much of what it asked for is open."""
+    for api_key, version, count in ((ApiKey.ApiVersions, 0, 2 * MOST_STOPS + 5), (ApiKey.Heartbeat, 3, MOST_OPEN + 5)):
+        script = Play(b"")
+        for number in range(count):
+            script.sent += asked(api_key, version, number, bytes(20) if api_key == ApiKey.Heartbeat else b"")
+            script.answers[key(number)] = response(api_key, version, number)
+        turns = [("wake", 0, 0.0)] * 3
+        script.steps = [("client", 1 << 20, 0), *turns, ("broker", 1 << 20, 0), *turns]
+        told = compiled(script)
+        assert told == pure(script)
+        assert ("pause", "client", True) in told[0][1]
+        assert len(joined(told, "to_client")) == sum(map(len, script.answers.values()))

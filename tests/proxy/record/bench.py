@@ -60,6 +60,7 @@ class Bench:
             itertools.count(1),
             most_waiting_bytes=most_waiting_bytes,
             full=FULL,
+            is_spool=self.place.folder is None,
             clock=lambda: self.now_s,
             free_bytes=lambda _: self.free_bytes,
         )

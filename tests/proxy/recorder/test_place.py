@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 import threading
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 
 from notleader.proxy.capture.reading import Capture
 from notleader.proxy.record.limits import CaptureError, Limits
+from notleader.proxy.record.rows import Level
 from notleader.proxy.recorder.place import Place, open_place
 from notleader.proxy.recorder.salvage import salvage
 from tests.proxy.record.bench import Bench
@@ -149,6 +152,45 @@ def test_what_a_store_never_took_is_there_for_the_next_start(tmp_path: Path) -> 
     rows = list(Capture("memory://lake/never", tmp_path).rows())
     assert sorted(numbers(rows)) == [0, 1]
     assert len(gaps(rows)) == 1  # of the journal that was empty: nobody knows what did not reach it
+
+
+def test_a_spool_is_never_larger_than_it_may_be_and_stops_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Journals and what is made of them together, and what another proxy left there."""
+    most_bytes = 1 << 20
+    place, store = slow_place("memory://lake/full")
+    bench = Bench(tmp_path, place=place, level=Level.PAYLOAD, most_waiting_bytes=most_bytes)
+    spool = place.spool(tmp_path)
+    (spool / ".left.parquet.journal").write_bytes(bytes(100_000))
+    with caplog.at_level(logging.WARNING, "notleader.capture"):
+        for number in range(400):
+            bench.at(number / 4)
+            bench.write([number], request=os.urandom(10_000))
+            bench.service.turn()
+            assert sum(path.stat().st_size for path in spool.rglob("*") if path.is_file()) <= most_bytes
+    (said,) = (record.getMessage() for record in caplog.records)
+    assert "recording stopped" in said
+    assert said.endswith("KiB of 1 MiB; it resumes when there is room")
+    bench.at(200.0)  # nobody asks any more
+    assert bench.journals.error is not None
+    assert len(bench.journals.waiting) < 10
+
+    lost = bench.journals.lost_rows
+    store.let.set()
+    bench.record()
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "notleader.capture"):
+        for number in range(400, 440):
+            bench.at(number / 4 + 200)
+            bench.write([number], request=os.urandom(10_000))
+            bench.record()
+    (said,) = (record.getMessage() for record in caplog.records)
+    assert said.endswith(f"{lost} rows were lost")
+    bench.close()
+    rows = list(Capture("memory://lake/full", tmp_path).rows())
+    assert len(numbers(rows)) == 440 - lost
+    assert [row["detail"].partition(":")[0] for row in rows if row["event"] == "gap"] == [f"lost {lost} rows"]
 
 
 def test_two_places_share_no_spool(tmp_path: Path) -> None:
