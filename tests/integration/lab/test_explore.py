@@ -95,6 +95,7 @@ def test_a_command_that_does_not_end_well_by_itself_is_no_finding(kafka: KafkaCl
 def test_an_interrupted_search_leaves_no_topic(kafka: KafkaCluster, tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import time; time.sleep(60)", "{bootstrap}", "{topic}"]
     given = ["--kafka", kafka.bootstrap, "--out", str(tmp_path), "--limit", "50"]
+    _until(lambda: _topics(kafka) == set())  # of the searches before
     search = subprocess.Popen([sys.executable, "-m", "notleader", "explore", *given, "--", *command])
     try:
         _until(lambda: _topics(kafka) != set())
