@@ -252,14 +252,14 @@ def _fewer(rows: list[Row], most: int) -> list[Row]:
     kept, rest = ordered[:most], ordered[most:]
     merged: dict[tuple[Any, ...], Row] = {}
     for row in rest:
-        key = (row.verdict, row.rule, row.kind, row.trouble)
+        key = (row.verdict, row.operation, row.rule, row.kind, row.trouble)
         merged[key] = _merge(merged[key], row) if key in merged else row
     return kept + list(merged.values())
 
 
 def _merge(left: Row, right: Row) -> Row:
     values = left.asDict()
-    for name in ("client", "topic", "partition", "operation"):
+    for name in ("client", "topic", "partition"):
         values[name] = left[name] if left[name] == right[name] else None
     for name in ("cases", "messages", "open"):
         values[name] = left[name] + right[name]

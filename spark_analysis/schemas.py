@@ -664,7 +664,7 @@ FINDING = _struct(
     ("client", _STRING, Told("whose they are", "no cases, several clients, or none in particular")),
     ("topic", _STRING, Told("where", "as `client`")),
     ("partition", _INT, Told("where", "as `client`")),
-    ("operation", _STRING, Told("what they are, where that is no send", "no cases, sends, or several kinds")),
+    ("operation", _STRING, Told("what they are, where that is no send", "no cases, or sends")),
     ("rule", _STRING, Told("the rules that had a hand in it, with commas between them", "no cases, or no rule had")),
     ("kind", _STRING, Told("their kinds", "as `rule`")),
     ("trouble", _STRING, Told("what was met: as the history's, or the check's own word", "nothing of the kind")),

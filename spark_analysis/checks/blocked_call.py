@@ -51,7 +51,7 @@ class BlockedCall(HistoryCheck):
         )
 
     def sentence(self, group: Group) -> str:
-        what = f"{calls(group, 'call')} blocked for up to {duration(group.slowest_us)} before returning"
+        what = f"{calls(group)} blocked for up to {duration(group.slowest_us)} before returning"
         return f"{what}{' with success' if group.verdict == 'valid' else ''}{because(group)}"
 
     def all_clear(self, tables: Tables) -> str:

@@ -33,7 +33,7 @@ class Failed(HistoryCheck):
 
     def sentence(self, group: Group) -> str:
         slowest = duration(group.slowest_us)
-        return f"{calls(group, 'operation')} {_said(group)}, the slowest after {slowest}{because(group)}"
+        return f"{calls(group)} {_said(group)}, the slowest after {slowest}{because(group)}"
 
     def all_clear(self, tables: Tables) -> str:
         return "no operation failed"

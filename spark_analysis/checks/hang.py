@@ -54,7 +54,7 @@ class Hang(HistoryCheck):
         )
 
     def sentence(self, group: Group) -> str:
-        what = calls(group, "operation")
+        what = calls(group)
         if group.verdict == "unknown":
             ended = "the recording or its client's last connection ended"
             return f"{what} had no outcome yet when {ended}, {duration(group.slowest_us)} after the call"

@@ -38,10 +38,10 @@ def place(group: Group) -> str:
     return group.topic if group.partition is None else f"{group.topic}-{group.partition}"
 
 
-def calls(group: Group, word: str) -> str:
-    """`3 operations on orders-0 by java`; `3 commit_tx calls by java` where they are of one kind, and no sends."""
+def calls(group: Group) -> str:
+    """`3 sends to orders-0 by java`, `3 commit_tx calls by java`."""
     if group.operation is None:
-        return f"{count(group.cases, word)} on {place(group)}{by_client(group)}"
+        return sends(group)
     on = f" on {place(group)}" if group.topic is not None else ""
     return f"{count(group.cases, f'{group.operation} call')}{on}{by_client(group)}"
 

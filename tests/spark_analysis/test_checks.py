@@ -1348,7 +1348,7 @@ def test_sentences_name_the_rule_what_it_did_and_how_long_it_took(findings: list
 def test_an_error_that_leaves_open_what_was_done_is_no_failure(findings: list[Finding]) -> None:
     said = sentence_of(findings, "failed", "one_long_timeout")
     assert said.startswith(
-        "1 operation on orders-0 by one_long_timeout ended with an error that leaves open whether it was carried out, "
+        "1 send to orders-0 by one_long_timeout ended with an error that leaves open whether it was carried out, "
     )
     assert "by failing_on_the_wire failed and said so" in sentence_of(findings, "failed", "failing_on_the_wire")
 
@@ -1363,7 +1363,7 @@ def test_an_error_that_leaves_open_what_was_done_is_no_failure(findings: list[Fi
 )
 def test_failed_and_uncertain_are_told_apart(cases: int, open_: int, said: str) -> None:
     group = Group("failed", "valid", *(None,) * 7, cases, cases, 0, 0, 5000, None, open_)
-    assert Failed().sentence(group).startswith(f"3 operations on an unknown topic {said}, the slowest after 5 ms")
+    assert Failed().sentence(group).startswith(f"3 sends to an unknown topic {said}, the slowest after 5 ms")
 
 
 @pytest.mark.parametrize(
