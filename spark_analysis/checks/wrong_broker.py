@@ -40,9 +40,9 @@ class WrongBroker(Check):
         unknown="no exchange was captured; or at level `header`, and an answer said NOT_LEADER_OR_FOLLOWER",
         evidence="captured Produce and Fetch answers",
         cause=(
-            "the rules that said NOT_LEADER_OR_FOLLOWER for that very partition; of the broker's own refusal the rule "
-            "(likely) that had made up or changed the last Metadata answer the client got before; a rule that delayed "
-            "the refusal has no part in it"
+            "the rules that said NOT_LEADER_OR_FOLLOWER for that very partition; of the broker's own refusal, and of a "
+            "further one of a search, the rule (likely) that had made up or changed the last Metadata answer that the "
+            "client got before; a rule that delayed the refusal has no part in it"
         ),
     )
 
@@ -136,7 +136,8 @@ class WrongBroker(Check):
 def _misled(refused: DataFrame, exchanges: DataFrame) -> DataFrame:
     """`refused`, those of the broker's own with the rules of the Metadata answer that had sent the client there.
 
-    Of these `trouble` is _MISLED: that it was because of the answer is likely.
+    So are those that a rule said, where another had sent the client there again after the first refusal of its search.
+    Of both `trouble` is _MISLED: that it was because of the answer is likely.
     """
     told = of_api(exchanges, "Metadata").filter(F.col("response_at_us").isNotNull())
     lies = F.filter("effects", lambda e: e["did"].isin("altered_answer", "answered") & ~tells_of_time_alone(e))
@@ -162,25 +163,31 @@ def _misled(refused: DataFrame, exchanges: DataFrame) -> DataFrame:
     )
     before = Window.partitionBy("scope", "client").orderBy("request_at_us")
     both = refused.unionByName(metadata, allowMissingColumns=True).withColumn(
-        "told", F.last("lies", ignorenulls=True).over(before)
+        "told", F.last(F.when(F.col("lies").isNotNull(), F.struct("lies", "request_at_us")), True).over(before)
     )
     here = F.struct("topic", "partition")
     # Captures of before named no partitions for a topic that nobody had asked for yet.
     mine = F.filter(
-        "told", lambda lie: lie["of"].isNull() | (F.size(lie["of"]) == 0) | F.array_contains(lie["of"], here)
+        "told.lies", lambda lie: lie["of"].isNull() | (F.size(lie["of"]) == 0) | F.array_contains(lie["of"], here)
     )
+    of_search = Window.partitionBy("scope", "client", "topic", "partition", "api_name", "search")
     own = F.size("fault_names") == 0
+    again = F.col("told.request_at_us") > F.min("request_at_us").over(of_search)
+    others = F.filter(mine, lambda lie: own | (again & ~F.array_contains("fault_names", lie["rule"])))
+
+    def and_theirs(names: str, field: str) -> Column:
+        theirs = F.coalesce(F.transform("others", lambda lie: lie[field]), F.array().cast("array<string>"))
+        return F.concat(F.coalesce(names, F.array().cast("array<string>")), theirs)
+
     return (
         both.filter(F.col("lies").isNull())
+        .withColumn("others", others)
         .withColumns(
             {
-                "fault_names": F.when(own, F.transform(mine, lambda lie: lie["rule"])).otherwise(F.col("fault_names")),
-                "fault_kinds": F.when(own, F.transform(mine, lambda lie: lie["kind"])).otherwise(F.col("fault_kinds")),
-                "trouble": F.when(own & (F.size(mine) > 0), F.lit(_MISLED)),
+                "fault_names": and_theirs("fault_names", "rule"),
+                "fault_kinds": and_theirs("fault_kinds", "kind"),
+                "trouble": F.when(F.size("others") > 0, F.lit(_MISLED)),
             }
         )
-        .withColumns(
-            {name: F.coalesce(name, F.array().cast("array<string>")) for name in ("fault_names", "fault_kinds")}
-        )
-        .drop("lies", "told")
+        .drop("lies", "told", "others")
     )

@@ -58,8 +58,8 @@ def _moved() -> list[Scenario]:
                 reader(),
             ),
             effects=(
-                Effect("late", "p", ("move", "stale"), any_of=True),
-                Effect("wrong_broker", "p", ("move", "stale"), any_of=True),
+                Effect("late", "p", ("move", "stale")),
+                Effect("wrong_broker", "p", ("move", "stale")),
             ),
         )
     )
@@ -117,7 +117,7 @@ def _refused() -> list[Scenario]:
                     Phase(remove=("shut",), until_done=True),
                     reader(),
                 ),
-                effects=(Effect("late", "p", ("cut", "shut"), any_of=True),),
+                effects=(Effect("late", "p", ("cut", "shut")),),
             )
         )
     made.append(

@@ -752,6 +752,29 @@ def sent_to_the_wrong_broker_of_a_topic_nobody_knew(s: Story) -> None:
 
 
 @story
+def sent_to_the_old_leader_again_and_again(s: Story) -> None:
+    # One rule moved the leader, another goes on to name the old one.
+    for number in range(4):
+        at = 100 * number
+        move = did(("move", "leader_move", "answered", 6))
+        s.produce(at, message_ids=["m0"], error_code=6, outcome="injected", took_ms=1, **move)
+        s.exchange(at + 3, "Metadata", outcome="altered", partitions=one_of("orders", 0),
+                   **did(("old", "stale_metadata", "altered_answer", None, [0])))  # fmt: skip
+    s.send(0, "m0", outcome="fail", error="NotLeaderForPartition", took_ms=310)
+
+
+@story
+def sent_to_the_old_leader_before_it_asked(s: Story) -> None:
+    # What it was told before the first refusal sent it nowhere again.
+    s.exchange(0, "Metadata", outcome="altered", partitions=one_of("orders", 0),
+               **did(("old", "stale_metadata", "altered_answer", None, [0])))  # fmt: skip
+    for at in (10, 110):
+        move = did(("move", "leader_move", "answered", 6))
+        s.produce(at, message_ids=["m0"], error_code=6, outcome="injected", took_ms=1, **move)
+    s.send(9, "m0", outcome="fail", error="NotLeaderForPartition", took_ms=105)
+
+
+@story
 def connecting_in_vain(s: Story) -> None:
     for number in range(12):
         at, one = 20 * number, {"connection_id": 100 + number, "client_addr": "10.9.8.7:4000"}
@@ -1339,6 +1362,8 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "dead_of_garbage": {"hang": {"bad", "bad (likely)"}},
     "failing_before_its_refusal_is_told": {"failed": {"fence", "fence (likely)"}},
     "begun_anew_after_it_was_fenced": {"failed": {None}},
+    "sent_to_the_old_leader_again_and_again": {"wrong_broker": {"move, old (likely)"}},
+    "sent_to_the_old_leader_before_it_asked": {"wrong_broker": {"move"}},
     "let_in_for_another_time": {"late": {None}},
     "fleet_starting_together": {"metadata_storm": set(), "reconnect_storm": set()},
 }
