@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from collections.abc import Callable
+
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, joined
@@ -175,17 +177,18 @@ def _misled(refused: DataFrame, exchanges: DataFrame) -> DataFrame:
     again = F.col("told.request_at_us") > F.min("request_at_us").over(of_search)
     others = F.filter(mine, lambda lie: own | (again & ~F.array_contains("fault_names", lie["rule"])))
 
-    def and_theirs(names: str, field: str) -> Column:
-        theirs = F.coalesce(F.transform("others", lambda lie: lie[field]), F.array().cast("array<string>"))
-        return F.concat(F.coalesce(names, F.array().cast("array<string>")), theirs)
+    nobody = F.array().cast("array<string>")
+
+    def and_theirs(names: str, theirs: Callable[[Column], Column]) -> Column:
+        return F.concat(F.coalesce(names, nobody), F.coalesce(F.transform("others", theirs), nobody))
 
     return (
         both.filter(F.col("lies").isNull())
         .withColumn("others", others)
         .withColumns(
             {
-                "fault_names": and_theirs("fault_names", "rule"),
-                "fault_kinds": and_theirs("fault_kinds", "kind"),
+                "fault_names": and_theirs("fault_names", lambda lie: lie["rule"]),
+                "fault_kinds": and_theirs("fault_kinds", lambda lie: lie["kind"]),
                 "trouble": F.when(F.size("others") > 0, F.lit(_MISLED)),
             }
         )
