@@ -237,12 +237,21 @@ def clock_was_set(history: History) -> bool:
     return bool(least and most) and max(least) > min(most) + 1
 
 
+def has_a_first_copy(attempts: list[tuple[int, Attempt]]) -> bool:
+    """Whether an attempt before the last may have got to the log: no rule kept it, and nobody refused it."""
+    return any(
+        not (each.faulted and each.base_offset < 0) and not ((each.faulted or each.answered) and each.code)
+        for _, each in attempts[:-1]
+    )
+
+
 @judge
 def reordered(history: History) -> Iterator[tuple[str, object]]:
     """By where a record went first: what a consumer got before the offset that was told was there before.
 
     Whether one that was on the wire and one that was not are of one producer, nobody knows. Nor, where calls and
-    requests are of no one clock, which was called first, unless it was first on the wire, too.
+    requests are of no one clock, which was called first, unless it was first on the wire, too. Nor where one lies that
+    may have got there before it was sent again, and that nobody read.
     """
     wire = {m: [at for at, _ in attempts] for m, _, attempts in history.sends()}
     no_one_clock = clock_was_set(history)
@@ -250,7 +259,7 @@ def reordered(history: History) -> Iterator[tuple[str, object]]:
     acked = [
         (m, s, min(s.offset, *seen.get(m, {s.offset})), bool(attempts))
         for m, s, attempts in history.sends()
-        if s.outcome == "ok" and s.offset is not None
+        if s.outcome == "ok" and s.offset is not None and (m in seen or not has_a_first_copy(attempts))
     ]
     for message, send, place, captured in acked:
         earlier = [
