@@ -267,8 +267,3 @@ def is_send() -> Column:
 def no_send() -> Column:
     """The name of a history row's operation, null of a send."""
     return F.when(~is_send(), F.col("operation"))
-
-
-def settled_by_log() -> Column:
-    """The log says of a history row whether and where its message is."""
-    return F.coalesce(F.col("in_log") != "unread", F.lit(False))

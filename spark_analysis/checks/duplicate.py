@@ -5,13 +5,14 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, settled_by_log
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases
 from notleader.spark_analysis.checks.phrases import because, by_client, count, place
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.attempts import any_did, kept_from_broker
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.landed import one_by_one, spans
+from notleader.spark_analysis.transforms.log import settled_by_log
 
 _APPENDED_AT = (
     "array_distinct(transform(filter(attempts, a -> a.error_code = 0 and a.base_offset >= 0"

@@ -13,13 +13,13 @@ from notleader.spark_analysis.checks.base import (
     as_cases,
     is_send,
     joined,
-    settled_by_log,
 )
 from notleader.spark_analysis.checks.phrases import because, count, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.transforms.attempts import tells_of_time_alone
 from notleader.spark_analysis.transforms.lives import in_one_life, with_lives
+from notleader.spark_analysis.transforms.log import settled_by_log
 
 _PLACE = ("scope", "topic", "partition", "offset")
 _PAIRS = (("one", "other"), ("other", "one"), ("one_client", "other_client"), ("other_client", "one_client"))

@@ -95,7 +95,8 @@ class Lost(Check):
         said = F.col("in_log")
         # What no request took to the broker nobody has deleted there.
         deleted = (said == "deleted") & ~_never_arrived()
-        by_log = F.coalesce((said == "absent") | (said == "open") | deleted, F.lit(False))
+        undecided_by_log = (said == "open") | deleted
+        by_log = F.coalesce((said == "absent") | undecided_by_log, F.lit(False))
         note = (
             F.when(said == "open", F.lit("in a transaction that had not ended when the log was read"))
             .when(deleted, F.lit("it may have been deleted by retention or compaction"))
@@ -123,7 +124,7 @@ class Lost(Check):
             ),
         )
         why = (
-            F.when((said == "open") | deleted, said)
+            F.when(undecided_by_log, said)
             .when(F.col("offset").isNull(), F.lit("placeless"))
             .when(F.col("transactional"), F.lit("in_transaction"))
             .otherwise(F.lit("ahead"))

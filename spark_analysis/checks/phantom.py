@@ -5,9 +5,10 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case, is_send, settled_by_log
+from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case, is_send
 from notleader.spark_analysis.checks.phrases import because, count, sends
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.transforms.log import settled_by_log
 
 _APPENDED = (
     "exists(attempts, a -> a.error_code = 0 and a.base_offset >= 0 and a.match_kind in ('message_id', 'sequence'))"

@@ -5,13 +5,20 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send, settled_by_log
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
 from notleader.spark_analysis.checks.phrases import because, by_client, count, place
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
-from notleader.spark_analysis.transforms.attempts import any_did, kept_from_broker, tells_of_time_alone, was_answered
+from notleader.spark_analysis.transforms.attempts import (
+    all_but_last,
+    any_did,
+    kept_from_broker,
+    tells_of_time_alone,
+    was_answered,
+)
 from notleader.spark_analysis.transforms.clocks import ONE_CLOCK_US
 from notleader.spark_analysis.transforms.keys import same
+from notleader.spark_analysis.transforms.log import settled_by_log
 
 _CHANGES = ("altered_answer", "altered_request", "answered", "repeated")
 
@@ -116,14 +123,13 @@ class Reordered(Check):
 
 def _has_a_first_copy() -> Column:
     """An attempt before the last may have reached the log: nobody knows at which offset, and it came first."""
-    but_last = F.slice("attempts", 1, F.greatest(F.size("attempts") - 1, F.lit(0)))
 
     def arrived(a: Column) -> Column:
         own = was_answered(a["outcome"]) & ~any_did(a["touches"], "altered_answer")
         refused = own & (F.coalesce(a["error_code"], F.lit(0)) != 0)
         return ~kept_from_broker(a) & ~refused
 
-    return F.coalesce(F.exists(but_last, arrived), F.lit(False))
+    return F.coalesce(F.exists(all_but_last(), arrived), F.lit(False))
 
 
 def _came_before(one: Column, other: Column) -> Column:

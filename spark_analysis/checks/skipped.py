@@ -5,12 +5,13 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, joined, settled_by_log
+from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, joined
 from notleader.spark_analysis.checks.phrases import SENT, by_rule, count, place
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.attempts import touches_at, was_answered
 from notleader.spark_analysis.transforms.keys import same
+from notleader.spark_analysis.transforms.log import settled_by_log
 from notleader.spark_analysis.transforms.sent_back import (
     of_clients,
     says_a_place,

@@ -246,6 +246,11 @@ def last_attempt() -> Column:
     return F.get("attempts", F.size("attempts") - 1)
 
 
+def all_but_last() -> Column:
+    """The attempts of a history row that were made again; none where it has none."""
+    return F.slice("attempts", 1, F.greatest(F.size("attempts") - 1, F.lit(0)))
+
+
 def begun_us() -> Column:
     """When a history row began: when it was called, or where nobody said so, when its first request came."""
     return F.coalesce("called_at_us", F.get("attempts", F.lit(0))["request_at_us"])

@@ -8,7 +8,14 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.schemas import CAUSE
-from notleader.spark_analysis.transforms.attempts import any_did, begun_us, last_attempt, was_answered, went_unheard
+from notleader.spark_analysis.transforms.attempts import (
+    all_but_last,
+    any_did,
+    begun_us,
+    last_attempt,
+    was_answered,
+    went_unheard,
+)
 from notleader.spark_analysis.transforms.following import FOLLOWING, is_out_of_time
 from notleader.spark_analysis.transforms.obstacles import CUTS, HOLDS, SWALLOWS
 
@@ -144,7 +151,6 @@ def reasons() -> dict[str, Column]:
 
     # A leader that a rule made up: the broker that it sent the client to says that it is none.
     made_up = F.filter("waits", lambda w: (w["how"] == "told") & w["did"].isin("altered_answer", "answered"))
-    but_last = F.slice("attempts", 1, F.greatest(F.size("attempts") - 1, F.lit(0)))
     return {
         # What befell a client that nobody can name is a reason where there is no other.
         "_waits": F.array_distinct(
@@ -153,7 +159,7 @@ def reasons() -> dict[str, Column]:
         "_earlier": F.when(F.size(_before("_own")) > 0, _before("_own")).when(F.size("follows") > 0, F.col("follows")),
         "_sent_there": F.transform(made_up, lambda w: w.withField("sure", F.lit(False))),
         "_misled": misled(last_attempt()),
-        "_again": F.exists(but_last, misled),
+        "_again": F.exists(all_but_last(), misled),
     }
 
 

@@ -283,13 +283,17 @@ def _with_later(rows: DataFrame, log: DataFrame) -> DataFrame:
     return rows.join(latest, keyed == F.col("_latest_key"), "left")
 
 
+def settled_by_log() -> Column:
+    """The log says of a history row whether and where its message is."""
+    return F.coalesce(F.col("in_log") != "unread", F.lit(False))
+
+
 def unjudged(history: DataFrame, delivered: DataFrame) -> int:
     """Of how many sends neither the log says anything nor a consumer: none went as far in their partition.
 
     Of a send that has no partition it is enough that its topic was read.
     """
-    said = F.col("in_log").isNotNull() & (F.col("in_log") != "unread")
-    sends = history.filter((F.col("operation") == "send") & ~F.coalesce(said, F.lit(False)))
+    sends = history.filter((F.col("operation") == "send") & ~settled_by_log())
     place = ("scope", "topic", "partition", "life")
     read = delivered.groupBy(*[F.col(name).alias(f"r_{name}") for name in place]).agg(F.max("last_offset").alias("far"))
     topics = delivered.select(F.col("scope").alias("t_scope"), F.col("topic").alias("t_topic")).distinct()
