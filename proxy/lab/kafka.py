@@ -217,7 +217,7 @@ class KafkaCluster:
         for port in clients:
             if not is_free(port):
                 raise KafkaError(f"port {port} on {HOST} is in use")
-        others = free_ports(2 * self._size)
+        others = free_ports(2 * self._size, besides=clients)
         for index in range(self._size):
             node_id = index + 1
             folder = self.folder / f"node-{node_id}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
+from collections.abc import Collection
 
 from notleader.proxy.lab.errors import LabError
 
@@ -16,12 +17,12 @@ class PortsError(LabError):
     """No row of free ports was found."""
 
 
-def free_ports(count: int, *, host: str = "127.0.0.1") -> list[int]:
-    """`count` consecutive ports that were free a moment ago."""
+def free_ports(count: int, *, host: str = "127.0.0.1", besides: Collection[int] = ()) -> list[int]:
+    """`count` consecutive ports that were free a moment ago, none of them in `besides`."""
     for _ in range(200):
         first = _order.randrange(_FIRST, _LAST - count)
         ports = list(range(first, first + count))
-        if all(is_free(port, host=host) for port in ports):
+        if all(port not in besides and is_free(port, host=host) for port in ports):
             return ports
     raise PortsError(f"no {count} consecutive free ports on {host} between {_FIRST} and {_LAST}")
 
