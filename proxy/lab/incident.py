@@ -48,6 +48,7 @@ CheckName = Literal[
     "stuck",
     "failed",
     "late",
+    "starved",
     "retried",
     "recovery",
     "throttled",

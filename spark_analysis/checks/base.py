@@ -69,6 +69,8 @@ class Tables:
     unjudged: int | None = None
     """Of how many sends neither the log says anything nor a consumer; None without either."""
     struck: tuple[Struck, ...] = ()
+    starved: DataFrame | None = None
+    """Reads that waited, with their causes (`transforms.starved`); None where there is nothing to look for."""
 
     @property
     def end_us(self) -> int:

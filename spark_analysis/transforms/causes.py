@@ -48,6 +48,7 @@ from notleader.spark_analysis.transforms.obstacles import (
     obstacles_of,
 )
 from notleader.spark_analysis.transforms.refused_reads import refused_reads
+from notleader.spark_analysis.transforms.starved import READ
 
 _LOSE_THE_UNREAD = ("cut", "silenced", "garbled")
 _MOST_STRUCK = 10_000
@@ -85,20 +86,24 @@ def with_causes(
     later: list[Callable[[], None]] | None = None,
     *,
     failed_reads: bool = True,
+    starved: DataFrame | None = None,
 ) -> tuple[DataFrame, tuple[Struck, ...]]:
     """`history` with CAUSES columns: what made an operation wait, how it ended, and why it was sent again.
 
     `slow_by` holds the rules that account for its time, `ended_by` those of how its last attempt ended, `retried_by`
     those of all attempts but the last, `touched_by` all that touched it. Each is empty where no rule had a hand in it.
-    `stood` is `what_stood`, or is on its way. Without `failed_reads` there are none to look at.
-    With `out` what was compared is written there as Parquet once, for the checks to read again and again. Besides,
-    whom each rule struck, and when.
+    `stood` is `what_stood`, or is on its way. Without `failed_reads` there are none to look at. `starved` are reads
+    that waited, which are told with the rest. With `out` what was compared is written there as Parquet once, for the
+    checks to read again and again. Besides, whom each rule struck, and when.
     """
     rows = history.withColumn("end_us", F.coalesce("completed_at_us", end_us))
+    every = rows
+    if starved is not None:
+        every = rows.unionByName(starved.withColumn("end_us", F.col("completed_at_us")), allowMissingColumns=True)
     with threads(history.sparkSession, 1) as pool:
         # Planning is most of a short run: the operations are made ready while what stood in their way is worked out.
-        readying = pool.submit(_wronged, rows, exchanges, options)
-        owning = pool.submit(lambda: rows.withColumns(own_causes()))
+        readying = pool.submit(_wronged, every, rows, exchanges, options)
+        owning = pool.submit(lambda: every.withColumns(own_causes()))
         following_up = pool.submit(lambda: following(_broken(owning.result())))
         names = settled(clients_of(rows, operations))
         obstacles = obstacles_of(stood(), names, rows)
@@ -184,9 +189,9 @@ def without_causes(history: DataFrame) -> DataFrame:
     return history.withColumns(dict.fromkeys(("slow_by", "ended_by", "retried_by", "touched_by"), nothing))
 
 
-def _wronged(history: DataFrame, exchanges: DataFrame, options: Options) -> DataFrame:
-    """Operations that something may have happened to, when and on which connections, and their brokers."""
-    return _at_their_brokers(_to_their_ends(_suspects(history, options), exchanges), history)
+def _wronged(rows: DataFrame, history: DataFrame, exchanges: DataFrame, options: Options) -> DataFrame:
+    """Those of `rows` that something may have happened to, when and on which connections, and their brokers."""
+    return _at_their_brokers(_to_their_ends(_suspects(rows, options), exchanges), history)
 
 
 def _suspects(history: DataFrame, options: Options) -> DataFrame:
@@ -202,6 +207,7 @@ def _suspects(history: DataFrame, options: Options) -> DataFrame:
         "operation_id",
         "error",
         unread.alias("unread"),
+        (F.col("operation") == READ).alias("reads"),
         F.col("scope").alias("o_scope"),
         F.col("client").alias("o_client"),
         F.col("topic").alias("o_topic"),
@@ -352,7 +358,8 @@ def _met(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     in_its_way = (
         F.when(how == "behind", F.col("on_its_way") | F.col("same_broker") | any_broker)
         .when(F.col("of_connection"), F.col("on_its_way") | unsent | ~needless)
-        .when(how == "partition", here & (F.col("order_us") <= F.col("begun_us")))
+        .when(how == "partition", here & (F.col("order_us") <= F.col("begun_us")) & ~F.col("reads"))
+        .when(how == "read", told_of & F.col("reads"))
         .otherwise(here & told_of)
     )
     stood_us = F.when(F.col("lies_there"), F.col("since_us")).otherwise(F.col("from_us"))

@@ -24,6 +24,7 @@ THROTTLED = "throttled"
 """What an answer did that a rule gave a throttle time, and nothing more, to what comes behind it (KIP-219)."""
 _OF_THE_ANSWER = ("held_answer", "altered_answer", "swallowed_answer")
 SWALLOWS = (*SWALLOWED, "silenced")
+_SAY_OTHERWISE = ("answered", "altered_request", "altered_answer", "garbled")
 CUTS = ("cut", "refused", "garbled", "silenced")
 STANDS = ("refused", "silenced")
 # How the proxy says what has become of a listener, and that a silenced connection goes on.
@@ -109,10 +110,10 @@ class Stood(NamedTuple):
     altered: bool
 
 
-def what_stood(exchanges: DataFrame, did: Collection[str], last_us: int) -> Stood:
+def what_stood(exchanges: DataFrame, did: Collection[str], last_us: int, *, reads: bool = True) -> Stood:
     """What the exchanges alone tell of obstacles, `settled`; `did` is all that rules did, the run ended at `last_us`.
 
-    What no rule did is not looked for.
+    What no rule did is not looked for, nor without `reads` what only those meet.
     """
     told = settled(
         exchanges.select(
@@ -132,6 +133,7 @@ def what_stood(exchanges: DataFrame, did: Collection[str], last_us: int) -> Stoo
         return not set(words).isdisjoint(did)
 
     found = [_answers(told, touched)]
+    found += [_fetches(told, touched)] if reads and some_did(*_SAY_OTHERWISE) else []
     found += [_lines(lines)] if some_did(*HOLDS, *SWALLOWS, MUTED, THROTTLED) else []
     found += [_cuts(told, touched)] if some_did(*CUTS) else []
     found += [_standing(lines, connects), _told_late(lines)] if some_did(*STANDS) else []
@@ -405,6 +407,29 @@ def _answers(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
         until_us=until_us,
         places=F.get("told_of", F.col("effect")),
         same_leaders=(did == "altered_answer") & F.col("t.error_code").isNull() & of_all,
+    )
+
+
+def _fetches(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
+    """What a client was told in the place of records: until that broker answers its next Fetch, or any does."""
+    others = touched.filter((F.col("event") == "exchange") & (F.col("api_name") == "Fetch"))
+    clients = others.select(F.col("scope").alias("k_scope"), F.col("client_id").alias("k_client_id")).distinct()
+    asked = exchanges.filter((F.col("event") == "exchange") & (F.col("api_name") == "Fetch")).join(
+        broadcast(clients), same("k_", "scope", "client_id"), "left_semi"
+    )
+    of_client = Window.partitionBy("scope", "client_id").orderBy(*_IN_TIME)
+    of_broker = Window.partitionBy("scope", "client_id", "node_id").orderBy(*_IN_TIME)
+    next_us = F.coalesce(F.lead("response_at_us").over(of_broker), F.lead("response_at_us").over(of_client))
+    rows = asked.withColumn("next_us", next_us).filter(F.size("touches") > 0)
+    rows = rows.select("*", F.posexplode("touches").alias("effect", "t"))
+    rows = rows.filter(F.col("t.did").isin(*_SAY_OTHERWISE) & (F.col("t.kind") != "throttle"))
+    answered = F.coalesce("response_at_us", "request_at_us")
+    return _shape(
+        rows,
+        "read",
+        from_us=F.col("request_at_us"),
+        until_us=F.least(F.greatest(F.coalesce("next_us", answered + PAUSE_US), answered), answered + PAUSE_US),
+        places=F.get("told_of", F.col("effect")),
     )
 
 

@@ -644,6 +644,60 @@ def set_back_by_an_operator(s: Story) -> None:
     s.poll(10, "m1", 1, **of_group)
 
 
+def fetch(s: Story, at_ms: float, offset: int | None, **given: Any) -> dict[str, Any]:
+    """The reader asks for records, and is handed one at `offset`."""
+    place = {"topic": "orders", "partition_index": 0, "base_offset": offset, "record_count": 1 if offset else 0}
+    reader = {"client_id": f"{s.client}-reader", "connection_id": 7}
+    return s.exchange(at_ms, "Fetch", partitions=[place], **{**reader, "took_ms": 1, **given})
+
+
+def read_one_and_two_were_sent(s: Story) -> None:
+    acked(s, 0, "m0", 0)
+    fetch(s, 49, 0)
+    acked(s, 100, "m1", 1, read=False)
+
+
+@story
+def its_fetch_was_held(s: Story) -> None:
+    read_one_and_two_were_sent(s)
+    fetch(s, 51, 1, took_ms=4000, **by_rule("long", "stall", "held_answer", phase="after_broker"))
+    s.poll(4055, "m1", 1)
+
+
+@story
+def its_fetches_were_refused(s: Story) -> None:
+    read_one_and_two_were_sent(s)
+    for at_ms in range(51, 3000, 500):
+        fetch(s, at_ms, None, error_code=6, **by_rule("lose", "error", "answered"))
+    fetch(s, 3100, 1)
+    s.poll(3105, "m1", 1)
+
+
+@story
+def its_fetch_was_swallowed_for_good(s: Story) -> None:
+    read_one_and_two_were_sent(s)
+    fetch(s, 51, None, took_ms=None, outcome="dropped", **by_rule("eat", "drop_request", "swallowed_request"))
+    row = s.exchange(6051, "", event="disconnect", took_ms=None, client_id=f"{s.client}-reader", connection_id=7)
+    row["api_name"] = row["api_key"] = None
+
+
+@story
+def took_its_time_and_had_been_handed_it(s: Story) -> None:
+    # What a rule held while the application was busy with what it had kept nobody waiting.
+    read_one_and_two_were_sent(s)
+    fetch(s, 110, 1)
+    fetch(s, 112, None, took_ms=4000, **by_rule("long", "stall", "held_answer", phase="after_broker"))
+    s.poll(4055, "m1", 1)
+
+
+@story
+def nobody_sent_for_long(s: Story) -> None:
+    acked(s, 0, "m0", 0)
+    fetch(s, 49, 0)
+    fetch(s, 51, 1, took_ms=4000, **by_rule("long", "stall", "held_answer", phase="after_broker"))
+    acked(s, 4000, "m1", 1)
+
+
 @story
 def its_group_was_deleted(s: Story) -> None:
     of_group = read_three_and_committed(s, 3)
@@ -1023,6 +1077,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         },
         "unknown": {
             "not_read_yet",
+            "its_fetch_was_swallowed_for_good",
             "middle_read_by_nobody_told",
             "lost_in_transaction",
             "doubled_by_the_broker_s_word",
@@ -1165,6 +1220,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         "invalid": {"sent_back_by_a_faked_commit", "sent_back_and_reading_on"},
         "unknown": {"behind_its_commit", "behind_a_faked_commit_and_never_seen_to_ask"},
     },
+    "starved": {"valid": {"its_fetch_was_held", "its_fetches_were_refused", "its_fetch_was_swallowed_for_good"}},
     "skipped": {"invalid": {"passed_over", "committed_what_it_had_not_read"}},
     "retry_storm": {"invalid": {"hammering"}, "valid": {"another_that_gave_up"}},
     "metadata_storm": {"invalid": {"hammering"}, "valid": {"backing_off"}},
@@ -1173,6 +1229,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         "invalid": {"stubborn"},
         "valid": {
             "refused_alone",
+            "its_fetches_were_refused",
             "killed_between_two_retries",
             "waiting_for_itself_and_reading_on",
             "failing_on_the_wire",
@@ -1236,6 +1293,12 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
 MEASURED: dict[str, dict[str, tuple[int, float | None]]] = {
     "read_again": {"read_in_ranges": (3, None)},
     "commit_lost": {"sent_back_and_reading_on": (3, None)},
+    # Since the record's sender was told its offset.
+    "starved": {
+        "its_fetch_was_held": (1, 3946),
+        "its_fetches_were_refused": (1, 2996),
+        "its_fetch_was_swallowed_for_good": (1, 5946),
+    },
     # From the failure to the next acknowledgement, without the time in which nobody sent.
     "recovery": {
         "quiet_after_a_failure": (1, 1003),
@@ -1265,7 +1328,7 @@ def findings(told: Tables) -> list[Finding]:
 
 
 def test_what_asks_for_no_causes_is_judged_alike_before_they_are_known(told: Tables, findings: list[Finding]) -> None:
-    before = replace(told, history=told.history.drop(*CAUSED), struck=())
+    before = replace(told, history=told.history.drop(*CAUSED), struck=(), starved=None)
     seen = look(before, OPTIONS)
     assert {"recovery", "wrong_broker", "commit_lost", "read_again"} < {row.check for row in seen.rows}
     again = find(told, OPTIONS, seen=seen)

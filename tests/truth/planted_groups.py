@@ -74,6 +74,38 @@ def _groups() -> list[Scenario]:
     return made
 
 
+def _starving() -> list[Scenario]:
+    """A member that reads what is being sent, until a rule is in its way for seconds; a trifle touches it all along."""
+    trifle = rule("trifle", "delay", "Heartbeat", delay_ms=15, trigger={"times": "forever"})
+    its_own = {"match": {"client_id": "c"}}
+    ways = {
+        "fetch-held": rule("long", "stall", "Fetch", for_ms=4000, trigger={"skip": 6, "times": 1}, **its_own),
+        "fetch-refused": rule(
+            "long",
+            "error",
+            "Fetch",
+            error_code="NOT_LEADER_OR_FOLLOWER",
+            trigger={"skip": 6, "times": "forever", "for_ms": 4000},
+            **its_own,
+        ),
+        "never-let-in": rule("long", "error", "JoinGroup", error_code="COORDINATOR_NOT_AVAILABLE",
+                             trigger={"times": "forever", "for_ms": 6000}, **its_own),
+    }  # fmt: skip
+    return [
+        Scenario(
+            name=f"starved-{way}-{lib}",
+            faults=(fault, trifle),
+            phases=(
+                Phase(clients=(Producer(name="p", messages=100, interval_ms=100),), background=True),
+                Phase(clients=(Consumer(name="c", lib=lib, group="g", messages=100, commit="none", idle_ms=9000),)),
+            ),
+            effects=(Effect("starved", "c", ("long",)),),
+        )
+        for way, fault in ways.items()
+        for lib in ("aiokafka", "confluent-kafka", "kafka-python")
+    ]
+
+
 def _transactions() -> list[Scenario]:
     def transactional(name: str, fault: Rule, *effects: Effect, **more: object) -> Scenario:
         given = {"transaction": 4, "messages": 16, "timeout_ms": 6000, **more}
@@ -126,4 +158,4 @@ def _books() -> list[Scenario]:
     ]
 
 
-GROUPS = (*_groups(), *_transactions(), *_books())
+GROUPS = (*_groups(), *_starving(), *_transactions(), *_books())
