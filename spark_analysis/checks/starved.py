@@ -41,13 +41,13 @@ class Starved(Check):
         return tables.starved is not None
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        assert tables.starved is not None
+        waits = tables.starved if tables.starved is not None else tables.history.filter("false")
         weight = F.array_max(F.transform("slow_by", lambda cause: cause["weight_us"]))
         # A read that two members waited for, one after the other, is one.
         of_one = Window.partitionBy("scope", "topic", "partition", "offset", "completed_at_us").orderBy(
             F.desc("weight_us"), "client"
         )
-        rows = tables.starved.filter(F.size("slow_by") > 0).withColumn("weight_us", weight)
+        rows = waits.filter(F.size("slow_by") > 0).withColumn("weight_us", weight)
         rows = rows.withColumn("place", F.row_number().over(of_one)).filter("place = 1")
         return as_cases(
             rows,
