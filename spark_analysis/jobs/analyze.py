@@ -41,7 +41,7 @@ from notleader.spark_analysis.transforms.lives import history_of_lives, in_one_l
 from notleader.spark_analysis.transforms.log import Log, LogProfile, as_log, unjudged
 from notleader.spark_analysis.transforms.obstacles import THROTTLED, Stood, what_stood
 from notleader.spark_analysis.transforms.presence import with_gone
-from notleader.spark_analysis.transforms.starved import READ, starved_reads
+from notleader.spark_analysis.transforms.starved import starved_reads
 from notleader.spark_analysis.transforms.unseen import with_unseen
 
 Progress = Callable[[str], None]
@@ -313,20 +313,15 @@ def explained(
             writing() if later is None else later.append(writing)
         return replace(tables, history=without_causes(history))
     stood = stood or partial(_standing, tables.exchanges, tables.capture, tables.outcomes)
-    starved = None
-    if tables.outcomes.polled:
-        starved = starved_reads(tables.history, tables.delivered, tables.exchanges, tables.operations, options)
-    told, struck = with_causes(
+    starving = partial(starved_reads, history, tables.delivered, tables.exchanges, tables.operations, options)
+    told, starved, struck = with_causes(
         history, tables.exchanges, tables.operations, options, stood, tables.end_of_run(), out, later,
-        failed_reads=tables.outcomes.failed_reads > 0, starved=starved,
+        failed_reads=tables.outcomes.failed_reads > 0, starved=starving if tables.outcomes.polled else lambda: None,
     )  # fmt: skip
-    if starved is not None:
-        is_read = F.col("operation") == READ
-        tables, told = replace(tables, starved=told.filter(is_read)), told.filter(~is_read)
     if not tables.capture.names_messages:
         # Every check reads it: what it joins is worked out once.
         told = settled(with_unseen(told, tables.exchanges, tables.operations))
-    return replace(tables, history=told, struck=struck)
+    return replace(tables, history=told, struck=struck, starved=starved)
 
 
 def _standing(exchanges: DataFrame, capture: CaptureProfile, said: OutcomeProfile) -> Stood:

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast, is_short, settled, threads
+from notleader.spark_analysis.schemas import HISTORY
 from notleader.spark_analysis.transforms.attempts import (
     AT_ITS_END_US,
     SWALLOWED,
@@ -52,6 +53,7 @@ from notleader.spark_analysis.transforms.starved import READ
 
 _LOSE_THE_UNREAD = ("cut", "silenced", "garbled")
 _MOST_STRUCK = 10_000
+_ATTEMPTS = HISTORY["attempts"].dataType
 _IN_ITS_WAY, _AT_ITS_BROKER = range(2)
 _COMPARED = {"waits": CAUSES, "told": CAUSES, "follows": CAUSES, "kept": KEPT}
 """What the comparison found of an operation."""
@@ -86,24 +88,30 @@ def with_causes(
     later: list[Callable[[], None]] | None = None,
     *,
     failed_reads: bool = True,
-    starved: DataFrame | None = None,
-) -> tuple[DataFrame, tuple[Struck, ...]]:
+    starved: Callable[[], DataFrame | None] = lambda: None,
+) -> tuple[DataFrame, DataFrame | None, tuple[Struck, ...]]:
     """`history` with CAUSES columns: what made an operation wait, how it ended, and why it was sent again.
 
     `slow_by` holds the rules that account for its time, `ended_by` those of how its last attempt ended, `retried_by`
     those of all attempts but the last, `touched_by` all that touched it. Each is empty where no rule had a hand in it.
-    `stood` is `what_stood`, or is on its way. Without `failed_reads` there are none to look at. `starved` are reads
-    that waited, which are told with the rest. With `out` what was compared is written there as Parquet once, for the
-    checks to read again and again. Besides, whom each rule struck, and when.
+    `stood` is `what_stood`, or is on its way. Without `failed_reads` there are none to look at. `starved` tells the
+    reads that waited. With `out` what was compared is written there as Parquet once, for the checks to read again and
+    again. Besides, the same of the reads that waited, if there are any, and whom each rule struck, and when.
     """
     rows = history.withColumn("end_us", F.coalesce("completed_at_us", end_us))
-    every = rows
-    if starved is not None:
-        every = rows.unionByName(starved.withColumn("end_us", F.col("completed_at_us")), allowMissingColumns=True)
+
+    def with_reads() -> tuple[DataFrame, bool]:
+        reads = starved()
+        if reads is None:
+            return rows, False
+        reads = reads.withColumns({"end_us": F.col("completed_at_us"), "attempts": F.array().cast(_ATTEMPTS)})
+        return rows.unionByName(reads, allowMissingColumns=True), True
+
     with threads(history.sparkSession, 1) as pool:
         # Planning is most of a short run: the operations are made ready while what stood in their way is worked out.
-        readying = pool.submit(_wronged, every, rows, exchanges, options)
-        owning = pool.submit(lambda: every.withColumns(own_causes()))
+        reading = pool.submit(with_reads)
+        readying = pool.submit(lambda: _wronged(reading.result()[0], rows, exchanges, options))
+        owning = pool.submit(lambda: reading.result()[0].withColumns(own_causes()))
         following_up = pool.submit(lambda: following(_broken(owning.result())))
         names = settled(clients_of(rows, operations))
         obstacles = obstacles_of(stood(), names, rows)
@@ -126,7 +134,11 @@ def with_causes(
         .withColumns(choices())
         .drop("end_us", *_COMPARED, "_own", "_last", "_again_by", "_broker", *found)
     )
-    return (settled(told, None) if out is not None else told), struck
+    told = settled(told, None) if out is not None else told
+    if not reading.result()[1]:
+        return told, None, struck
+    is_read = F.col("operation") == READ
+    return told.filter(~is_read), told.filter(is_read), struck
 
 
 def _with_reads(compared: DataFrame, reads: DataFrame) -> DataFrame:

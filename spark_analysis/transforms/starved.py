@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.options import Options
-from notleader.spark_analysis.plans import broadcast
-from notleader.spark_analysis.schemas import HISTORY
+from notleader.spark_analysis.plans import broadcast, table_of
 from notleader.spark_analysis.transforms.attempts import was_answered
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.sent_back import of_clients
@@ -16,12 +15,22 @@ READ = "read"
 """`operation` of what waits here: not said by any client."""
 
 _PLACE = ("scope", "group", "topic", "partition")
+_MOST = 10_000
+_WAIT = (
+    "struct<scope:string,group:string,topic:string,client:string,partition:int,operation_id:bigint,offset:bigint,"
+    "lay_us:bigint,before_us:bigint,read_us:bigint>"
+)
+_STARVED = (
+    "struct<operation_id:bigint,scope:string,client:string,operation:string,topic:string,partition:int,offset:bigint,"
+    "called_at_us:bigint,completed_at_us:bigint,latency_us:bigint,outcome:string,attempt_count:int,"
+    "transactional:boolean>"
+)
 
 
 def starved_reads(
     history: DataFrame, delivered: DataFrame, exchanges: DataFrame, operations: DataFrame, options: Options
-) -> DataFrame:
-    """Reads that waited for `--slow-ms` or more for what lay there, as HISTORY rows of the operation `read`.
+) -> DataFrame | None:
+    """Reads that waited for `--slow-ms` or more for what lay there: a few of HISTORY's columns, the operation `read`.
 
     `called_at_us`: since when the record lay there, by the acknowledgement that its sender got, and the group had read
     what comes before it. `completed_at_us`: when the broker's answer had it, or its consumer said that it got it,
@@ -29,15 +38,20 @@ def starved_reads(
     its own work, having been handed what comes next, is no such time. Of records in transactions nobody knows here
     since when a consumer may read them.
 
-    Where another member of the group goes on there is a row for each of the two.
+    Where another member of the group goes on there is a row for each of the two. At most ten thousand; None of none.
     """
     read = delivered.withColumn("group", F.coalesce("group_id", "client"))
-    lay = history.filter(
-        (F.col("operation") == "send")
-        & (F.col("outcome") == "ok")
-        & F.col("offset").isNotNull()
-        & ~F.col("transactional")
-    ).select("scope", "topic", "partition", "offset", F.col("completed_at_us").alias("lay_us"))
+    acknowledged = (F.col("outcome") == "ok") & F.col("offset").isNotNull() & ~F.col("transactional")
+    lay = history.filter((F.col("operation") == "send") & acknowledged).select(
+        "scope", "topic", "partition", "offset", F.col("completed_at_us").alias("lay_us")
+    )
+    slow_us = options.slow_ms * 1000
+    waits = _later(read, lay, slow_us).unionByName(_never(read, lay))
+    too_soon = F.col("read_us") - F.greatest("lay_us", "before_us") < slow_us
+    met = waits.filter(~F.coalesce(too_soon, F.lit(False))).limit(_MOST).collect()
+    if not met:
+        return None
+    waits = table_of(history.sparkSession, [row.asDict() for row in met], _WAIT)
     seen = (
         of_clients(exchanges, operations)
         .groupBy(F.col("scope").alias("s_scope"), F.col("t_client").alias("s_client"))
@@ -46,39 +60,36 @@ def starved_reads(
             F.max(F.greatest("request_at_us", F.coalesce("response_at_us", "request_at_us"))).alias("last_us"),
         )
     )
-    waits = _later(read, lay, options).unionByName(_never(read, lay))
-    waits = waits.join(broadcast(seen), same("s_", "scope", "client"))
-    waits = _handed_out(waits, exchanges, operations)
+    waits = _handed_out(waits.join(broadcast(seen), same("s_", "scope", "client")), exchanges, operations)
     began = F.greatest("lay_us", F.coalesce("before_us", "first_us"))
     ended = F.least(F.coalesce("read_us", "last_us"), F.when(F.col("handed_us") >= began, F.col("handed_us")))
-    # What it was handed before the one that it read last lies with the consumer.
+    # What it was handed before it had read what comes before lies with the consumer.
     held = F.coalesce(F.col("handed_us") < began, F.lit(False))
-    waited = waits.filter(~held).withColumns({"called_at_us": began, "completed_at_us": ended})
-    rows = waited.withColumns(
-        {
-            "latency_us": ended - began,
-            "operation": F.lit(READ),
-            "outcome": F.lit("ok"),
-            "operation_id": F.xxhash64("operation_id", "client", "offset"),
-            "attempts": F.array().cast(HISTORY["attempts"].dataType),
-            "attempt_count": F.lit(0),
-            "transactional": F.lit(False),
-        }
-    ).filter(F.col("latency_us") >= options.slow_ms * 1000)
-    return rows.select(*[_as(rows, name) for name in history.columns])
+    waited = waits.filter(~held & (ended - began >= slow_us)).select(
+        F.xxhash64("operation_id", "client", "offset").alias("operation_id"),
+        "scope",
+        "client",
+        F.lit(READ).alias("operation"),
+        "topic",
+        "partition",
+        "offset",
+        began.alias("called_at_us"),
+        ended.alias("completed_at_us"),
+        (ended - began).alias("latency_us"),
+        F.lit("ok").alias("outcome"),
+        F.lit(0).alias("attempt_count"),
+        F.lit(False).alias("transactional"),
+    )
+    found = waited.collect()
+    return table_of(history.sparkSession, [row.asDict() for row in found], _STARVED) if found else None
 
 
-def _as(rows: DataFrame, name: str) -> Column:
-    kind = HISTORY[name].dataType if name in HISTORY.fieldNames() else None
-    return F.col(name) if name in rows.columns else F.lit(None).cast(kind or "bigint").alias(name)
-
-
-def _later(read: DataFrame, lay: DataFrame, options: Options) -> DataFrame:
-    """What was read `--slow-ms` or more after its group had read anything there: whose, where, and when that was."""
+def _later(read: DataFrame, lay: DataFrame, slow_us: int) -> DataFrame:
+    """What was read `slow_us` or more after its group had read anything there: whose, where, and when that was."""
     order = Window.partitionBy(*_PLACE).orderBy("at_us", "first_offset")
     before = order.rowsBetween(Window.unboundedPreceding, -1)
     gaps = read.withColumns({"before_us": F.max("at_us").over(before), "other": F.lag("client").over(order)}).filter(
-        F.col("at_us") - F.coalesce("before_us", F.lit(0)) >= options.slow_ms * 1000
+        F.col("at_us") - F.coalesce("before_us", F.lit(0)) >= slow_us
     )
     clients = F.array_distinct(F.array_compact(F.array("client", "other")))
     rows = gaps.select(
