@@ -79,6 +79,8 @@ class OutcomeProfile:
     consumers: int
     commits: int
     failed_reads: int
+    unreturned: int
+    """Calls that ended, of which nobody said when they were made and when they returned; no polls."""
     first_at_us: int | None
     last_at_us: int | None
 
@@ -225,6 +227,7 @@ def profile_outcomes(operations: DataFrame) -> OutcomeProfile:
     is_good = F.col("bad_reason").isNull()
     send = is_good & (F.col("operation") == "send")
     record = is_good & (F.col("operation") == "poll") & F.col("offset").isNotNull()
+    call, ended = ~F.col("operation").isin("poll", "seek"), F.col("outcome") != "pending"
     times = [F.col(name) for name in ("called_at_us", "returned_at_us", "completed_at_us")]
     row: Row = operations.agg(
         F.count("*").alias("lines"),
@@ -240,6 +243,9 @@ def profile_outcomes(operations: DataFrame) -> OutcomeProfile:
         F.count_distinct(F.when(record, F.col("client"))).alias("consumers"),
         F.count_if(is_good & (F.col("operation") == "commit")).alias("commits"),
         F.count_if(is_good & is_failed_read()).alias("failed_reads"),
+        F.count_if(is_good & call & ended & (F.col("returned_at_us") - F.col("called_at_us")).isNull()).alias(
+            "unreturned"
+        ),
         F.min(F.least(*times)).alias("first_at_us"),
         F.max(F.greatest(*times)).alias("last_at_us"),
     ).first()

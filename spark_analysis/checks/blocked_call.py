@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case, is_send, no_send
-from notleader.spark_analysis.checks.phrases import because, calls, duration
+from notleader.spark_analysis.checks.phrases import because, calls, count, duration
 from notleader.spark_analysis.options import Options
 
 # Who looks at the clock twice, when a call came back and for its outcome, sees it go on in between.
@@ -27,10 +27,14 @@ class BlockedCall(HistoryCheck):
     means = Meaning(
         invalid="a call came back `--blocked-ms` or more after it was made, and not together with its success",
         valid="no such call; what is no send, succeeded and was held up by a rule is told",
-        unknown="no operation was told of",
+        unknown="no operation was told of, or of some nobody said when they were called and when they returned",
         evidence="`called_at_us` and `returned_at_us`, both by the client's clock",
         cause="the rules that were in its way for a quarter of that time or more",
     )
+
+    def unsettled(self, tables: Tables) -> str | None:
+        unreturned = tables.outcomes.unreturned
+        return f"of {count(unreturned, 'call')} nobody said when it returned" if unreturned else None
 
     def case_of_row(self, options: Options, end_us: Column) -> Column:
         together_us = F.when(is_send(), _TOGETHER_US).otherwise(_TOGETHER_OF_OTHERS_US)

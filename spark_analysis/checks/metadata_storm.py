@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables
 from notleader.spark_analysis.checks.phrases import by_rule, count, duration
-from notleader.spark_analysis.checks.wire_cases import of_api, storm
+from notleader.spark_analysis.checks.wire_cases import ASKS, of_api, storm
 from notleader.spark_analysis.options import Options
 
 
@@ -35,7 +35,7 @@ class MetadataStorm(Check):
         return tables.capture.metadata >= options.storm_per_s
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        asked = of_api(tables.exchanges, "Metadata", "FindCoordinator")
+        asked = of_api(tables.exchanges, *ASKS)
         return storm(asked, F.col("client_id"), self.name, options.storm_per_s, "proxy_id", "connection_id")
 
     def sentence(self, group: Group) -> str:

@@ -7,12 +7,12 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables
 from notleader.spark_analysis.checks.phrases import by_rule, count, duration
-from notleader.spark_analysis.checks.wire_cases import of_api, storm
+from notleader.spark_analysis.checks.wire_cases import ASKS, storm
 from notleader.spark_analysis.options import Options
 
 
 class RetryStorm(Check):
-    """Seconds in which `--storm-per-s` Produce or Fetch requests of one connection, or more, got an error."""
+    """Seconds in which `--storm-per-s` requests of a connection, or more, got an error; metadata storms are others."""
 
     name = "retry_storm"
     title = "Retry storm"
@@ -22,8 +22,8 @@ class RetryStorm(Check):
     order = 50
     means = Meaning(
         invalid=(
-            "a connection got `--storm-per-s` errors to Produce and Fetch within a second, without a pause from "
-            "an answer to the next request"
+            "a connection got `--storm-per-s` errors within a second, other than to Metadata and FindCoordinator, "
+            "without a pause from an answer to the next request"
         ),
         valid=(
             "fewer, or each only after a pause of the client's own, of half the time that the bound leaves for "
@@ -38,7 +38,7 @@ class RetryStorm(Check):
         return tables.capture.failed >= options.storm_per_s
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        failed = of_api(tables.exchanges, "Produce", "Fetch").filter(F.col("error_code") != 0)
+        failed = tables.exchanges.filter((F.col("error_code") != 0) & ~F.col("api_name").isin(*ASKS))
         return storm(failed, F.col("client_id"), self.name, options.storm_per_s, "proxy_id", "connection_id")
 
     def sentence(self, group: Group) -> str:

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases
 from notleader.spark_analysis.checks.phrases import because, by_client, count, duration, place
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.transforms.starved import OF_A_MEMBER
 
 
 class Starved(Check):
@@ -25,15 +26,15 @@ class Starved(Check):
     means = Meaning(
         invalid="never",
         valid=(
-            "told: an acknowledged record behind all that a group had read waited `--slow-ms` or more until its"
-            " consumer was handed it, or in vain until that was gone, and a rule was in its way; not of records in"
-            " transactions"
+            "told: a group read nothing of a partition for `--slow-ms`, while an acknowledged record lay there for as"
+            " long until its consumer was handed it, or in vain until that was gone, and a rule was in its way; not of"
+            " records in transactions"
         ),
         unknown="no fault struck, nobody read, or no send was told of",
         evidence="when senders were told their offsets, what consumers got, and when a captured Fetch answer had it",
         cause=(
-            "the rules that were in the way of the consumer, or of the member of its group that read there before, for "
-            "a quarter of that time or more"
+            "the rules that were in the way of its consumer, or that told other members of the group something else or "
+            "took their connections, for a quarter of that time or more"
         ),
     )
 
@@ -41,27 +42,37 @@ class Starved(Check):
         return tables.starved is not None
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        waits = tables.starved if tables.starved is not None else tables.history.filter("false")
+        if tables.starved is None:
+            return as_cases(tables.history.filter("false"), self.name, "valid")
         weight = F.array_max(F.transform("slow_by", lambda cause: cause["weight_us"]))
-        # A read that two members waited for, one after the other, is one.
-        of_one = Window.partitionBy("scope", "topic", "partition", "offset", "completed_at_us").orderBy(
-            F.desc("weight_us"), "client"
+        # Of the members of its group the one that a rule was longest in the way of.
+        of_one = Window.partitionBy("scope", "group", "topic", "partition", "again_us").orderBy(
+            F.desc("weight_us"), F.col("client") != F.col("reader"), "client"
         )
-        rows = waits.filter(F.size("slow_by") > 0).withColumn("weight_us", weight)
+        rows = tables.starved.filter(F.size("slow_by") > 0).withColumn("weight_us", weight)
         rows = rows.withColumn("place", F.row_number().over(of_one)).filter("place = 1")
         return as_cases(
             rows,
             self.name,
             "valid",
             "slow_by",
+            client=F.col("reader"),
             message_id=F.lit(None),
             operation_id=F.lit(None),
-            note=F.concat(F.lit("offset "), F.col("offset")),
+            operation=F.col("operation"),
+            note=F.concat(
+                F.lit("offset "),
+                F.col("offset"),
+                F.when(F.col("client") != F.col("reader"), F.concat(F.lit(", by way of "), "client")).otherwise(""),
+            ),
         )
 
     def sentence(self, group: Group) -> str:
         reads = f"{count(group.cases, 'read')} of {place(group)}{by_client(group)}"
-        return f"{reads} waited up to {duration(group.slowest_us)} for what lay there{because(group)}"
+        why = because(group)
+        if group.operation == OF_A_MEMBER:
+            why = why.replace("the client", "another member of its group")
+        return f"{reads} waited up to {duration(group.slowest_us)} for what lay there{why}"
 
     def all_clear(self, tables: Tables) -> str:
         return f"no rule kept a record from a consumer for long ({count(tables.outcomes.polled, 'record')})"

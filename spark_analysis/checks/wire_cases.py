@@ -73,5 +73,9 @@ def from_exchanges(rows: DataFrame, check: str, verdict: Column | str, **given: 
     return as_cases(rows, check, verdict, **{**own, **given})
 
 
+ASKS = ("Metadata", "FindCoordinator")
+"""What a metadata storm is made of."""
+
+
 def of_api(exchanges: DataFrame, *names: str) -> DataFrame:
     return exchanges.filter(F.col("api_name").isin(*names))

@@ -49,7 +49,7 @@ from notleader.spark_analysis.transforms.obstacles import (
     obstacles_of,
 )
 from notleader.spark_analysis.transforms.refused_reads import refused_reads
-from notleader.spark_analysis.transforms.starved import READ
+from notleader.spark_analysis.transforms.starved import OF_A_MEMBER, READ
 
 _LOSE_THE_UNREAD = ("cut", "silenced", "garbled")
 _MOST_STRUCK = 10_000
@@ -100,12 +100,14 @@ def with_causes(
     """
     rows = history.withColumn("end_us", F.coalesce("completed_at_us", end_us))
 
-    def with_reads() -> tuple[DataFrame, bool]:
+    def with_reads() -> tuple[DataFrame, list[str] | None]:
+        """What is compared; and where reads are among it, the columns that they alone have."""
         reads = starved()
         if reads is None:
-            return rows, False
+            return rows, None
         reads = reads.withColumns({"end_us": F.col("completed_at_us"), "attempts": F.array().cast(_ATTEMPTS)})
-        return rows.unionByName(reads, allowMissingColumns=True), True
+        own = [name for name in reads.columns if name not in rows.columns]
+        return rows.unionByName(reads, allowMissingColumns=True), own
 
     with threads(history.sparkSession, 1) as pool:
         # Planning is most of a short run: the operations are made ready while what stood in their way is worked out.
@@ -135,10 +137,11 @@ def with_causes(
         .drop("end_us", *_COMPARED, "_own", "_last", "_again_by", "_broker", *found)
     )
     told = settled(told, None) if out is not None else told
-    if not reading.result()[1]:
+    of_reads = reading.result()[1]
+    if of_reads is None:
         return told, None, struck
-    is_read = F.col("operation") == READ
-    return told.filter(~is_read), told.filter(is_read), struck
+    is_read = F.col("operation").isin(READ, OF_A_MEMBER)
+    return told.filter(~is_read).drop(*of_reads), told.filter(is_read), struck
 
 
 def _with_reads(compared: DataFrame, reads: DataFrame) -> DataFrame:
@@ -219,7 +222,8 @@ def _suspects(history: DataFrame, options: Options) -> DataFrame:
         "operation_id",
         "error",
         unread.alias("unread"),
-        (F.col("operation") == READ).alias("reads"),
+        F.col("operation").isin(READ, OF_A_MEMBER).alias("reads"),
+        (F.col("operation") == OF_A_MEMBER).alias("of_a_member"),
         F.col("scope").alias("o_scope"),
         F.col("client").alias("o_client"),
         F.col("topic").alias("o_topic"),
@@ -375,8 +379,10 @@ def _met(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
         .otherwise(here & told_of)
     )
     stood_us = F.when(F.col("lies_there"), F.col("since_us")).otherwise(F.col("from_us"))
+    of_its_group = ~F.col("of_a_member") | how.isin("told", "cut")
     return pairs.filter(
-        (stood_us < F.col("kept_us"))
+        of_its_group
+        & (stood_us < F.col("kept_us"))
         & (F.col("until_us") > F.col("begun_us"))
         & in_its_way
         & ~F.coalesce(spared, F.lit(False))

@@ -267,6 +267,7 @@ _IN_TIME = ("request_at_us", "exchange_seq")
 _OF_BATCHES = ("Produce", "Fetch", "ApiVersions", "SaslHandshake", "SaslAuthenticate")
 _IN_TURN = ("exchange_seq", "request_at_us")
 _LOGINS = ("SaslHandshake", "SaslAuthenticate")
+_COMMITS = ("OffsetCommit", "TxnOffsetCommit")
 _OF_TRANSACTIONS = ("AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn")
 _BEGINS_ANEW = "InitProducerId"
 
@@ -366,7 +367,7 @@ def _answers(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
     """What a client was told, or not told, about everything but its batches: until it was told something else.
 
     Of its transactions that is also a producer id that it was given. A login that a rule let pass, with another
-    lifetime, keeps nobody waiting.
+    lifetime, keeps nobody waiting, nor does a commit that it acknowledged.
     """
     others = touched.filter((F.col("event") == "exchange") & ~F.col("api_name").isin("Produce", "Fetch"))
     also = F.when(F.col("api_name").isin(*_OF_TRANSACTIONS), F.array("api_name", F.lit(_BEGINS_ANEW)))
@@ -385,7 +386,10 @@ def _answers(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
     anew_us = F.min(F.when(begun_anew, F.col("response_at_us"))).over(since)
     next_us = F.least(F.lead(answered).over(order), F.when(F.col("api_name").isin(*_OF_TRANSACTIONS), anew_us))
     rows = asked.withColumn("next_us", next_us).filter(F.size("touches") > 0)
-    let_in = F.col("api_name").isin(*_LOGINS) & (F.col("t.did") == "altered_answer") & F.col("t.error_code").isNull()
+    api, told_well = F.col("api_name"), F.coalesce(F.col("t.error_code"), F.lit(0)) == 0
+    let_in = api.isin(*_LOGINS) & (F.col("t.did") == "altered_answer") & told_well
+    # Whose commit is acknowledged goes on, whether or not it ever was.
+    let_in |= api.isin(*_COMMITS) & F.col("t.did").isin("answered", "altered_answer", "altered_request") & told_well
     rows = rows.select("*", F.posexplode("touches").alias("effect", "t")).filter(
         # Whom a throttle tells to wait it tells nothing else.
         ~F.col("t.did").isin("repeated", "shaped", "refused") & (F.col("t.kind") != "throttle") & ~let_in

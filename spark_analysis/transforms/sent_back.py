@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.attempts import SWALLOWED, touches_at
 from notleader.spark_analysis.transforms.keys import same
-from notleader.spark_analysis.transforms.obstacles import names_of
+from notleader.spark_analysis.transforms.obstacles import connection, ends_of, names_of
 
 _OUT_OF_RANGE = 1
 _PLACES = ("OffsetFetch", "ListOffsets")
@@ -48,8 +48,10 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
         )
         .when(did.isin(*_KEPT) | held | ((code != 0) & (api != "Fetch")), F.lit("group"))
     )
+    # What is never answered is in its way until its connection ends, or it may ask anew.
+    kept_us = F.when(did.isin(*_KEPT), F.col("ended_us"))
     told = F.struct(
-        F.coalesce("response_at_us", "request_at_us").alias("at_us"),
+        F.coalesce("response_at_us", kept_us, "request_at_us").alias("at_us"),
         F.col("p.topic").alias("topic"),
         F.col("p.partition_index").alias("partition"),
         F.when(api == "OffsetCommit", F.col("p.base_offset")).alias("offset"),
@@ -57,8 +59,10 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
         F.col("t.kind").alias("kind"),
         what.alias("what"),
     )
+    sending = placed.filter(what.isNotNull()).withColumn("connection", connection())
+    sending = sending.join(broadcast(ends_of(exchanges)), "connection", "left")
     return (
-        of_clients(placed.filter(what.isNotNull()), operations)
+        of_clients(sending, operations)
         .groupBy(F.col("scope").alias("t_scope"), "t_client")
         .agg(F.slice(F.array_sort(F.array_distinct(F.collect_list(told))), 1, _MOST).alias("told"))
     )

@@ -12,34 +12,44 @@ from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.sent_back import of_clients
 
 READ = "read"
-"""`operation` of what waits here: not said by any client."""
+"""`operation` of what waits here: no client says so."""
+OF_A_MEMBER = "read behind its group"
+"""The same beside another member of its group: what that was told, and what took its connections, counts."""
 
 _PLACE = ("scope", "group", "topic", "partition")
 _MOST = 10_000
+_MOST_OF_ONE = 200
+_MOST_MEMBERS = 20
+_EVER = 1 << 62
+# What is read from one poll is told within this time.
+_SOON = 1_000_000
 _WAIT = (
-    "struct<scope:string,group:string,topic:string,client:string,partition:int,operation_id:bigint,offset:bigint,"
-    "lay_us:bigint,before_us:bigint,read_us:bigint>"
+    "struct<scope:string,group:string,topic:string,partition:int,reader:string,offset:bigint,"
+    "lay_us:bigint,before_us:bigint,read_us:bigint,again_us:bigint>"
 )
 _STARVED = (
-    "struct<operation_id:bigint,scope:string,client:string,operation:string,topic:string,partition:int,offset:bigint,"
-    "called_at_us:bigint,completed_at_us:bigint,latency_us:bigint,outcome:string,attempt_count:int,"
-    "transactional:boolean>"
+    "struct<operation_id:bigint,scope:string,group:string,reader:string,client:string,operation:string,topic:string,"
+    "partition:int,offset:bigint,called_at_us:bigint,completed_at_us:bigint,again_us:bigint,latency_us:bigint,"
+    "outcome:string,attempt_count:int,transactional:boolean>"
 )
 
 
 def starved_reads(
     history: DataFrame, delivered: DataFrame, exchanges: DataFrame, operations: DataFrame, options: Options
 ) -> DataFrame | None:
-    """Reads that waited for `--slow-ms` or more for what lay there: a few of HISTORY's columns, the operation `read`.
+    """Reads that waited for `--slow-ms` or more for what lay there: a few of HISTORY's columns, and of their own.
 
-    `called_at_us`: since when the record lay there, by the acknowledgement that its sender got, and the group had read
-    what comes before it. `completed_at_us`: when the broker's answer had it, or its consumer said that it got it,
-    whichever came first; of what was never read, the last that was seen of the consumer. So what a consumer takes over
-    its own work, having been handed what comes next, is no such time. Of records in transactions nobody knows here
-    since when a consumer may read them.
+    A group read nothing of a partition for as long, until `again_us` (null: to the end), and of what came then, or was
+    to come, this waited longest. `called_at_us`: since when it lay there, by the acknowledgement that its sender got,
+    and the group had read anything there. `completed_at_us`: when a broker's answer had it, or its `reader` said that
+    it got it, whichever came first; of what was never read, the last that was seen of the reader. So what a consumer
+    takes over its own work, having been handed what comes next, is no such time. Of records in transactions nobody
+    knows here since when a consumer may read them.
 
-    Where another member of the group goes on there is a row for each of the two. At most ten thousand; None of none.
+    There is a row for each `client` of the group: what befalls any of its members may hold up all of them. At most ten
+    thousand; None of none.
     """
+    spark = history.sparkSession
     read = delivered.withColumn("group", F.coalesce("group_id", "client"))
     acknowledged = (F.col("outcome") == "ok") & F.col("offset").isNotNull() & ~F.col("transactional")
     lay = history.filter((F.col("operation") == "send") & acknowledged).select(
@@ -51,7 +61,6 @@ def starved_reads(
     met = waits.filter(~F.coalesce(too_soon, F.lit(False))).limit(_MOST).collect()
     if not met:
         return None
-    waits = table_of(history.sparkSession, [row.asDict() for row in met], _WAIT)
     seen = (
         of_clients(exchanges, operations)
         .groupBy(F.col("scope").alias("s_scope"), F.col("t_client").alias("s_client"))
@@ -60,45 +69,59 @@ def starved_reads(
             F.max(F.greatest("request_at_us", F.coalesce("response_at_us", "request_at_us"))).alias("last_us"),
         )
     )
-    waits = _handed_out(waits.join(broadcast(seen), same("s_", "scope", "client")), exchanges, operations)
+    of_reader = [same("s_", "scope"), F.col("reader") == F.col("s_client")]
+    waits = table_of(spark, [row.asDict() for row in met], _WAIT).join(broadcast(seen), of_reader)
     began = F.greatest("lay_us", F.coalesce("before_us", "first_us"))
-    ended = F.least(F.coalesce("read_us", "last_us"), F.when(F.col("handed_us") >= began, F.col("handed_us")))
-    # What it was handed before it had read what comes before lies with the consumer.
-    held = F.coalesce(F.col("handed_us") < began, F.lit(False))
-    waited = waits.filter(~held & (ended - began >= slow_us)).select(
-        F.xxhash64("operation_id", "client", "offset").alias("operation_id"),
-        "scope",
-        "client",
-        F.lit(READ).alias("operation"),
-        "topic",
-        "partition",
-        "offset",
-        began.alias("called_at_us"),
-        ended.alias("completed_at_us"),
-        (ended - began).alias("latency_us"),
-        F.lit("ok").alias("outcome"),
-        F.lit(0).alias("attempt_count"),
-        F.lit(False).alias("transactional"),
+    waits = _handed_out(waits.withColumn("began_us", began), exchanges, operations)
+    ended = F.least(F.coalesce("read_us", "last_us"), "handed_us")
+    wait = F.struct((ended - F.col("began_us")).alias("us"), "offset", "began_us", ended.alias("ended_us"))
+    longest = waits.groupBy(*_PLACE, "reader", "again_us").agg(F.max(wait).alias("w")).filter(F.col("w.us") >= slow_us)
+    members = read.groupBy(F.col("scope").alias("m_scope"), F.col("group").alias("m_group")).agg(
+        F.slice(F.array_sort(F.collect_set("client")), 1, _MOST_MEMBERS).alias("members")
     )
-    found = waited.collect()
-    return table_of(history.sparkSession, [row.asDict() for row in found], _STARVED) if found else None
+    rows = longest.join(broadcast(members), same("m_", "scope", "group"))
+    found = (
+        rows.withColumn("client", F.explode(F.array_union(F.array("reader"), "members")))
+        .select(
+            F.xxhash64(*_PLACE, "client", "again_us").alias("operation_id"),
+            *_PLACE,
+            "reader",
+            "client",
+            F.when(F.col("client") == F.col("reader"), READ).otherwise(OF_A_MEMBER).alias("operation"),
+            "w.offset",
+            F.col("w.began_us").alias("called_at_us"),
+            F.col("w.ended_us").alias("completed_at_us"),
+            "again_us",
+            F.col("w.us").alias("latency_us"),
+            F.lit("ok").alias("outcome"),
+            F.lit(0).alias("attempt_count"),
+            F.lit(False).alias("transactional"),
+        )
+        .collect()
+    )
+    return table_of(spark, [row.asDict() for row in found], _STARVED) if found else None
 
 
 def _later(read: DataFrame, lay: DataFrame, slow_us: int) -> DataFrame:
-    """What was read `slow_us` or more after its group had read anything there: whose, where, and when that was."""
+    """What a group read when it had read nothing of a partition for `slow_us` or more: the first of it."""
     order = Window.partitionBy(*_PLACE).orderBy("at_us", "first_offset")
     before = order.rowsBetween(Window.unboundedPreceding, -1)
-    gaps = read.withColumns({"before_us": F.max("at_us").over(before), "other": F.lag("client").over(order)}).filter(
-        F.col("at_us") - F.coalesce("before_us", F.lit(0)) >= slow_us
-    )
-    clients = F.array_distinct(F.array_compact(F.array("client", "other")))
-    rows = gaps.select(
+    reads = read.withColumn("before_us", F.max("at_us").over(before))
+    paused = F.col("at_us") - F.coalesce("before_us", F.lit(0)) >= slow_us
+    anew = F.struct("before_us", F.col("at_us").alias("again_us"))
+    until_now = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    reads = reads.withColumn("since", F.last(F.when(paused, anew), ignorenulls=True).over(until_now))
+    # What comes much later was waited for behind what came now.
+    reads = reads.filter(F.col("at_us") - F.col("since.again_us") < slow_us)
+    of_one = Window.partitionBy(*_PLACE, "since.again_us").orderBy("at_us", "first_offset")
+    reads = reads.withColumn("number", F.row_number().over(of_one)).filter(F.col("number") <= _MOST_OF_ONE)
+    rows = reads.select(
         *_PLACE,
-        "operation_id",
-        "before_us",
+        "since.before_us",
+        "since.again_us",
+        F.col("client").alias("reader"),
         F.col("at_us").alias("read_us"),
         F.col("first_offset").alias("offset"),
-        F.explode(clients).alias("client"),
     )
     return rows.join(lay, ["scope", "topic", "partition", "offset"])
 
@@ -108,43 +131,68 @@ def _never(read: DataFrame, lay: DataFrame) -> DataFrame:
     furthest = read.groupBy(*_PLACE).agg(
         F.max("last_offset").alias("reached"),
         F.max("at_us").alias("before_us"),
-        F.max_by("client", "at_us").alias("client"),
-        F.max_by("operation_id", "at_us").alias("operation_id"),
+        F.max_by("client", "at_us").alias("reader"),
     )
     return (
         lay.join(broadcast(furthest), ["scope", "topic", "partition"])
         .filter(F.col("offset") > F.col("reached"))
-        .groupBy(*_PLACE, "before_us", "client", "operation_id")
+        .groupBy(*_PLACE, "before_us", "reader")
         .agg(F.min("offset").alias("offset"), F.min_by("lay_us", "offset").alias("lay_us"))
-        .withColumn("read_us", F.lit(None).cast("long"))
+        .withColumns({"read_us": F.lit(None).cast("long"), "again_us": F.lit(None).cast("long")})
     )
 
 
 def _handed_out(waits: DataFrame, exchanges: DataFrame, operations: DataFrame) -> DataFrame:
-    """`waits` with `handed_us`: when the broker had answered its client with a batch that begins at it or before it."""
+    """`waits` with `handed_us`: when the broker's answer had it that the reader read, or first had what it never read.
+
+    Null where no answer says what it had. What was handed out before the wait began, and not again, is none of them: it
+    lay with its reader.
+    """
+    place = ("scope", "reader", "topic", "partition")
     fetches = exchanges.filter((F.col("api_name") == "Fetch") & was_answered(F.col("outcome")))
     batches = fetches.withColumn("p", F.explode("partitions")).filter(
         (F.col("p.base_offset") >= 0) & (F.coalesce("p.error_code", F.lit(0)) == 0)
     )
-    answers = (
-        of_clients(batches, operations)
-        .groupBy(
-            "scope",
-            F.col("t_client").alias("client"),
-            F.col("p.topic").alias("topic"),
-            F.col("p.partition_index").alias("partition"),
-            F.col("p.base_offset").alias("offset"),
-        )
-        .agg(
-            F.struct(
-                F.min("response_at_us").alias("at_us"),
-                (F.col("offset") + F.max("p.record_count")).alias("behind"),
-            ).alias("handed")
-        )
+    answers = of_clients(batches, operations).select(
+        F.col("scope").alias("h_scope"),
+        F.col("t_client").alias("h_reader"),
+        F.col("p.topic").alias("h_topic"),
+        F.col("p.partition_index").alias("h_partition"),
+        F.col("p.base_offset").alias("from_offset"),
+        (F.col("p.base_offset") + F.col("p.record_count")).alias("behind_offset"),
+        F.col("response_at_us").alias("h_at_us"),
     )
-    order = Window.partitionBy("scope", "client", "topic", "partition").orderBy("offset", F.col("handed").isNull())
-    rows = waits.unionByName(answers, allowMissingColumns=True)
-    rows = rows.withColumn("handed", F.last("handed", ignorenulls=True).over(order)).filter(F.col("lay_us").isNotNull())
-    # What was read surely was in the last batch that begins before it.
-    there = F.col("read_us").isNotNull() | ~F.coalesce(F.col("handed.behind") <= F.col("offset"), F.lit(False))
-    return rows.withColumn("handed_us", F.when(there, F.col("handed.at_us")))
+    spans = waits.groupBy(*place).agg(
+        F.collect_set(F.struct("again_us", F.coalesce("before_us", F.lit(0)).alias("since_us"))).alias("spans")
+    )
+    theirs = answers.join(broadcast(spans), same("h_", *place)).select(
+        *[F.col(name).alias(f"h_{name}") for name in place],
+        "from_offset",
+        "behind_offset",
+        "h_at_us",
+        F.exists(
+            "spans",
+            lambda s: (
+                (F.col("h_at_us") >= s["since_us"])
+                & (F.col("h_at_us") <= F.coalesce(s["again_us"], F.lit(_EVER)) + _SOON)
+            ),
+        ).alias("meanwhile"),
+    )
+    knows = theirs.select(*[F.col(f"h_{name}").alias(f"k_{name}") for name in place]).distinct()
+    had_it = [
+        same("h_", *place),
+        F.col("h_at_us").between(F.col("began_us"), F.coalesce("read_us", F.lit(_EVER))),
+        F.col("from_offset") <= F.col("offset"),
+        F.coalesce(F.col("behind_offset") > F.col("offset"), F.lit(True)),
+    ]
+    columns = waits.columns
+    handed = (
+        waits.join(theirs.filter("meanwhile"), had_it, "left")
+        .groupBy(*columns)
+        .agg(
+            F.when(F.col("read_us").isNotNull(), F.max("h_at_us")).otherwise(F.min("h_at_us")).alias("handed_us"),
+        )
+        .join(broadcast(knows.withColumn("known", F.lit(True))), same("k_", *place), "left")
+    )
+    unread = F.col("read_us").isNull()
+    return handed.filter(F.col("handed_us").isNotNull() | F.col("known").isNull() | unread)

@@ -682,6 +682,54 @@ def its_fetch_was_swallowed_for_good(s: Story) -> None:
 
 
 @story
+def another_member_was_thrown_out(s: Story) -> None:
+    # Whoever is left waits until that one is back, or given up.
+    late = {"client_id": f"{s.client}-late", "connection_id": 8}
+    s.exchange(90, "Heartbeat", error_code=25, **late, **by_rule("out", "error", "answered"))
+    s.exchange(5000, "Heartbeat", **late)
+    s.send(0, "n0", partition=1, offset=0)
+    s.poll(50, "n0", 0, partition=1, client=f"{s.client}-late", group_id=s.client)
+    acked(s, 0, "m0", 0, read=False)
+    fetch(s, 49, 0)
+    s.poll(50, "m0", 0, group_id=s.client)
+    acked(s, 100, "m1", 1, read=False)
+    # What it had been handed before it had to join again it is handed anew.
+    fetch(s, 110, 1)
+    fetch(s, 5010, 1)
+    s.poll(5015, "m1", 1, group_id=s.client)
+
+
+@story
+def held_up_by_its_own_commit(s: Story) -> None:
+    # What came first it had; what came then it asked for when it had come back.
+    acked(s, 0, "m0", 0)
+    fetch(s, 49, 0)
+    acked(s, 55, "m1", 1, read=False)
+    fetch(s, 58, 1)
+    for at_ms in range(60, 4000, 500):
+        given = by_rule("busy", "error", "answered")
+        given["effects"][0]["error_code"] = 15
+        s.exchange(at_ms, "OffsetCommit", error_code=15, client_id=f"{s.client}-reader", connection_id=7, **given)
+    s.exchange(4060, "OffsetCommit", client_id=f"{s.client}-reader", connection_id=7)
+    acked(s, 200, "m2", 2, read=False)
+    s.poll(4070, "m1", 1)
+    fetch(s, 4071, 2)
+    s.poll(4075, "m2", 2)
+
+
+@story
+def its_commits_were_said_to_be_well(s: Story) -> None:
+    # It was killed, which is no rule's doing.
+    read_one_and_two_were_sent(s)
+    for at_ms in range(51, 300, 50):
+        given = by_rule("lie", "error", "answered")
+        given["effects"][0]["error_code"] = 0
+        s.exchange(at_ms, "OffsetCommit", client_id=f"{s.client}-reader", connection_id=7, **given)
+    fetch(s, 5000, 1)
+    s.poll(5005, "m1", 1)
+
+
+@story
 def took_its_time_and_had_been_handed_it(s: Story) -> None:
     # What a rule held while the application was busy with what it had kept nobody waiting.
     read_one_and_two_were_sent(s)
@@ -766,6 +814,12 @@ def hammering(s: Story) -> None:
     for number in range(60):
         s.exchange(3 * number, "Produce", error_code=5)
         s.exchange(3 * number, "Metadata")
+
+
+@story
+def hammering_at_its_group(s: Story) -> None:
+    for number in range(60):
+        s.exchange(3 * number, "JoinGroup", error_code=23)
 
 
 @story
@@ -1220,9 +1274,17 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         "invalid": {"sent_back_by_a_faked_commit", "sent_back_and_reading_on"},
         "unknown": {"behind_its_commit", "behind_a_faked_commit_and_never_seen_to_ask"},
     },
-    "starved": {"valid": {"its_fetch_was_held", "its_fetches_were_refused", "its_fetch_was_swallowed_for_good"}},
+    "starved": {
+        "valid": {
+            "its_fetch_was_held",
+            "its_fetches_were_refused",
+            "its_fetch_was_swallowed_for_good",
+            "another_member_was_thrown_out",
+            "held_up_by_its_own_commit",
+        }
+    },
     "skipped": {"invalid": {"passed_over", "committed_what_it_had_not_read"}},
-    "retry_storm": {"invalid": {"hammering"}, "valid": {"another_that_gave_up"}},
+    "retry_storm": {"invalid": {"hammering", "hammering_at_its_group"}, "valid": {"another_that_gave_up"}},
     "metadata_storm": {"invalid": {"hammering"}, "valid": {"backing_off"}},
     "reconnect_storm": {"invalid": {"reconnecting"}},
     "wrong_broker": {
@@ -1297,6 +1359,8 @@ MEASURED: dict[str, dict[str, tuple[int, float | None]]] = {
     "starved": {
         "its_fetch_was_held": (1, 3946),
         "its_fetches_were_refused": (1, 2996),
+        "another_member_was_thrown_out": (1, 4906),
+        "held_up_by_its_own_commit": (1, 3867),
         "its_fetch_was_swallowed_for_good": (1, 5946),
     },
     # From the failure to the next acknowledgement, without the time in which nobody sent.

@@ -436,7 +436,7 @@ def _wire(run: Run, told: list[Line], seen: list[Row]) -> Cases:
             yield "wrong_broker", client
         if row["api_name"] in ("Metadata", "FindCoordinator"):
             asked[client, row["connection_id"], second] += 1
-        if row["api_name"] in ("Produce", "Fetch") and codes:
+        elif codes:
             refused[client, row["connection_id"], second] += 1
     for line in told:
         if line["operation"] == "send" and run.scenario.level != "record":

@@ -433,6 +433,21 @@ def sent_back_out_of_its_group(s: Story) -> None:
 
 
 @story
+def thrown_out_behind_a_swallowed_answer(s: Story) -> None:
+    # It goes on reading while nothing keeps it in its group, and reads that again when it is back.
+    reads = {"client": s.client, "group_id": "g"}
+    s.poll(0, "m0", 0, **reads)
+    s.exchange(1, "Heartbeat", group_id="g", outcome="dropped", took_ms=None, connection_id=5,
+               **did(("eat", "drop_response", "swallowed_answer")))  # fmt: skip
+    for offset in range(1, 4):
+        s.poll(1000 * offset, f"m{offset}", offset, **reads)
+    row = s.exchange(7000, "", event="disconnect", took_ms=None, connection_id=5)
+    row["api_name"] = row["api_key"] = None
+    for offset in range(1, 4):
+        s.poll(13_000 + offset, f"m{offset}", offset, **reads)
+
+
+@story
 def one_partition_held(s: Story) -> None:
     everywhere = ("hush", "throttle", "altered_answer")
     for number in range(20):
@@ -1273,6 +1288,7 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "another_topic_s_read_refused": {"failed": {None}},
     "sent_back_by_a_lie": {"read_again": {"lie"}},
     "sent_back_out_of_its_group": {"read_again": {"shake (likely)"}},
+    "thrown_out_behind_a_swallowed_answer": {"read_again": {"eat (likely)"}},
     "lost_after_it_was_sent_again": {"lost": {None}},
     "acknowledged_by_what_came_behind": {"lost": {"refuse"}},
     "lost_after_it_was_refused_and_sent_again": {"lost": {None}},
