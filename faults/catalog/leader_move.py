@@ -25,8 +25,8 @@ class LeaderMove(StandingFault):
 
     What clients prove by SASL can't be repeated: the proxy relays for them in its own name (`--relay-sasl-mechanism`,
     `--relay-sasl-username`, `--relay-sasl-password-file`); without one the first that tries ends the move, and the rule
-    says why. Share groups aren't relayed. Consumers are served by the shown leader alone, also those that would fetch
-    from a follower (KIP-392).
+    says why. It begins with the first answer that tells where the partitions are. Share groups aren't relayed.
+    Consumers are served by the shown leader alone, also those that would fetch from a follower (KIP-392).
     """
 
     kind: Literal["leader_move"] = "leader_move"

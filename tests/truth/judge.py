@@ -86,7 +86,9 @@ def judge(run: Run, true: Truth, findings: Sequence[Finding], touched: Touched |
                 judged.marks.append(Mark(scenario.name, check, client, "false", note=found[0]["sentence"]))
             else:
                 judged.marks.append(Mark(scenario.name, check, client, "true"))
-        strangers = named - touched.get(client, named)
+        # A member of a group may be held up by what befell another: the scenario says so.
+        planted = {rule for e in scenario.effects if (e.check, e.client) == (check, client) for rule in e.by}
+        strangers = named - touched.get(client, named) - planted
         if strangers:
             note = f"{', '.join(sorted(strangers))} touched nothing of {client}'s: {found[0]['sentence']}"
             judged.marks.append(Mark(scenario.name, check, client, "true", "wrong", note))

@@ -106,6 +106,26 @@ def _starving() -> list[Scenario]:
     ]
 
 
+def _thrown_out() -> list[Scenario]:
+    """One of two members is told that it is none: both stand still until the group has formed again."""
+    out = rule("out", "error", "Heartbeat", error_code="UNKNOWN_MEMBER_ID", match={"client_id": "c"},
+               trigger={"skip": 1, "times": 1})  # fmt: skip
+    trifle = rule("trifle", "delay", "Fetch", delay_ms=15, trigger={"times": "forever"})
+    work = {"lib": "aiokafka", "group": "g", "messages": 200, "commit": "none", "idle_ms": 7000}
+    return [
+        Scenario(
+            name="a-member-thrown-out",
+            topics={"orders": 2},
+            faults=(out, trifle),
+            phases=(
+                Phase(clients=(Producer(name="p", partitions=2, messages=200, interval_ms=100),), background=True),
+                Phase(clients=tuple(Consumer(name=name, **work) for name in "cd")),  # type: ignore[arg-type]
+            ),
+            effects=(Effect("starved", "c", ("out",)), Effect("starved", "d", ("out",))),
+        )
+    ]
+
+
 def _transactions() -> list[Scenario]:
     def transactional(name: str, fault: Rule, *effects: Effect, **more: object) -> Scenario:
         given = {"transaction": 4, "messages": 16, "timeout_ms": 6000, **more}
@@ -158,4 +178,4 @@ def _books() -> list[Scenario]:
     ]
 
 
-GROUPS = (*_groups(), *_starving(), *_transactions(), *_books())
+GROUPS = (*_groups(), *_starving(), *_thrown_out(), *_transactions(), *_books())

@@ -13,6 +13,7 @@ import typer
 
 from notleader.proxy.lab.errors import LabError, need
 from notleader.proxy.lab.exits import clear_errors
+from notleader.proxy.lab.placeholders import checked
 from notleader.proxy.lab.stages import Stages
 
 if TYPE_CHECKING:
@@ -159,8 +160,7 @@ def _of_command(
     from notleader.proxy.lab.explore.tries import Bench
 
     need("notleader bisect", "capture")
-    if not any("{bootstrap}" in word for word in command):
-        raise LabError("the command has to take {bootstrap} somewhere, as its bootstrap server")
+    checked(command)
     rules = rules_of(file)
     bootstrap = stack.enter_context(kafka_of(kafka, stages, brokers_needed(rules)))
     messages = messages_for(command, None, messages_of(file.read_text("utf-8")))

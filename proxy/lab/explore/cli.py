@@ -14,6 +14,7 @@ import typer
 from notleader.proxy.lab.errors import LabError, need
 from notleader.proxy.lab.exits import clear_errors
 from notleader.proxy.lab.explore.judging import KINDS
+from notleader.proxy.lab.placeholders import checked
 from notleader.proxy.lab.stages import Stages
 
 if TYPE_CHECKING:
@@ -114,8 +115,7 @@ def explore(
         from notleader.proxy.lab.explore.tries import Bench, brokers_of
         from notleader.proxy.lab.process import executable
 
-        if not any("{bootstrap}" in word for word in command):
-            raise LabError("the command has to take {bootstrap} somewhere, as its bootstrap server")
+        checked(command)
         count = messages_for(command, messages, told)
         executable(command)
         if check_sql:
@@ -242,7 +242,7 @@ def rules_of(file: Path) -> list[Rule]:
         document = read_yaml(file)
         load(document, need_kafka=False)
     except ConfigError as error:
-        raise LabError(f"{file}: {error}") from error
+        raise LabError(str(error) if str(error).startswith(str(file)) else f"{file}: {error}") from error
     if "faults" not in document:
         raise LabError(f"{file} has no rules below `faults`")
     return list(document["faults"] or [])
