@@ -19,6 +19,7 @@ _KEPT = (*SWALLOWED, "cut", "silenced", "muted", "garbled")
 _HELD = ("held_request", "held_answer")
 # What is held for less costs no consumer its place in a group.
 _LONG_US = 1_000_000
+_GOES_ON_US = 1_000_000
 _MOST = 1_000
 
 
@@ -107,15 +108,18 @@ def with_senders_back(rows: DataFrame, told: DataFrame) -> DataFrame:
         "left",
     )
 
-    def here(t: Column) -> Column:
+    def here(t: Column, since_us: Column) -> Column:
         place = F.coalesce(t["topic"] == F.col("topic"), F.lit(True))
         place &= F.coalesce(t["partition"] == F.col("partition"), F.lit(True))
         # A commit that never was tells only when somebody asks for it, which may be much later.
         commit = (t["what"] == "commit") & F.coalesce(t["offset"] > F.col("first_offset"), F.lit(False))
-        return place & (t["at_us"] <= F.col("at_us")) & (commit | (t["at_us"] >= F.col("since_us")))
+        return place & (t["at_us"] <= F.col("at_us")) & (commit | (t["at_us"] >= since_us))
 
-    met = F.filter("told", here)
+    met = F.filter("told", lambda t: here(t, F.col("since_us")))
+    # Whom its group has thrown out goes on for a moment with what it was handed.
+    before = F.filter("told", lambda t: (t["what"] == "group") & here(t, F.col("since_us") - _GOES_ON_US))
     sure = F.filter(met, lambda t: t["what"].isin("out_of_range", "place"))
     commits = F.filter(met, lambda t: t["what"] == "commit")
-    found = F.when(F.size(sure) > 0, sure).when(F.size(commits) > 0, commits).otherwise(met)
+    found = F.when(F.size(sure) > 0, sure).when(F.size(commits) > 0, commits).when(F.size(met) > 0, met)
+    found = found.otherwise(before)
     return rows.withColumn("sent_by", F.coalesce(found, F.array()))

@@ -6,6 +6,9 @@ package kgorecorder
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"reflect"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -84,23 +87,42 @@ func (hooks *Hooks) Committed(
 	codes := map[string]map[int32]int16{}
 	if response != nil {
 		for _, topic := range response.Topics {
-			codes[topic.Topic] = map[int32]int16{}
+			answered := map[int32]int16{}
 			for _, partition := range topic.Partitions {
-				codes[topic.Topic][partition.Partition] = partition.ErrorCode
+				answered[partition.Partition] = partition.ErrorCode
 			}
+			codes[nameOf(topic.Topic, topic)] = answered
 		}
 	}
 	for _, topic := range request.Topics {
+		answered, named := codes[topic.Topic]
+		if !named {
+			answered = codes[nameOf("", topic)]
+		}
 		for _, partition := range topic.Partitions {
 			told := err
 			if told == nil {
-				told = kerr.ErrorForCode(codes[topic.Topic][partition.Partition])
+				code, there := answered[partition.Partition]
+				if told = kerr.ErrorForCode(code); !there {
+					told = errUnanswered
+				}
 			}
 			if told != context.Canceled {
 				hooks.lines.Committed(topic.Topic, partition.Partition, partition.Offset, told)
 			}
 		}
 	}
+}
+
+var errUnanswered = errors.New("the answer does not speak of this partition")
+
+// nameOf is the name of a topic of a commit or of its answer, else its TopicID: from version 10 on an answer has no name.
+// Older kmsg has no such field.
+func nameOf(name string, topic interface{}) string {
+	if id := reflect.ValueOf(topic).FieldByName("TopicID"); name == "" && id.IsValid() {
+		return fmt.Sprint(id.Interface())
+	}
+	return name
 }
 
 func idIn(record *kgo.Record) string {

@@ -140,21 +140,63 @@ OLD_AND_NEW = (
 def test_a_go_recorder_takes_the_client_at_the_program_s_version(
     family: str, version: str, client: str, package: str, tmp_path: Path
 ) -> None:
-    for name in ("go.mod", "go.sum"):
-        shutil.copy(TREE / "faults" / "incidents" / "clients" / family / "versions" / version / name, tmp_path)
-    modules = {"notleader.lab/recorder": "go", f"notleader.lab/recorder/{package}": f"go/{package}"}
-    for module, folder in modules.items():
-        edit = ["-require", f"{module}@v0.0.0", "-replace", f"{module}={TREE / 'recorders' / folder}"]
-        subprocess.run([need("go"), "mod", "edit", *edit], cwd=tmp_path, check=True)
-    (tmp_path / "main.go").write_text(
-        f'package main\n\nimport _ "notleader.lab/recorder/{package}"\n\nfunc main() {{}}\n'
-    )
-    ran = subprocess.run(
-        [need("go"), "build", "-mod=mod", "-o", "program", "."], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert ran.returncode == 0, ran.stderr
+    built(tmp_path, family, version, package, f'import _ "notleader.lab/recorder/{package}"\n\nfunc main() {{}}\n')
     used = subprocess.run([need("go"), "list", "-m", client], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert used.stdout.split() == [client, f"v{version}"]
+
+
+def built(folder: Path, family: str, version: str, package: str, program: str) -> None:
+    """`folder`/program, a Go program of package main with that recorder at that version of its client."""
+    for name in ("go.mod", "go.sum"):
+        shutil.copy(TREE / "faults" / "incidents" / "clients" / family / "versions" / version / name, folder)
+    modules = {"notleader.lab/recorder": "go", f"notleader.lab/recorder/{package}": f"go/{package}"}
+    for module, place in modules.items():
+        edit = ["-require", f"{module}@v0.0.0", "-replace", f"{module}={TREE / 'recorders' / place}"]
+        subprocess.run([need("go"), "mod", "edit", *edit], cwd=folder, check=True)
+    (folder / "main.go").write_text(f"package main\n\n{program}")
+    ran = subprocess.run(
+        [need("go"), "build", "-mod=mod", "-o", "program", "."], cwd=folder, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+REFUSED_BY_ID = """import (
+	"os"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"notleader.lab/recorder"
+	"notleader.lab/recorder/kgorecorder"
+)
+
+func main() {
+	lines, _ := recorder.Open(os.Args[1], "c")
+	asked, answered := kmsg.NewPtrOffsetCommitRequest(), kmsg.NewPtrOffsetCommitResponse()
+	for number := byte(1); number < 4; number++ {
+		topic, told := kmsg.NewOffsetCommitRequestTopic(), kmsg.NewOffsetCommitResponseTopic()
+		topic.Topic, topic.TopicID, told.TopicID = string('a'+rune(number)), [16]byte{number}, [16]byte{number}
+		partition, code := kmsg.NewOffsetCommitRequestTopicPartition(), kmsg.NewOffsetCommitResponseTopicPartition()
+		topic.Partitions = append(topic.Partitions, partition)
+		if number == 2 {
+			code.ErrorCode = 25
+		}
+		told.Partitions = append(told.Partitions, code)
+		asked.Topics = append(asked.Topics, topic)
+		if number < 3 {
+			answered.Topics = append(answered.Topics, told)
+		}
+	}
+	kgorecorder.New(lines).Committed(nil, asked, answered, nil)
+}
+"""
+
+
+def test_a_commit_that_is_answered_by_topic_id_is_told_as_it_was_answered(tmp_path: Path) -> None:
+    """OffsetCommit v10 (KIP-848) names no topics, and franz-go leaves them out for a member that was thrown out."""
+    built(tmp_path, "franz_go", "1.22.2", "kgorecorder", REFUSED_BY_ID)
+    subprocess.run([tmp_path / "program", tmp_path / "said.jsonl"], check=True)
+    said = [json.loads(line) for line in (tmp_path / "said.jsonl").read_text().splitlines()]
+    assert [(line["topic"], line["outcome"]) for line in said] == [("b", "ok"), ("c", "info"), ("d", "info")]
+    assert "UNKNOWN_MEMBER_ID" in said[1]["error"]
 
 
 def test_the_recorder_of_sarama_before_it_moved_is_the_same() -> None:

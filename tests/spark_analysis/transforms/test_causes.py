@@ -433,6 +433,16 @@ def sent_back_out_of_its_group(s: Story) -> None:
 
 
 @story
+def thrown_out_and_reading_on_for_a_moment(s: Story) -> None:
+    reads = {"client": s.client, "group_id": "g"}
+    s.poll(0, "m0", 0, **reads)
+    s.exchange(100, "Heartbeat", group_id="g", error_code=27, outcome="injected",
+               **did(("shake", "error", "answered", 27)))  # fmt: skip
+    s.poll(104, "m1", 1, **reads)
+    s.poll(1300, "m1", 1, **reads)
+
+
+@story
 def thrown_out_behind_a_swallowed_answer(s: Story) -> None:
     # It goes on reading while nothing keeps it in its group, and reads that again when it is back.
     reads = {"client": s.client, "group_id": "g"}
@@ -1288,6 +1298,7 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "another_topic_s_read_refused": {"failed": {None}},
     "sent_back_by_a_lie": {"read_again": {"lie"}},
     "sent_back_out_of_its_group": {"read_again": {"shake (likely)"}},
+    "thrown_out_and_reading_on_for_a_moment": {"read_again": {"shake (likely)"}},
     "thrown_out_behind_a_swallowed_answer": {"read_again": {"eat (likely)"}},
     "lost_after_it_was_sent_again": {"lost": {None}},
     "acknowledged_by_what_came_behind": {"lost": {"refuse"}},
