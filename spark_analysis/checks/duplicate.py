@@ -11,7 +11,7 @@ from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.attempts import any_did, kept_from_broker
 from notleader.spark_analysis.transforms.keys import same
-from notleader.spark_analysis.transforms.landed import one_by_one, spans
+from notleader.spark_analysis.transforms.landed import jumps, one_by_one, spans
 from notleader.spark_analysis.transforms.log import settled_by_log
 
 _APPENDED_AT = (
@@ -71,8 +71,11 @@ class Duplicate(Check):
             }
         )
         # Who names no message at those places can't say that it was another.
+        jumped = jumps(tables.delivered, tables.exchanges, tables.operations)
         read = suspects.join(
-            broadcast(spans(one_by_one(tables.delivered))), same("r_", "scope", "topic", "partition", "life"), "left"
+            broadcast(spans(one_by_one(tables.delivered), jumped)),
+            same("r_", "scope", "topic", "partition", "life"),
+            "left",
         )
         by_answers = (F.size("appended_at") > _copies()) & ~F.coalesce(_passed(), F.lit(False))
         found = (

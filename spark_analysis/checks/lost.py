@@ -12,7 +12,7 @@ from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.attempts import kept_from_broker, tells_of_time_alone
 from notleader.spark_analysis.transforms.intervals import join_offsets
 from notleader.spark_analysis.transforms.keys import same
-from notleader.spark_analysis.transforms.landed import spans
+from notleader.spark_analysis.transforms.landed import jumps, spans
 from notleader.spark_analysis.transforms.unseen import UNSEEN
 
 _LOSES = ("answered", "altered_request", "altered_answer", "swallowed_request", "garbled")
@@ -49,8 +49,8 @@ class Lost(Check):
         unknown=(
             "the log could not be read there, was read before the send, begins behind its offset by now, is that of a "
             "topic made anew since (the broker appended at offset 0 again), or holds the send in a transaction that "
-            "had not ended; without the log: no consumer read that far, it "
-            "has no offset, it was sent in a transaction, or nobody read at all"
+            "had not ended; without the log: no consumer read that far, or it was told to go on behind it, it has no "
+            "offset, it was sent in a transaction, or nobody read at all"
         ),
         evidence="acknowledgements with their offsets, the log, and what consumers got",
         cause=(
@@ -70,7 +70,7 @@ class Lost(Check):
             # Nobody read: only of what never reached the broker it is known that it isn't there.
             unseen = unseen.filter(_never_arrived())
         judged = unseen.join(
-            broadcast(spans(tables.delivered)),
+            broadcast(spans(tables.delivered, jumps(tables.delivered, tables.exchanges, tables.operations))),
             same("r_", "scope", "topic", "partition", "life"),
             "left",
         ).withColumn(
@@ -142,7 +142,7 @@ class Lost(Check):
                 "deleted": f"{they} may have been deleted by retention or compaction",
                 "placeless": f"{they} had no offset of {their} own",
                 "in_transaction": f"{they} {verb} sent in a transaction, which may have been aborted",
-                "ahead": f"nobody read the log past {them}",
+                "ahead": f"nobody read the log past {them}, or whoever did was told to go on there",
             }
             unseen = f"nobody read the log past {them}, or {they} had no offset of {their} own or may be deleted by now"
             why = unjudged.get(group.trouble or "", unseen)

@@ -11,6 +11,7 @@ from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.attempts import touches_at, was_answered
 from notleader.spark_analysis.transforms.keys import same
+from notleader.spark_analysis.transforms.landed import PREFETCHED_US
 from notleader.spark_analysis.transforms.log import settled_by_log
 from notleader.spark_analysis.transforms.sent_back import (
     of_clients,
@@ -22,8 +23,6 @@ from notleader.spark_analysis.transforms.sent_back import (
 from notleader.spark_analysis.transforms.unseen import PERHAPS
 
 _OUT_OF_RANGE = 1
-# Where no Fetch says when a reader had been handed what it read, it may have lain there for so long.
-_PREFETCHED_US = 10_000_000
 
 
 class Skipped(Check):
@@ -144,7 +143,7 @@ def _handed_out(gaps: DataFrame, tables: Tables) -> DataFrame:
         "j_low", F.col("fetched_us").isNull(), F.desc("fetched_us")
     )
     fetched = F.last("fetched_us", ignorenulls=True).over(before)
-    since = F.least(F.coalesce(fetched, F.col("j_from_us") - _PREFETCHED_US), "j_from_us")
+    since = F.least(F.coalesce(fetched, F.col("j_from_us") - PREFETCHED_US), "j_from_us")
     return (
         gaps.unionByName(rows, allowMissingColumns=True)
         .withColumn("j_since_us", since)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.plans import in_key_order
+from notleader.spark_analysis.plans import broadcast, in_key_order
 from notleader.spark_analysis.schemas import LANDED, as_field
 from notleader.spark_analysis.transforms.intervals import join_offsets
+from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.log import OLDER
+from notleader.spark_analysis.transforms.sent_back import of_clients, seeks
+
+PREFETCHED_US = 10_000_000
+"""Where no Fetch says when a reader had been handed what it read, it may have lain there for so long."""
+_OUT_OF_RANGE = 1
+_OF_READER = ("scope", "topic", "partition", "life", "client")
 
 
 def deliveries(operations: DataFrame, scope: Column) -> DataFrame:
@@ -48,17 +55,56 @@ def fetched(exchanges: DataFrame, scope: Column) -> DataFrame:
     )
 
 
-def spans(delivered: DataFrame) -> DataFrame:
+def spans(delivered: DataFrame, jumped: DataFrame) -> DataFrame:
     """The `spans` that each consumer read, `low` to `high`, by place and life, whose names begin with `r_`.
 
-    One consumer's own each: two consumers that each read an end say nothing about the middle.
+    One consumer's own each: two consumers that each read an end say nothing about the middle. Nor does one that went on
+    elsewhere (`jumped`): what it read from there on is another span.
     """
     place = [F.col(name).alias(f"r_{name}") for name in ("scope", "topic", "partition", "life")]
-    read = delivered.groupBy(*place, "client").agg(
+    order = Window.partitionBy(*_OF_READER).orderBy("at_us", "first_offset")
+    until_now = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    here = [same("j_", *_OF_READER, "first_offset")]
+    legs = delivered.join(broadcast(jumped.select("*", F.lit(1).alias("jump"))), here, "left").withColumn(
+        "leg", F.coalesce(F.sum("jump").over(until_now), F.lit(0))
+    )
+    read = legs.groupBy(*place, "client", "leg").agg(
         F.min("first_offset").alias("low"), F.max("last_offset").alias("high")
     )
     of_place = ("r_scope", "r_topic", "r_partition", "r_life")
     return read.groupBy(*of_place).agg(F.collect_list(F.struct("low", "high")).alias("spans"))
+
+
+def jumps(delivered: DataFrame, exchanges: DataFrame, operations: DataFrame) -> DataFrame:
+    """_OF_READER and first_offset of a read, all behind `j_`: its consumer was told to go on there, or said it sought.
+
+    It was told by an offset of ListOffsets or OffsetFetch beyond what it had read, or by OFFSET_OUT_OF_RANGE: since
+    then, or before it read what comes before, for a consumer fetches ahead.
+    """
+    order = Window.partitionBy(*_OF_READER).orderBy("at_us", "first_offset")
+    before = order.rowsBetween(Window.unboundedPreceding, -1)
+    gaps = delivered.withColumns(
+        {"reached": F.max("last_offset").over(before), "since_us": F.max("at_us").over(before)}
+    ).filter(F.col("first_offset") > F.col("reached") + 1)
+    api = F.col("api_name")
+    out_of_range = (api == "Fetch") & (F.col("p.error_code") == _OUT_OF_RANGE)
+    told = exchanges.select("*", F.explode("partitions").alias("p")).filter(
+        (api.isin("ListOffsets", "OffsetFetch") & (F.col("p.base_offset") >= 0)) | out_of_range
+    )
+    said = of_clients(told, operations).select(
+        F.col("scope").alias("s_scope"),
+        F.col("t_client").alias("s_client"),
+        F.col("p.topic").alias("s_topic"),
+        F.col("p.partition_index").alias("s_partition"),
+        F.when(api != "Fetch", F.col("p.base_offset")).alias("s_offset"),
+        F.coalesce("response_at_us", "request_at_us").alias("s_at_us"),
+    )
+    there = F.col("s_offset").isNull() | F.col("s_offset").between(F.col("reached") + 1, F.col("first_offset"))
+    meanwhile = F.col("s_at_us").between(F.col("since_us") - PREFETCHED_US, F.col("at_us"))
+    found = gaps.join(
+        said.unionByName(seeks(operations)), [same("s_", "scope", "client", "topic", "partition"), there, meanwhile]
+    )
+    return found.select(*[F.col(name).alias(f"j_{name}") for name in (*_OF_READER, "first_offset")]).distinct()
 
 
 def one_by_one(delivered: DataFrame) -> DataFrame:

@@ -747,6 +747,25 @@ def nobody_sent_for_long(s: Story) -> None:
 
 
 @story
+def told_to_go_on_behind_it(s: Story) -> None:
+    # Its own place was out of range, and the end was where it went on.
+    for offset in range(4):
+        acked(s, 10 * offset, f"m{offset}", offset, read=offset != 2)
+    reader = {"client_id": f"{s.client}-reader", "connection_id": 7}
+    place = {"topic": "orders", "partition_index": 0, "error_code": 1}
+    s.exchange(61, "Fetch", partitions=[place], took_ms=1, **reader)
+    told_to_go_on_at(s, 65, 3, "ListOffsets", connection_id=7)
+
+
+@story
+def lost_beside_a_look_at_the_end(s: Story) -> None:
+    # That it asked where the log ends sent it nowhere.
+    for offset in range(4):
+        acked(s, 10 * offset, f"m{offset}", offset, read=offset != 2)
+    told_to_go_on_at(s, 65, 9, "ListOffsets", connection_id=7)
+
+
+@story
 def its_group_was_deleted(s: Story) -> None:
     of_group = read_three_and_committed(s, 3)
     s.exchange(6, "DeleteGroups", client_id="operator", connection_id=9, took_ms=0.5)
@@ -1124,6 +1143,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
     "lost": {
         "invalid": {
             "lost_for_another",
+            "lost_beside_a_look_at_the_end",
             "lost_without_trace",
             "acknowledged_in_the_brokers_place",
             "acks_0_swallowed",
@@ -1132,6 +1152,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         "unknown": {
             "not_read_yet",
             "its_fetch_was_swallowed_for_good",
+            "told_to_go_on_behind_it",
             "middle_read_by_nobody_told",
             "lost_in_transaction",
             "doubled_by_the_broker_s_word",
@@ -1309,7 +1330,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         },
     },
     "throttled": {"valid": {"slowed_down"}},
-    "offset_reset": {"valid": {"out_of_range"}},
+    "offset_reset": {"valid": {"out_of_range", "told_to_go_on_behind_it"}},
     "unfair_acks": {"valid": {"one_slow_partition", "none_is_fast"}, "unknown": {"none_is_fast"}},
     "recovery": {
         "valid": {
@@ -1563,7 +1584,9 @@ def test_what_a_transaction_may_have_aborted_is_not_called_doubled(findings: lis
 def test_what_keeps_a_lost_send_from_being_judged_is_said(findings: list[Finding]) -> None:
     told = {f.group.client: f.sentence for f in findings if f.check == "lost" and f.group and f.verdict == "unknown"}
     assert told["lost_in_transaction"].endswith("it was sent in a transaction, which may have been aborted.")
-    assert told["not_read_yet"].endswith("cannot be judged: nobody read the log past it.")
+    assert told["not_read_yet"].endswith(
+        "cannot be judged: nobody read the log past it, or whoever did was told to go on there."
+    )
 
 
 def test_a_faked_commit_is_named_with_its_rule(findings: list[Finding]) -> None:
