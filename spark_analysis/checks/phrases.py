@@ -106,8 +106,11 @@ SENT = {
 """How a rule sent a consumer elsewhere, by `what` of `transforms.sent_back`."""
 
 
-def met(group: Group) -> str:
-    """What happened to them on the wire, and which rule did it; docs/verdicts.md says what the links mean."""
+def met(group: Group, whose: str = "the client") -> str:
+    """What happened to them on the wire, and which rule did it; docs/verdicts.md says what the links mean.
+
+    `whose` requests and connections others were, that they waited for.
+    """
     if group.trouble is None:
         touched = f"were touched{by_rule(group)}" if group.rule else "met nothing unusual on the wire"
         return number_agrees(group.cases, touched)
@@ -121,11 +124,11 @@ def met(group: Group) -> str:
     if sort in ("error", "outcome"):
         happened = f"were answered {error_name(int(what))}" if sort == "error" else _HAPPENED.get(what, what)
         return number_agrees(group.cases, happened) + by_rule(group)
-    told = _link(sort, *what.split(":")) + by_rule(group)
+    told = _link(whose, sort, *what.split(":")) + by_rule(group)
     return number_agrees(group.cases, told) + (" (likely)" if likely else "")
 
 
-def _link(how: str, did: str, code: str = "") -> str:
+def _link(whose: str, how: str, did: str, code: str = "") -> str:
     """How a rule's doing reached an operation: `waited behind an exchange held`."""
     # Code 0 is no error: an acknowledgement.
     error = f" {error_name(int(code))}" if code not in ("", "0") else ""
@@ -149,8 +152,8 @@ def _link(how: str, did: str, code: str = "") -> str:
     if how == "anybody":
         return f"waited while whoever connected had a connection {did}"
     if how == "told":
-        return f"waited while other requests of the client were {doing.removeprefix('whose answer was ')}"
-    return f"waited while the client had a connection {did}"
+        return f"waited while other requests of {whose} were {doing.removeprefix('whose answer was ')}"
+    return f"waited while {whose} had a connection {did}"
 
 
 def number_agrees(number: int, phrase: str) -> str:
@@ -161,15 +164,15 @@ def number_agrees(number: int, phrase: str) -> str:
     return one.replace("under them", "under it").replace("their connection", "its connection")
 
 
-def because(group: Group, one: str | None = None) -> str:
+def because(group: Group, one: str | None = None, whose: str = "the client") -> str:
     """`: rule lose-leader (error) had answered NOT_LEADER_OR_FOLLOWER`, as the tail of a sentence.
 
-    `one` of each case met it, where that need not be what the sentence is about.
+    `one` of each case met it, where that need not be what the sentence is about; `whose` as in `met`.
     """
     if group.trouble is None and not group.rule:
         return "; no fault had a hand in it"
     them = "it" if group.cases == 1 else "they"
     if group.trouble == UNSEEN:
         return f"; whether a fault had a hand in it is not known: {them} {met(group)}"
-    told = f"{one} {met(group._replace(cases=1))}" if one else f"{them} {met(group)}"
+    told = f"{one} {met(group._replace(cases=1), whose)}" if one else f"{them} {met(group, whose)}"
     return f"; {told}" + ("" if group.rule else ", and no fault had a hand in it")

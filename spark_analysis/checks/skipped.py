@@ -9,11 +9,12 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, 
 from notleader.spark_analysis.checks.phrases import SENT, by_rule, count, place
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
-from notleader.spark_analysis.transforms.attempts import touches_at, was_answered
+from notleader.spark_analysis.transforms.attempts import touches_at
 from notleader.spark_analysis.transforms.keys import same
-from notleader.spark_analysis.transforms.landed import PREFETCHED_US
+from notleader.spark_analysis.transforms.landed import PREFETCHED_US, handed_out
 from notleader.spark_analysis.transforms.log import settled_by_log
 from notleader.spark_analysis.transforms.sent_back import (
+    is_out_of_range,
     of_clients,
     says_a_place,
     seeks,
@@ -21,8 +22,6 @@ from notleader.spark_analysis.transforms.sent_back import (
     with_senders_back,
 )
 from notleader.spark_analysis.transforms.unseen import PERHAPS
-
-_OUT_OF_RANGE = 1
 
 
 class Skipped(Check):
@@ -126,17 +125,9 @@ def _handed_out(gaps: DataFrame, tables: Tables) -> DataFrame:
 
     A consumer fetches ahead: what sends it elsewhere comes before its application has read what lies there already.
     """
-    fetches = tables.exchanges.filter((F.col("api_name") == "Fetch") & was_answered(F.col("outcome")))
-    batches = fetches.withColumn("p", F.explode("partitions")).filter(
-        (F.col("p.base_offset") >= 0) & (F.coalesce("p.error_code", F.lit(0)) == 0)
-    )
-    rows = of_clients(batches, tables.operations).select(
-        F.col("scope").alias("j_scope"),
-        F.col("t_client").alias("j_client"),
-        F.col("p.topic").alias("j_topic"),
-        F.col("p.partition_index").alias("j_partition"),
-        F.col("p.base_offset").alias("j_low"),
-        F.col("response_at_us").alias("fetched_us"),
+    place = {"j_scope": "scope", "j_client": "client", "j_topic": "topic", "j_partition": "partition"}
+    rows = handed_out(tables.exchanges, tables.operations).select(
+        *[F.col(name).alias(own) for own, name in place.items()], F.col("from_offset").alias("j_low"), "fetched_us"
     )
     # The batch that a record was in is the last one that begins at it or before it.
     before = Window.partitionBy("j_scope", "j_client", "j_topic", "j_partition").orderBy(
@@ -225,7 +216,7 @@ def _sought(tables: Tables, gaps: DataFrame) -> DataFrame:
     group had committed one. Who keeps no place there has said where to begin.
     """
     api, changed = F.col("api_name"), F.exists(touches_at(F.col("place")), says_a_place)
-    out_of_range = (api == "Fetch") & (F.col("p.error_code") == _OUT_OF_RANGE)
+    out_of_range = is_out_of_range()
     of_group = Window.partitionBy("scope", "group_id", "p.topic", "p.partition_index").orderBy("request_at_us")
     committed = F.max(api == "OffsetCommit").over(of_group)
     lost_one = F.max((api == "OffsetCommit") & ~_is_untouched()).over(of_group)

@@ -69,10 +69,8 @@ class Starved(Check):
 
     def sentence(self, group: Group) -> str:
         reads = f"{count(group.cases, 'read')} of {place(group)}{by_client(group)}"
-        why = because(group)
-        if group.operation == OF_A_MEMBER:
-            why = why.replace("the client", "another member of its group")
-        return f"{reads} waited up to {duration(group.slowest_us)} for what lay there{why}"
+        whose = "another member of its group" if group.operation == OF_A_MEMBER else "the client"
+        return f"{reads} waited up to {duration(group.slowest_us)} for what lay there{because(group, whose=whose)}"
 
     def all_clear(self, tables: Tables) -> str:
         return f"no rule kept a record from a consumer for long ({count(tables.outcomes.polled, 'record')})"

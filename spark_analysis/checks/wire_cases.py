@@ -9,6 +9,9 @@ from notleader.spark_analysis.checks.base import as_cases, joined
 from notleader.spark_analysis.schemas import CASE
 from notleader.spark_analysis.transforms.attempts import wire
 
+ASKS = ("Metadata", "FindCoordinator")
+"""What a metadata storm is made of."""
+
 
 def sample(exchanges: DataFrame, **given: Column) -> DataFrame:
     """`exchanges` with `seen`, the WIRE evidence of each row."""
@@ -71,10 +74,6 @@ def from_exchanges(rows: DataFrame, check: str, verdict: Column | str, **given: 
     """CASE rows from rows that are no operations: what they have of a CASE and what is `given`, all else null."""
     own = {name: F.col(name) if name in rows.columns else F.lit(None) for name in CASE.fieldNames()[2:]}
     return as_cases(rows, check, verdict, **{**own, **given})
-
-
-ASKS = ("Metadata", "FindCoordinator")
-"""What a metadata storm is made of."""
 
 
 def of_api(exchanges: DataFrame, *names: str) -> DataFrame:

@@ -7,14 +7,14 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import broadcast, in_key_order
 from notleader.spark_analysis.schemas import LANDED, as_field
+from notleader.spark_analysis.transforms.attempts import was_answered
 from notleader.spark_analysis.transforms.intervals import join_offsets
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.log import OLDER
-from notleader.spark_analysis.transforms.sent_back import of_clients, seeks
+from notleader.spark_analysis.transforms.sent_back import is_out_of_range, of_clients, seeks
 
 PREFETCHED_US = 10_000_000
 """Where no Fetch says when a reader had been handed what it read, it may have lain there for so long."""
-_OUT_OF_RANGE = 1
 _OF_READER = ("scope", "topic", "partition", "life", "client")
 
 
@@ -55,6 +55,23 @@ def fetched(exchanges: DataFrame, scope: Column) -> DataFrame:
     )
 
 
+def handed_out(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
+    """scope, client, topic, partition, from_offset, record_count, `fetched_us`: what answers of brokers gave whom."""
+    fetches = exchanges.filter((F.col("api_name") == "Fetch") & was_answered(F.col("outcome")))
+    batches = fetches.withColumn("p", F.explode("partitions")).filter(
+        (F.col("p.base_offset") >= 0) & (F.coalesce("p.error_code", F.lit(0)) == 0)
+    )
+    return of_clients(batches, operations).select(
+        "scope",
+        F.col("t_client").alias("client"),
+        "p.topic",
+        F.col("p.partition_index").alias("partition"),
+        F.col("p.base_offset").alias("from_offset"),
+        "p.record_count",
+        F.col("response_at_us").alias("fetched_us"),
+    )
+
+
 def spans(delivered: DataFrame, jumped: DataFrame) -> DataFrame:
     """The `spans` that each consumer read, `low` to `high`, by place and life, whose names begin with `r_`.
 
@@ -87,9 +104,8 @@ def jumps(delivered: DataFrame, exchanges: DataFrame, operations: DataFrame) -> 
         {"reached": F.max("last_offset").over(before), "since_us": F.max("at_us").over(before)}
     ).filter(F.col("first_offset") > F.col("reached") + 1)
     api = F.col("api_name")
-    out_of_range = (api == "Fetch") & (F.col("p.error_code") == _OUT_OF_RANGE)
     told = exchanges.select("*", F.explode("partitions").alias("p")).filter(
-        (api.isin("ListOffsets", "OffsetFetch") & (F.col("p.base_offset") >= 0)) | out_of_range
+        (api.isin("ListOffsets", "OffsetFetch") & (F.col("p.base_offset") >= 0)) | is_out_of_range()
     )
     said = of_clients(told, operations).select(
         F.col("scope").alias("s_scope"),

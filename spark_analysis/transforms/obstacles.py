@@ -110,7 +110,7 @@ class Stood(NamedTuple):
     altered: bool
 
 
-def what_stood(exchanges: DataFrame, did: Collection[str], last_us: int, *, reads: bool = True) -> Stood:
+def what_stood(exchanges: DataFrame, did: Collection[str], last_us: int, *, reads: bool) -> Stood:
     """What the exchanges alone tell of obstacles, `settled`; `did` is all that rules did, the run ended at `last_us`.
 
     What no rule did is not looked for, nor without `reads` what only those meet.
@@ -387,12 +387,12 @@ def _answers(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
     next_us = F.least(F.lead(answered).over(order), F.when(F.col("api_name").isin(*_OF_TRANSACTIONS), anew_us))
     rows = asked.withColumn("next_us", next_us).filter(F.size("touches") > 0)
     api, told_well = F.col("api_name"), F.coalesce(F.col("t.error_code"), F.lit(0)) == 0
-    let_in = api.isin(*_LOGINS) & (F.col("t.did") == "altered_answer") & told_well
+    goes_on = api.isin(*_LOGINS) & (F.col("t.did") == "altered_answer") & told_well
     # Whose commit is acknowledged goes on, whether or not it ever was.
-    let_in |= api.isin(*_COMMITS) & F.col("t.did").isin("answered", "altered_answer", "altered_request") & told_well
+    goes_on |= api.isin(*_COMMITS) & F.col("t.did").isin("answered", "altered_answer", "altered_request") & told_well
     rows = rows.select("*", F.posexplode("touches").alias("effect", "t")).filter(
         # Whom a throttle tells to wait it tells nothing else.
-        ~F.col("t.did").isin("repeated", "shaped", "refused") & (F.col("t.kind") != "throttle") & ~let_in
+        ~F.col("t.did").isin("repeated", "shaped", "refused") & (F.col("t.kind") != "throttle") & ~goes_on
     )
     did = F.col("t.did")
     # What the broker took, before a rule had its answer or after one let the request go, is its own time.

@@ -74,6 +74,11 @@ def says_a_place(touch: Column) -> Column:
     return touch["did"].isin(*_TOLD) & (F.coalesce(touch["error_code"], F.lit(0)) == 0)
 
 
+def is_out_of_range() -> Column:
+    """A partition `p` of a Fetch was answered OFFSET_OUT_OF_RANGE."""
+    return (F.col("api_name") == "Fetch") & (F.col("p.error_code") == _OUT_OF_RANGE)
+
+
 def of_clients(rows: DataFrame, operations: DataFrame | None) -> DataFrame:
     """`rows` of exchanges with `t_client`, whose they are; without `operations` the client id."""
     if operations is None:

@@ -7,8 +7,8 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast, table_of
-from notleader.spark_analysis.transforms.attempts import was_answered
 from notleader.spark_analysis.transforms.keys import same
+from notleader.spark_analysis.transforms.landed import handed_out
 from notleader.spark_analysis.transforms.sent_back import of_clients
 
 READ = "read"
@@ -149,18 +149,14 @@ def _handed_out(waits: DataFrame, exchanges: DataFrame, operations: DataFrame) -
     lay with its reader.
     """
     place = ("scope", "reader", "topic", "partition")
-    fetches = exchanges.filter((F.col("api_name") == "Fetch") & was_answered(F.col("outcome")))
-    batches = fetches.withColumn("p", F.explode("partitions")).filter(
-        (F.col("p.base_offset") >= 0) & (F.coalesce("p.error_code", F.lit(0)) == 0)
-    )
-    answers = of_clients(batches, operations).select(
+    answers = handed_out(exchanges, operations).select(
         F.col("scope").alias("h_scope"),
-        F.col("t_client").alias("h_reader"),
-        F.col("p.topic").alias("h_topic"),
-        F.col("p.partition_index").alias("h_partition"),
-        F.col("p.base_offset").alias("from_offset"),
-        (F.col("p.base_offset") + F.col("p.record_count")).alias("behind_offset"),
-        F.col("response_at_us").alias("h_at_us"),
+        F.col("client").alias("h_reader"),
+        F.col("topic").alias("h_topic"),
+        F.col("partition").alias("h_partition"),
+        "from_offset",
+        (F.col("from_offset") + F.col("record_count")).alias("behind_offset"),
+        F.col("fetched_us").alias("h_at_us"),
     )
     spans = waits.groupBy(*place).agg(
         F.collect_set(F.struct("again_us", F.coalesce("before_us", F.lit(0)).alias("since_us"))).alias("spans")

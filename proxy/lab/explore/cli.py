@@ -240,9 +240,12 @@ def rules_of(file: Path) -> list[Rule]:
 
     try:
         document = read_yaml(file)
+    except ConfigError as error:  # which names the file
+        raise LabError(str(error)) from error
+    try:
         load(document, need_kafka=False)
     except ConfigError as error:
-        raise LabError(str(error) if str(error).startswith(str(file)) else f"{file}: {error}") from error
+        raise LabError(f"{file}: {error}") from error
     if "faults" not in document:
         raise LabError(f"{file} has no rules below `faults`")
     return list(document["faults"] or [])
