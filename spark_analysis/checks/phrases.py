@@ -101,6 +101,7 @@ SENT = {
     "out_of_range": "it was told OFFSET_OUT_OF_RANGE",
     "place": "the offset that it was told was changed or made up",
     "commit": "the commit of its place was acknowledged or swallowed, and never was",
+    "refused": "a commit of its place was refused",
     "group": "what keeps it in its group was refused, held, swallowed or cut off",
 }
 """How a rule sent a consumer elsewhere, by `what` of `transforms.sent_back`."""

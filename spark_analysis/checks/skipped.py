@@ -196,7 +196,7 @@ def _blamed(missed: DataFrame, tables: Tables) -> DataFrame:
         *[F.col(of).alias(name) for name, of in asked.items()],
     )
     told = with_senders_back(rows, told_places(tables.exchanges, tables.operations))
-    sure = F.filter("sent_by", lambda t: t["what"] != "group")
+    sure = F.filter("sent_by", lambda t: ~t["what"].isin("group", "refused"))
     return told.select(
         "_m.*",
         joined(F.array_sort(F.array_distinct(F.transform(sure, lambda t: t["rule"])))).alias("_rule"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -19,6 +21,7 @@ _KEPT = (*SWALLOWED, "cut", "silenced", "muted", "garbled")
 _HELD = ("held_request", "held_answer")
 # What is held for less costs no consumer its place in a group.
 _LONG_US = 1_000_000
+_JOINS = ("JoinGroup", "ConsumerGroupHeartbeat")
 _GOES_ON_US = 1_000_000
 _MOST = 1_000
 
@@ -47,6 +50,8 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
             (api == "OffsetCommit") & ((did.isin(*_TOLD) & (code == 0)) | (did == "swallowed_request")),
             F.lit("commit"),
         )
+        # Of an answer that was changed the broker took the commit.
+        .when((api == "OffsetCommit") & (did == "answered"), F.lit("refused"))
         .when(did.isin(*_KEPT) | held | ((code != 0) & (api != "Fetch")), F.lit("group"))
     )
     # What is never answered is in its way until its connection ends, or it may ask anew.
@@ -67,6 +72,13 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
         .groupBy(F.col("scope").alias("t_scope"), "t_client")
         .agg(F.slice(F.array_sort(F.array_distinct(F.collect_list(told))), 1, _MOST).alias("told"))
     )
+
+
+def members(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
+    """m_scope, m_client, m_group: who asked to join which group."""
+    joins = exchanges.filter(F.col("api_name").isin(*_JOINS) & F.col("group_id").isNotNull())
+    names = {"m_scope": "scope", "m_client": "t_client", "m_group": "group_id"}
+    return of_clients(joins, operations).select(*[F.col(of).alias(name) for name, of in names.items()]).distinct()
 
 
 def says_a_place(touch: Column) -> Column:
@@ -102,29 +114,29 @@ def seeks(operations: DataFrame) -> DataFrame:
     )
 
 
-def with_senders_back(rows: DataFrame, told: DataFrame) -> DataFrame:
+def with_senders_back(rows: DataFrame, told: DataFrame, whose: Sequence[Column] = ()) -> DataFrame:
     """`rows` of records read again with `sent_by`: what sent the client back there, as `told_places` tells it.
 
     `rows` have scope, client, topic, partition, first_offset, at_us, and `since_us`: when it first had come further.
+    `whose` are the conditions by which a row's client was told something; by default that it was told it itself.
     """
-    rows = rows.join(
-        broadcast(told),
-        same("t_", "scope", "client"),
-        "left",
-    )
+    rows = rows.join(broadcast(told), list(whose) or same("t_", "scope", "client"), "left")
 
     def here(t: Column, since_us: Column) -> Column:
         place = F.coalesce(t["topic"] == F.col("topic"), F.lit(True))
         place &= F.coalesce(t["partition"] == F.col("partition"), F.lit(True))
         # A commit that never was tells only when somebody asks for it, which may be much later.
-        commit = (t["what"] == "commit") & F.coalesce(t["offset"] > F.col("first_offset"), F.lit(False))
+        commit = t["what"].isin("commit", "refused") & F.coalesce(t["offset"] > F.col("first_offset"), F.lit(False))
         return place & (t["at_us"] <= F.col("at_us")) & (commit | (t["at_us"] >= since_us))
 
     met = F.filter("told", lambda t: here(t, F.col("since_us")))
     # Whom its group has thrown out goes on for a moment with what it was handed.
     before = F.filter("told", lambda t: (t["what"] == "group") & here(t, F.col("since_us") - _GOES_ON_US))
     sure = F.filter(met, lambda t: t["what"].isin("out_of_range", "place"))
-    commits = F.filter(met, lambda t: t["what"] == "commit")
-    found = F.when(F.size(sure) > 0, sure).when(F.size(commits) > 0, commits).when(F.size(met) > 0, met)
-    found = found.otherwise(before)
+
+    def of(what: str) -> Column:
+        return F.filter(met, lambda t: t["what"] == what)
+
+    first = (sure, of("commit"), of("refused"), met)
+    found = F.coalesce(*[F.when(F.size(those) > 0, those) for those in first], before)
     return rows.withColumn("sent_by", F.coalesce(found, F.array()))

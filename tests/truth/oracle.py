@@ -370,11 +370,12 @@ def _readers(run: Run, told: list[Line], there: dict[tuple[str, int], set[int]])
     reached: dict[tuple[str, str, int], int] = {}
     again: Counter[str] = Counter()
     for line in sorted(told, key=lambda line: line.get("completed_at_us") or 0):
+        group = line.get("group_id")
         if line["operation"] == "poll" and line["outcome"] == "ok":
-            place = (line["client"], line["topic"], line["partition"])
+            # Whoever has a group reads what its members, one after the other, had not.
+            place = (group or line["client"], line["topic"], line["partition"])
             again[line["client"]] += line["offset"] <= reached.get(place, -1)
             reached[place] = max(line["offset"], reached.get(place, -1))
-        group = line.get("group_id")
         if line["operation"] in ("poll", "commit") and line["outcome"] == "ok" and group:
             events[group].append(line)
         named = line["operation"] in ("poll", "send") and line.get("message_id") is not None

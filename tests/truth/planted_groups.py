@@ -28,6 +28,7 @@ def _groups() -> list[Scenario]:
                 f"commit-answered-in-its-place-{lib}",
                 rule("lie", "error", "OffsetCommit", error_code=0, trigger={"times": "forever"}),
                 Effect("commit_lost", "g", ("lie",)),
+                Effect("read_again", "d", ("lie",)),
                 consumer=member,
                 after=(second,),
             )
@@ -38,6 +39,16 @@ def _groups() -> list[Scenario]:
                 rule("refusal", "error", "OffsetCommit", error_code="GROUP_AUTHORIZATION_FAILED", trigger={"times": 1}),
                 Effect("failed", "c", ("refusal",)),
                 consumer=member,
+            )
+        )
+        made.append(
+            read(
+                f"read-by-another-behind-a-refused-commit-{lib}",
+                rule("refusal", "error", "OffsetCommit", error_code="INVALID_COMMIT_OFFSET_SIZE", trigger={"times": 9}),
+                Effect("failed", "c", ("refusal",)),
+                Effect("read_again", "d", ("refusal",)),
+                consumer=member,
+                after=(second,),
             )
         )
         made.append(

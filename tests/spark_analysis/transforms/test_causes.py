@@ -457,6 +457,50 @@ def thrown_out_behind_a_swallowed_answer(s: Story) -> None:
         s.poll(13_000 + offset, f"m{offset}", offset, **reads)
 
 
+def handed_over(s: Story, join: str | None, *, refused: bool) -> None:
+    """A member of a group reads and commits, and when it is gone another one reads on at 40 s; `s.client` is the group.
+
+    The last commit that was taken is of offset 2, and where one was `refused` that would have been of offset 5.
+    """
+    whose = {"group_id": s.client}
+    first, second = f"{s.client}-first", f"{s.client}-second"
+    for at, client in ((0, first), (30_000, second)):
+        if join is not None:
+            s.exchange(at, join, client_id=client, **whose)
+    for offset in range(8):
+        s.poll(10 + 1000 * offset, f"m{offset}", offset, client=first, client_id=first, **whose)
+    commit = {"client_id": first, **whose}
+    s.exchange(1500, "OffsetCommit", partitions=one_of("orders", 0, base_offset=2), **commit)
+    if refused:
+        code = {"outcome": "injected", "error_code": 28}
+        place = one_of("orders", 0, base_offset=5, error_code=28)
+        s.exchange(5000, "OffsetCommit", partitions=place, **code, **commit,
+                   **did(("refuse", "error", "answered", 28)))  # fmt: skip
+    begins = 2 if refused else 5
+    for offset in range(begins, 8):
+        s.poll(40_000 + offset, f"m{offset}", offset, client=second, client_id=second, **whose)
+
+
+@story
+def read_by_another_behind_a_refused_commit(s: Story) -> None:
+    handed_over(s, "JoinGroup", refused=True)
+
+
+@story
+def read_by_another_that_nobody_sent_back(s: Story) -> None:
+    # A rule refused a commit of what the other one does not read again.
+    handed_over(s, "ConsumerGroupHeartbeat", refused=False)
+    place = one_of("orders", 0, base_offset=1, error_code=28)
+    s.exchange(1000, "OffsetCommit", client_id=f"{s.client}-first", group_id=s.client, outcome="injected",
+               error_code=28, partitions=place, **did(("refuse", "error", "answered", 28)))  # fmt: skip
+
+
+@story
+def read_by_two_that_share_but_a_name(s: Story) -> None:
+    # Neither asked to join: each reads what it was assigned by its own application.
+    handed_over(s, None, refused=True)
+
+
 @story
 def one_partition_held(s: Story) -> None:
     everywhere = ("hush", "throttle", "altered_answer")
@@ -1300,6 +1344,9 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "sent_back_out_of_its_group": {"read_again": {"shake (likely)"}},
     "thrown_out_and_reading_on_for_a_moment": {"read_again": {"shake (likely)"}},
     "thrown_out_behind_a_swallowed_answer": {"read_again": {"eat (likely)"}},
+    "read_by_another_behind_a_refused_commit": {"read_again": {"refuse (likely)", None}},
+    "read_by_another_that_nobody_sent_back": {"read_again": {None}},
+    "read_by_two_that_share_but_a_name": {"read_again": set()},
     "lost_after_it_was_sent_again": {"lost": {None}},
     "acknowledged_by_what_came_behind": {"lost": {"refuse"}},
     "lost_after_it_was_refused_and_sent_again": {"lost": {None}},
@@ -1405,7 +1452,13 @@ def blame(finding: Mapping[str, Any]) -> str | None:
 
 
 # Whom a finding is about where it is not the client of that name.
-ELSEWHERE = {"fleet_starting_together": "rdkafka", "connecting_in_vain": "10.9.8.7"}
+ELSEWHERE = {
+    "fleet_starting_together": "rdkafka",
+    "connecting_in_vain": "10.9.8.7",
+    "read_by_another_behind_a_refused_commit": "read_by_another_behind_a_refused_commit-second",
+    "read_by_another_that_nobody_sent_back": "read_by_another_that_nobody_sent_back-second",
+    "read_by_two_that_share_but_a_name": "read_by_two_that_share_but_a_name-second",
+}
 
 
 @pytest.fixture(scope="module")
@@ -1418,15 +1471,20 @@ def findings(analyse: Callable[..., tuple[object, list[Finding]]]) -> list[Findi
     return analyse(together, OPTIONS)[1]
 
 
+def of_story(findings: list[Finding], name: str) -> list[Finding]:
+    return [f for f in findings if f.group and f.group.client in (name, ELSEWHERE.get(name, name))]
+
+
 @pytest.mark.parametrize("name", sorted(STORIES))
 def test_the_rule_that_did_it_is_named_and_no_other(findings: list[Finding], name: str) -> None:
-    theirs = [f for f in findings if f.group and f.group.client in (name, ELSEWHERE.get(name, name))]
+    theirs = of_story(findings, name)
     blamed = {check: {blame(f.as_dict()) for f in theirs if f.check == check} for check in BLAMED[name]}
     assert blamed == BLAMED[name]
 
 
-def sentence_of(findings: list[Finding], check: str, client: str) -> str:
-    return next(f.sentence for f in findings if f.check == check and f.group and f.group.client == client)
+def sentence_of(findings: list[Finding], check: str, name: str) -> str:
+    theirs = [f for f in of_story(findings, name) if f.check == check]
+    return min(theirs, key=lambda f: f.group is None or f.group.rule is None).sentence
 
 
 @pytest.mark.parametrize(
@@ -1463,6 +1521,11 @@ def sentence_of(findings: list[Finding], check: str, client: str) -> str:
         ("failed", "a_read_refused_in_other_words", "by rule lie (error) (likely)"),
         ("read_again", "sent_back_by_a_lie", "; it was told OFFSET_OUT_OF_RANGE by rule lie (error)"),
         ("read_again", "sent_back_out_of_its_group", "by rule shake (error) (likely)"),
+        (
+            "read_again",
+            "read_by_another_behind_a_refused_commit",
+            " although another member of its group had them; a commit of its place was refused by rule refuse (error)",
+        ),
         ("duplicate", "copied", "it had an answer swallowed by rule eat (drop_response)"),
         (
             "reordered",
