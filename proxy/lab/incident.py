@@ -40,6 +40,7 @@ CheckName = Literal[
     "phantom",
     "skipped",
     "read_again",
+    "read_by_another",
     "commit_lost",
     "inconsistent_offsets",
     "offset_reset",

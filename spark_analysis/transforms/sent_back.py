@@ -75,10 +75,17 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
 
 
 def members(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
-    """m_scope, m_client, m_group: who asked to join which group."""
+    """m_scope, m_client, m_group_id: who asked to join which group."""
     joins = exchanges.filter(F.col("api_name").isin(*_JOINS) & F.col("group_id").isNotNull())
-    names = {"m_scope": "scope", "m_client": "t_client", "m_group": "group_id"}
+    names = {"m_scope": "scope", "m_client": "t_client", "m_group_id": "group_id"}
     return of_clients(joins, operations).select(*[F.col(of).alias(name) for name, of in names.items()]).distinct()
+
+
+def told_groups(told: DataFrame, joins: DataFrame) -> DataFrame:
+    """t_scope, t_group_id → `told`: what `told_places` says that any of a group's `members` was told."""
+    theirs = joins.join(told, [F.col("m_scope").eqNullSafe(F.col("t_scope")), F.col("m_client") == F.col("t_client")])
+    of_groups = theirs.groupBy("t_scope", F.col("m_group_id").alias("t_group_id"))
+    return of_groups.agg(F.flatten(F.collect_list("told")).alias("told"))
 
 
 def says_a_place(touch: Column) -> Column:

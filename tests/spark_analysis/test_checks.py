@@ -617,6 +617,18 @@ def read_three_and_committed(s: Story, *commits: int) -> dict[str, Any]:
 
 
 @story
+def read_by_another_member_too(s: Story) -> None:
+    of_group = {"group_id": s.client}
+    first, second = f"{s.client}-reader", f"{s.client}-late"
+    for member in (first, second):
+        s.exchange(0, "JoinGroup", client_id=member, took_ms=0.5, **of_group)
+    for offset in range(3):
+        s.poll(1 + offset, f"m{offset}", offset, client_id=first, **of_group)
+    for offset in (1, 2, 3):
+        s.poll(10 + offset, f"m{offset}", offset, client=second, client_id=second, **of_group)
+
+
+@story
 def committed_less_and_went_on_there(s: Story) -> None:
     of_group = read_three_and_committed(s, 3, 1)
     told_to_go_on_at(s, 8, 1)
@@ -1291,6 +1303,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "two_threads",
         },
     },
+    "read_by_another": {"valid": {"read_by_another_member_too"}},
     "commit_lost": {
         "invalid": {"sent_back_by_a_faked_commit", "sent_back_and_reading_on"},
         "unknown": {"behind_its_commit", "behind_a_faked_commit_and_never_seen_to_ask"},
@@ -1375,6 +1388,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
 # check → story → how many cases it has of it, and the longest of their times in ms, where they have any.
 MEASURED: dict[str, dict[str, tuple[int, float | None]]] = {
     "read_again": {"read_in_ranges": (3, None)},
+    "read_by_another": {"read_by_another_member_too": (2, None)},
     "commit_lost": {"sent_back_and_reading_on": (3, None)},
     # Since the record's sender was told its offset.
     "starved": {

@@ -533,8 +533,15 @@ def test_every_check_has_an_oracle() -> None:
     assert set(JUDGES) | ELSEWHERE == {check.name for check in all_checks()}
 
 
-# What is peculiar to one client is judged with that client, and with strangers to it; here nobody waits to read.
-ELSEWHERE = {"starved", "looks_like_sarama_hang", "looks_like_sarama_two_minutes", "looks_like_java_send_blocks"}
+# What is peculiar to one client is judged with that client, and with strangers to it; here nobody waits to read,
+# nor joins a group.
+ELSEWHERE = {
+    "starved",
+    "read_by_another",
+    "looks_like_sarama_hang",
+    "looks_like_sarama_two_minutes",
+    "looks_like_java_send_blocks",
+}
 
 # Cases of these are about more than one message, or none.
 WITHOUT_MESSAGE = {

@@ -15,8 +15,8 @@ Finding = Mapping[str, Any]
 
 TOLD = frozenset(
     (
-        "failed", "late", "retried", "recovery", "read_again", "offset_reset", "starved", "throttled", "unfair_acks",
-        "wrong_broker",
+        "failed", "late", "retried", "recovery", "read_again", "read_by_another", "offset_reset", "starved",
+        "throttled", "unfair_acks", "wrong_broker",
     )
 )  # fmt: skip
 """Checks whose findings count although their verdict is `valid`: they tell without judging."""

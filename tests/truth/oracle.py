@@ -25,7 +25,7 @@ SETTLED = frozenset(
     (
         "hang", "failed", "late", "blocked_call", "duplicate", "lost", "phantom", "reordered", "retried", "throttled",
         "offset_reset", "wrong_broker", "metadata_storm", "retry_storm", "reconnect_storm", "skipped", "commit_lost",
-        "read_again", "inconsistent_offsets", "unfair_acks", "stuck", "recovery",
+        "read_again", "read_by_another", "inconsistent_offsets", "unfair_acks", "stuck", "recovery",
     )
 )  # fmt: skip
 """The checks of which this says whether they have something to tell; of a signature only a scenario can."""
@@ -368,22 +368,25 @@ def _readers(run: Run, told: list[Line], there: dict[tuple[str, int], set[int]])
     recreated = any(phase.recreate for phase in run.scenario.phases)
     events: dict[str, list[Line]] = defaultdict(list)
     reached: dict[tuple[str, str, int], int] = {}
-    again: Counter[str] = Counter()
+    again: Counter[tuple[str, str]] = Counter()
     for line in sorted(told, key=lambda line: line.get("completed_at_us") or 0):
         group = line.get("group_id")
         if line["operation"] == "poll" and line["outcome"] == "ok":
+            place = (line["client"], line["topic"], line["partition"])
             # Whoever has a group reads what its members, one after the other, had not.
-            place = (group or line["client"], line["topic"], line["partition"])
-            again[line["client"]] += line["offset"] <= reached.get(place, -1)
-            reached[place] = max(line["offset"], reached.get(place, -1))
+            of_group = (f"the group {group}", line["topic"], line["partition"])
+            if line["offset"] <= reached.get(place, -1):
+                again["read_again", line["client"]] += 1
+            elif group and line["offset"] <= reached.get(of_group, -1):
+                again["read_by_another", line["client"]] += 1
+            for each in (place, of_group):
+                reached[each] = max(line["offset"], reached.get(each, -1))
         if line["operation"] in ("poll", "commit") and line["outcome"] == "ok" and group:
             events[group].append(line)
         named = line["operation"] in ("poll", "send") and line.get("message_id") is not None
         if named and line["outcome"] == "ok" and _placed(line):
             by_offset[line["topic"], line["partition"], line["offset"]].add(line["message_id"])
-    for client, times in again.items():
-        for _ in range(times):
-            yield "read_again", client
+    yield from again.elements()
     for ids in by_offset.values():
         if len(ids) > 1 and not recreated:
             yield "inconsistent_offsets", None

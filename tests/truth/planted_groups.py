@@ -28,7 +28,7 @@ def _groups() -> list[Scenario]:
                 f"commit-answered-in-its-place-{lib}",
                 rule("lie", "error", "OffsetCommit", error_code=0, trigger={"times": "forever"}),
                 Effect("commit_lost", "g", ("lie",)),
-                Effect("read_again", "d", ("lie",)),
+                Effect("read_by_another", "d", ("lie",)),
                 consumer=member,
                 after=(second,),
             )
@@ -46,7 +46,7 @@ def _groups() -> list[Scenario]:
                 f"read-by-another-behind-a-refused-commit-{lib}",
                 rule("refusal", "error", "OffsetCommit", error_code="INVALID_COMMIT_OFFSET_SIZE", trigger={"times": 9}),
                 Effect("failed", "c", ("refusal",)),
-                Effect("read_again", "d", ("refusal",)),
+                Effect("read_by_another", "d", ("refusal",)),
                 consumer=member,
                 after=(second,),
             )

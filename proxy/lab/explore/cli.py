@@ -33,7 +33,9 @@ def explore(
     kafka: Annotated[
         str, typer.Option(metavar="HOST:PORT[,…]", help="The Kafka to use. Default: one of its own, from its jars.")
     ] = "",
-    minutes: Annotated[float, typer.Option(metavar="M", min=0.1, help="When to stop striking.")] = 10.0,
+    minutes: Annotated[
+        float, typer.Option(metavar="M", min=0.1, help="When to stop striking; what was found is shrunk after that.")
+    ] = 10.0,
     tries: Annotated[int | None, typer.Option(metavar="N", min=1, help="Strike so often at most.")] = None,
     lanes: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="How many tries at once.")] = _LANES,
     seed: Annotated[int, typer.Option(metavar="N", help="Another order of tries.")] = 0,
@@ -166,7 +168,7 @@ def explore(
                     if search.explored.points:
                         corpus.save(corpus_file)
                         telling.write(search.explored, command, limits, partitions, out)
-                say(search.explored.progress())
+                say(search.explored.progress(), well=not search.explored.failures)
     if replay is not None:
         if as_json:
             typer.echo(

@@ -164,6 +164,11 @@ class Search:
         """How long a try may take before it counts as late."""
         return self.limits.limit_of(self.explored.learned)
 
+    @property
+    def patience_s(self) -> float:
+        """How long a late try is waited for when it is made once more, in seconds: no less than it may take anyway."""
+        return max(self.limits.patience_s, self.limit_s)
+
     # ---- strike ---------------------------------------------------------------------------------
 
     def run(self) -> Explored:
@@ -288,8 +293,8 @@ class Search:
         if not verdicts or verdicts[0].kind != "hang":
             return tried, verdicts, False
         self.bench.tidy(tried)
-        self._say(f"late with {' and '.join(candidate.family)}: waiting up to {self.limits.patience_s:.0f} s")
-        again = self.bench.run(candidate.documents, self.limits.patience_s, candidate.messages)
+        self._say(f"late with {' and '.join(candidate.family)}: waiting up to {self.patience_s:.0f} s")
+        again = self.bench.run(candidate.documents, self.patience_s, candidate.messages)
         return again, self._judged(again, candidate), True
 
     # ---- repeat and shrink ----------------------------------------------------------------------
@@ -362,7 +367,7 @@ class Search:
                 self.bench.tidy(tried)
         last = self._judged(told, replace(candidate, messages=smallest.messages)) or verdicts
         if kind == "hang":
-            waited = f"{last[0].sentence}; once it was waited for {self.limits.patience_s:.0f} s"
+            waited = f"{last[0].sentence}; once it was waited for {self.patience_s:.0f} s"
             last = [Verdict(last[0].kind, waited), *last[1:]]
         failure = Failure(
             verdicts=last,

@@ -262,3 +262,12 @@ def test_what_ends_when_it_is_waited_for_is_told_by_how_it_ends(tmp_path: Path, 
     assert [failure.kind for failure in search.explored.failures] == told
     assert all(failure.broke == 3 for failure in search.explored.failures)
     assert len(search.explored.slow) == 1 - len(told)
+
+
+def test_a_late_try_is_waited_for_no_less_than_any_other(tmp_path: Path) -> None:
+    bench = Bench("localhost:9092", ["shop"], tmp_path, "try")
+    patience = [
+        Search(bench, limits, Corpus([]), lambda text: None, lambda text: None).patience_s
+        for limits in (Limits(limit_s=30, patience_s=5), Limits(limit_s=30, patience_s=50))
+    ]
+    assert patience == [30, 50]
