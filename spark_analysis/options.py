@@ -29,3 +29,8 @@ class Options:
     """Every outcome line names its run, so that none has to be guessed by its time."""
     groups_per_check: int = 40
     """More findings than this of one check (thousands of partitions) read better as one line than as a thousand."""
+
+    @property
+    def told_ms(self) -> int:
+        """From here on some check speaks of how long an operation took, or held its caller."""
+        return min(self.slow_ms, self.blocked_ms, self.slow_ms if self.late_ms is None else self.late_ms)

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.checks.base import Group, joined
 from notleader.spark_analysis.checks.phrases import SENT, by_rule
 from notleader.spark_analysis.plans import broadcast
+from notleader.spark_analysis.transforms.commits import set_elsewhere
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.sent_back import seeks, with_senders_back
 
@@ -38,18 +39,23 @@ def each_behind(reads: DataFrame) -> DataFrame:
     return reads.withColumn("first_offset", each)
 
 
-def blamed(again: DataFrame, told: DataFrame, operations: DataFrame, whose: Sequence[Column] = ()) -> DataFrame:
+def blamed(
+    again: DataFrame, told: DataFrame, exchanges: DataFrame, operations: DataFrame, whose: Sequence[Column] = ()
+) -> DataFrame:
     """`again` with the rules that sent its reader back, by what it was `told`, and how (`trouble`).
 
     `whose` as in `with_senders_back`.
     """
     found = with_senders_back(again.withColumn("since_us", -F.col("furthest.since")), told, whose)
+    elsewhere = set_elsewhere(exchanges, operations).drop("e_group")
+    elsewhere = elsewhere.toDF(*[f"s_{name.removeprefix('e_')}" for name in elsewhere.columns])
     sought = broadcast(
         seeks(operations)
+        .unionByName(elsewhere)
         .groupBy("s_scope", "s_client", "s_topic", "s_partition")
         .agg(F.collect_list(F.struct("s_at_us", "s_offset")).alias("seeks"))
     )
-    # Whoever said that it sought there was sent by nobody.
+    # Whoever said that it sought there was sent by nobody; nor was whose group was set there past the proxy.
     itself = F.exists(
         "seeks",
         lambda s: (

@@ -11,6 +11,7 @@ from notleader.spark_analysis.checks.wire_cases import from_exchanges, of_api
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.attempts import tells_of_time_alone, touches_at
+from notleader.spark_analysis.transforms.commits import known_commits, with_groups_of_connections
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.lives import in_one_life, with_lives
 
@@ -31,7 +32,10 @@ class CommitLost(Check):
             "committed one, or none, and nobody had set it back"
         ),
         valid="no such record; a group that was told no other place than the one it committed went back by itself",
-        unknown="a group read a record after a commit beyond it, and what it was told in between was not captured",
+        unknown=(
+            "a group read a record after a commit beyond it, and what it was told in between was not captured, or is "
+            "an offset that nobody is known to have committed: somebody may have set it past the proxy"
+        ),
         evidence="commits and reads, by group and partition, and captured OffsetFetch and OffsetCommit answers",
         cause="the rules that answered that commit in the broker's place, or changed it, or the offset that was told",
     )
@@ -52,6 +56,13 @@ class CommitLost(Check):
             .filter(F.col("lost") | (behind & ~F.col("heard")))
             .join(broadcast(_faked_commits(tables)), same("w_", *_PLACE), "left")
         )
+        known = known_commits(tables.exchanges, tables.operations)
+        of_what_it_was_told = [same("k_", *_PLACE), F.col("told.offset") == F.col("k_offset")]
+        rows = rows.join(known, of_what_it_was_told, "left")
+        known_then = F.coalesce(F.col("k_at_us") <= F.col("told.at_us"), F.lit(False))
+        # Where a rule touched a commit nobody knows what its broker has.
+        untouched = (F.size(told["by"]["rules"]) == 0) & F.col("faked_commits").isNull()
+        elsewhere = F.col("lost") & (told["offset"] >= 0) & ~known_then & untouched
         faked = F.filter("faked_commits", lambda c: c["offset"] == F.col("committed"))
         by_told = F.when(F.col("lost"), F.array(told["by"]))
         rows = rows.withColumn(
@@ -61,12 +72,13 @@ class CommitLost(Check):
             {
                 "rule": joined(F.array_distinct(F.flatten(F.transform("seen", lambda s: s["rules"])))),
                 "kind": joined(F.array_distinct(F.flatten(F.transform("seen", lambda s: s["kinds"])))),
+                "trouble": F.when(elsewhere, F.lit(_SET_ELSEWHERE)),
             }
         )
         return from_exchanges(
             rows,
             self.name,
-            F.when(F.col("lost"), "invalid").otherwise("unknown"),
+            F.when(F.col("lost") & F.col("trouble").isNull(), "invalid").otherwise("unknown"),
             client=F.col("group"),
             note=F.format_string("offset %d although %d was committed", "first_offset", "committed"),
         )
@@ -76,6 +88,10 @@ class CommitLost(Check):
             f"{group.client or 'a group'} read {count(group.cases, 'record')} of {place(group)}"
             " again after committing beyond them"
         )
+        if group.trouble == _SET_ELSEWHERE:
+            return (
+                f"{what}; it was told an offset that nobody here had committed, which may have been set past the proxy"
+            )
         if group.verdict == "unknown":
             unheard = f"{what}; whether it was told to or sought to was not captured"
             return f"{unheard}; the commit was changed or made up{by_rule(group)}" if group.rule else unheard
@@ -87,6 +103,7 @@ class CommitLost(Check):
         return f"nobody was sent back behind {count(tables.outcomes.commits, 'commit')}"
 
 
+_SET_ELSEWHERE = "set elsewhere"
 _FAKED = ("answered", "altered_request", "altered_answer", "swallowed_request")
 _PLACE = ("scope", "group", "topic", "partition")
 # A group that is deleted loses what it committed, and so does one whose offsets or topics are.
@@ -169,10 +186,7 @@ def _faked_commits(tables: Tables) -> DataFrame:
 
 def _placed(tables: Tables) -> DataFrame:
     """OffsetFetch and OffsetCommit by partition `p`, with the group's id, and `by`: the rules that faked it."""
-    # OffsetFetch names its groups inside from version 8 on: what else was asked on the connection names the group.
-    group = F.max("group_id").over(Window.partitionBy("scope", "proxy_id", "connection_id"))
-    of_groups = tables.exchanges.filter(F.col("group_id").isNotNull() | (F.col("api_name") == "OffsetFetch"))
-    rows = of_api(of_groups.withColumn("group_id", F.coalesce("group_id", group)), "OffsetFetch", "OffsetCommit")
+    rows = with_groups_of_connections(tables.exchanges, of_api(tables.exchanges, "OffsetFetch", "OffsetCommit"))
     placed = rows.select("*", F.posexplode("partitions").alias("place", "p"))
     faked = F.filter(touches_at(F.col("place")), _fakes)
     by = F.struct(

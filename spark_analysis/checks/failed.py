@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case, no_send
 from notleader.spark_analysis.checks.phrases import because, calls, duration
 from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.transforms.attempts import last_attempt, trouble
 
 
 class Failed(HistoryCheck):
@@ -28,7 +29,16 @@ class Failed(HistoryCheck):
     )
 
     def case_of_row(self, options: Options, end_us: Column) -> Column:
-        told = {"operation": no_send(), "note": F.col("error"), "open": F.col("outcome") == "info"}
+        last = last_attempt()
+        met = F.when(F.col("attempt_count") > 0, trouble(last["outcome"], last["error_code"]))
+        told = {
+            "operation": no_send(),
+            "note": F.col("error"),
+            "open": F.col("outcome") == "info",
+            # How it ended is what its last attempt met.
+            "trouble": F.when(F.col("trouble").isNotNull(), F.coalesce(met, F.col("trouble"))),
+            "own_trouble": F.size("ended_by") == 0,
+        }
         return F.when(F.col("outcome").isin("fail", "info"), case(self.name, "valid", "ended_by", **told))
 
     def sentence(self, group: Group) -> str:

@@ -80,7 +80,7 @@ _DID = {
     "silenced": "were on a connection that was silenced",
     "shaped": "were on a connection that was slowed down",
 }
-LINKS = ("own", "behind", "broker", "partition", "told", "cut", "follows", "anybody", "unread", "read")
+LINKS = ("own", "behind", "broker", "partition", "told", "cut", "follows", "anybody", "unread", "read", "call")
 """How a rule's doing reaches an operation, as `how` of a CAUSE."""
 
 _TO_ANOTHER = {
@@ -148,6 +148,8 @@ def _link(whose: str, how: str, did: str, code: str = "") -> str:
         return f"followed from an earlier one, {doing}"
     if how == "unread":
         return f"lay unread in a connection that was {'answered with garbage' if did == 'garbled' else did}"
+    if how == "call":
+        return f"waited for another of the same call, {doing}"
     if how == "read":
         return f"had a request for records or offsets {doing}"
     if how == "anybody":

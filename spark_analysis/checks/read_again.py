@@ -43,11 +43,9 @@ class ReadAgain(Check):
         return _again(tables.delivered)
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        rows = _again(tables.delivered)
+        rows, both = _again(tables.delivered), (tables.exchanges, tables.operations)
         return from_exchanges(
-            blamed(rows, told_places(tables.exchanges, tables.operations), tables.operations)
-            if tables.capture.faulted
-            else rows,
+            blamed(rows, told_places(*both), *both) if tables.capture.faulted else rows,
             self.name,
             "valid",
             operation_id=F.lit(None),

@@ -22,7 +22,7 @@ class ReadByAnother(Check):
     """
 
     name = "read_by_another"
-    title = "Read by another member, too"
+    title = "Read by two members"
     brief = "{n} read by two members"
     counts = ("record", "records")
     needs = ("consumer", "capture")
@@ -48,10 +48,9 @@ class ReadByAnother(Check):
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         rows = each_behind(_of_another(tables))
         if tables.capture.faulted:
-            told = told_groups(
-                told_places(tables.exchanges, tables.operations), members(tables.exchanges, tables.operations)
-            )
-            rows = blamed(rows, told, tables.operations, [same("t_", "scope", "group_id")])
+            both = (tables.exchanges, tables.operations)
+            told = told_groups(told_places(*both), members(*both))
+            rows = blamed(rows, told, *both, [same("t_", "scope", "group_id")])
         return from_exchanges(
             rows,
             self.name,

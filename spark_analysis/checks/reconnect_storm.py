@@ -45,7 +45,7 @@ class ReconnectStorm(Check):
         valid="fewer",
         unknown="no exchange was captured",
         evidence="captured connection events, by host",
-        cause="the rules that refused, cut or silenced these connections, themselves or an exchange on them",
+        cause="the rules that refused, cut or silenced a quarter or more of these connections, or exchanges on them",
     )
 
     def possible(self, tables: Tables, options: Options) -> bool:

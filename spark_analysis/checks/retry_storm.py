@@ -31,7 +31,7 @@ class RetryStorm(Check):
         ),
         unknown="no exchange was captured",
         evidence="captured exchanges, by connection; one that two segments hold counts once",
-        cause="the rules that answered, swallowed or cut off these exchanges; not those that only held them",
+        cause="the rules that answered, swallowed or cut off a quarter or more of these exchanges; no mere holding",
     )
 
     def possible(self, tables: Tables, options: Options) -> bool:

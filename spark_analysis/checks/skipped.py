@@ -10,6 +10,7 @@ from notleader.spark_analysis.checks.phrases import SENT, by_rule, count, place
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.attempts import touches_at
+from notleader.spark_analysis.transforms.commits import set_elsewhere
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.landed import PREFETCHED_US, handed_out
 from notleader.spark_analysis.transforms.log import settled_by_log
@@ -42,7 +43,10 @@ class Skipped(Check):
             "reads, and went on there, or whose member said that it sought (`seek`), or that was told an offset which "
             "somebody outside of it had committed for it"
         ),
-        unknown="nobody read, or no send was told of",
+        unknown=(
+            "nobody read, or no send was told of; a group went on at an offset that it was told, and that nobody is "
+            "known to have committed: somebody may have set it past the proxy"
+        ),
         evidence="what consumers got, by group, their seeks, and captured ListOffsets answers",
         cause="a rule that told the reader another place before it jumped: OFFSET_OUT_OF_RANGE, an offset, a commit",
     )
@@ -52,13 +56,14 @@ class Skipped(Check):
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         gaps = _handed_out(_gaps(_read(tables)), tables)
-        gaps = gaps.drop("j_unheard").join(broadcast(_sought(tables, gaps)), list(_GAP), "left")
+        gaps = gaps.drop("j_unheard", "j_elsewhere").join(broadcast(_sought(tables, gaps)), list(_GAP), "left")
         missed = _passed_over(tables, gaps.filter(~F.coalesce("by_itself", F.lit(False))))
         told = _blamed(missed, tables) if tables.capture.faulted else missed
+        ruled = F.col("_rule").isNotNull() if tables.capture.faulted else F.lit(False)
         return as_cases(
             tables.history.drop("scope").join(told, "operation_id"),
             self.name,
-            "invalid",
+            F.when(F.col("j_elsewhere") & ~ruled, "unknown").otherwise("invalid"),
             client=F.col("j_group"),
             topic=F.col("at.topic"),
             partition=F.col("at.partition"),
@@ -79,6 +84,10 @@ class Skipped(Check):
         )
         if group.rule:
             return f"{what}; {SENT[group.trouble or 'place']}{by_rule(group)}"
+        if group.verdict == "unknown":
+            return (
+                f"{what}; it was told an offset that nobody here had committed, which may have been set past the proxy"
+            )
         if group.trouble == PERHAPS:
             return f"{what}; whether a fault had a hand in it is not known: rules touched what its group goes by"
         return f"{what}; no fault had a hand in it, and if it sought, no line says so"
@@ -96,10 +105,10 @@ _GAP = ("j_group", "j_scope", "j_topic", "j_partition", "j_low")
 
 
 def _gaps(read: DataFrame) -> DataFrame:
-    """_GAP, j_high, j_client, j_from_us, j_since_us, j_until_us, j_unheard: what a group passed over.
+    """_GAP, j_high, j_client, j_from_us, j_since_us, j_until_us, j_unheard, j_elsewhere: what a group passed over.
 
     Between the offset `j_low`, which it had come to at first at `j_from_us`, and `j_high`, where `j_client` went on.
-    `j_since_us` is `j_from_us` here, and `j_unheard` false; see `_handed_out` and `_sought`.
+    `j_since_us` is `j_from_us` here, `j_unheard` and `j_elsewhere` are false; see `_handed_out` and `_sought`.
     """
     place = ("group", "scope", "topic", "partition")
     before = Window.partitionBy(*place).orderBy("first_offset", "at_us").rowsBetween(Window.unboundedPreceding, -1)
@@ -116,6 +125,7 @@ def _gaps(read: DataFrame) -> DataFrame:
             (-F.col("reached.since")).alias("j_since_us"),
             F.col("at_us").alias("j_until_us"),
             F.lit(False).alias("j_unheard"),
+            F.lit(False).alias("j_elsewhere"),
         )
     )
 
@@ -167,7 +177,9 @@ def _passed_over(tables: Tables, gaps: DataFrame) -> DataFrame:
         *[F.col(f"j_{name}").alias(name) for name in place],
         F.col("j_low").alias("offset"),
         "j_group",
-        F.struct("j_low", "j_high", "j_client", "j_from_us", "j_since_us", "j_until_us", "j_unheard").alias("gap"),
+        F.struct(
+            "j_low", "j_high", "j_client", "j_from_us", "j_since_us", "j_until_us", "j_unheard", "j_elsewhere"
+        ).alias("gap"),
     )
     # A gap begins behind the offset that it is named by, and behind a record there.
     before = Window.partitionBy("j_group", *place).orderBy("offset", F.col("gap").isNotNull())
@@ -209,9 +221,11 @@ def _blamed(missed: DataFrame, tables: Tables) -> DataFrame:
 
 
 def _sought(tables: Tables, gaps: DataFrame) -> DataFrame:
-    """_GAP, by_itself, j_unheard: whether a member jumped to an offset it had asked for, was set to, or said it sought.
+    """_GAP, by_itself, j_unheard, j_elsewhere: whether a member jumped by itself.
 
-    `j_unheard` where it was told its group's place after a rule had touched a commit of that. Not by itself where it
+    To an offset that it had asked for, was set to, or said it sought. `j_unheard` where it was told its group's place
+    after a rule had touched a commit of that; `j_elsewhere` where it was told one that nobody here committed. Not by
+    itself where it
     had to ask: OFFSET_OUT_OF_RANGE sends a consumer to ListOffsets as well, and so does no committed offset where its
     group had committed one. Who keeps no place there has said where to begin.
     """
@@ -254,25 +268,34 @@ def _sought(tables: Tables, gaps: DataFrame) -> DataFrame:
     # Over what it had fetched before a consumer seeks without asking: only its own word tells.
     said = seeks(tables.operations).withColumn("why", F.lit("said"))
     there = F.coalesce("s_offset", "j_high").between(F.col("j_low") + 1, F.col("j_high"))
-    sent = F.col("why").isin("sent", "unheard")
-    whys = F.collect_set(F.when(there | sent, F.col("why")))
-    unheard = F.array_contains("whys", F.lit("unheard"))
-    asked_alone = F.array_contains("whys", F.lit("asked")) & ~F.array_contains("whys", F.lit("sent")) & ~unheard
-    of_its_own = F.arrays_overlap("whys", F.array(F.lit("said"), F.lit("obeyed")))
+    elsewhere = set_elsewhere(tables.exchanges, tables.operations)
+    elsewhere = elsewhere.toDF(*[f"s_{name.removeprefix('e_')}" for name in elsewhere.columns])
+    said = said.unionByName(elsewhere.withColumn("why", F.lit("elsewhere")), allowMissingColumns=True)
     # It asks, and says that it seeks, once it has read what it reads.
+    sent = F.col("why").isin("sent", "unheard")
     since = F.when(sent, F.col("j_since_us")).otherwise(F.col("j_from_us"))
+    met = gaps.join(
+        asked.unionByName(said, allowMissingColumns=True),
+        [
+            same("s_", "scope", "client", "topic", "partition", own="j_"),
+            F.col("s_at_us").between(since, F.col("j_until_us")),
+            F.coalesce("s_group", "j_group") == F.col("j_group"),
+        ],
+    )
+    whys = F.collect_set(F.when(there | sent, F.col("why")))
+    unheard, set_past = (F.array_contains("whys", F.lit(word)) for word in ("unheard", "elsewhere"))
+    was_told = F.array_contains("whys", F.lit("sent")) | set_past | unheard
+    asked_alone = F.array_contains("whys", F.lit("asked")) & ~was_told
+    of_its_own = F.arrays_overlap("whys", F.array(F.lit("said"), F.lit("obeyed")))
     return (
-        gaps.join(
-            asked.unionByName(said, allowMissingColumns=True),
-            [
-                same("s_", "scope", "client", "topic", "partition", own="j_"),
-                F.col("s_at_us").between(since, F.col("j_until_us")),
-                F.coalesce("s_group", "j_group") == F.col("j_group"),
-            ],
-        )
-        .groupBy(*_GAP)
+        met.groupBy(*_GAP)
         .agg(whys.alias("whys"))
-        .select(*_GAP, (of_its_own | asked_alone).alias("by_itself"), unheard.alias("j_unheard"))
+        .select(
+            *_GAP,
+            (of_its_own | asked_alone).alias("by_itself"),
+            unheard.alias("j_unheard"),
+            set_past.alias("j_elsewhere"),
+        )
     )
 
 

@@ -53,6 +53,7 @@ from notleader.spark_analysis.transforms.starved import OF_A_MEMBER, READ
 
 _LOSE_THE_UNREAD = ("cut", "silenced", "garbled")
 _MOST_STRUCK = 10_000
+_CALLED_TOGETHER_US = 1_000
 _ATTEMPTS = HISTORY["attempts"].dataType
 _IN_ITS_WAY, _AT_ITS_BROKER = range(2)
 _COMPARED = {"waits": CAUSES, "told": CAUSES, "follows": CAUSES, "kept": KEPT}
@@ -124,6 +125,7 @@ def with_causes(
             compared = _with_reads(compared, refused_reads(rows, exchanges, operations))
         if out is not None:
             compared = settled(compared, out, later)
+        compared = _with_calls(compared, owning.result(), options)
         struck = striking.result()
     if out is not None:
         obstacles.unpersist()
@@ -150,6 +152,38 @@ def _with_reads(compared: DataFrame, reads: DataFrame) -> DataFrame:
     every = compared.join(reads, "operation_id", "full")
     told = F.concat(F.coalesce("told", nothing), F.coalesce("said", nothing))
     return every.withColumns({"told": told, "follows": F.coalesce("follows", "reads")}).drop("said", "reads")
+
+
+def _with_calls(compared: DataFrame, operations: DataFrame, options: Options) -> DataFrame:
+    """`compared` where what was told together with others, long after its own answer, waited for what these did."""
+    sends = (F.col("operation") == "send") & F.col("called_at_us").isNotNull()
+    slow = operations.filter(sends & (F.col("latency_us") >= F.least("budget_ms", F.lit(options.told_ms)) * 1000))
+    answered_us = last_attempt()["response_at_us"]
+    good_part_us = F.col("latency_us") * OF_THE_WAIT
+    slow = slow.select(
+        "operation_id", "scope", "client", "called_at_us", "completed_at_us", "latency_us", "_own",
+        F.coalesce(F.col("completed_at_us") - answered_us >= good_part_us, F.lit(False)).alias("idle"),
+    ).join(compared.select("operation_id", F.col("waits").alias("theirs")), "operation_id", "left")  # fmt: skip
+    nothing = F.array().cast(CAUSES)
+    heavy = F.filter(F.concat("_own", F.coalesce("theirs", nothing)), lambda cause: cause["weight_us"] >= good_part_us)
+    gives = slow.filter(~F.col("idle") & (F.size(heavy) > 0)).select(
+        F.col("scope").alias("g_scope"),
+        F.col("client").alias("g_client"),
+        F.col("completed_at_us").alias("g_completed_at_us"),
+        F.col("called_at_us").alias("g_called_at_us"),
+        F.transform(heavy, lambda cause: cause.withField("how", F.lit("call")).withField("sure", F.lit(False))).alias(
+            "by"
+        ),
+    )
+    of_one_call = [
+        same("g_", "scope", "client", "completed_at_us"),
+        F.abs(F.col("called_at_us") - F.col("g_called_at_us")) <= _CALLED_TOGETHER_US,
+    ]
+    together = slow.filter("idle").join(gives, of_one_call)
+    calls = together.groupBy("operation_id").agg(F.array_distinct(F.flatten(F.collect_list("by"))).alias("calls"))
+    every = compared.join(calls, "operation_id", "full")
+    waits = F.concat(F.coalesce("waits", nothing), F.coalesce("calls", nothing))
+    return every.withColumn("waits", waits).drop("calls")
 
 
 def _struck(obstacles: DataFrame, history: DataFrame) -> tuple[Struck, ...]:
@@ -212,9 +246,12 @@ def _wronged(rows: DataFrame, history: DataFrame, exchanges: DataFrame, options:
 def _suspects(history: DataFrame, options: Options) -> DataFrame:
     """Operations that something may have happened to, with the time in which it must have."""
     slow = F.greatest(F.coalesce("latency_us", F.lit(0)), F.coalesce("blocked_us", F.lit(0)))
-    bound = F.least(F.coalesce("budget_ms", F.lit(options.slow_ms)), F.lit(options.slow_ms)) * 1000
+    bound = F.least("budget_ms", F.lit(options.told_ms)) * 1000
     last = last_attempt()
     answered = was_answered(last["outcome"]) & (F.coalesce(last["error_code"], F.lit(0)) == 0)
+    # A send that is told of when its transaction ends waits for that once it is answered.
+    to_its_end = F.col("end_us") - last["response_at_us"] >= (F.col("end_us") - begun_us()) * OF_THE_WAIT
+    answered &= ~(F.col("transactional") & F.coalesce(to_its_end, F.lit(False)))
     # Called done, as ever with acks=0, and never seen: it may have lain in a socket.
     unread = (F.col("outcome") == "ok") & F.coalesce(F.col("trouble") == "unsent", F.lit(False))
     wrong = (F.col("outcome") != "ok") | (slow >= bound) | (F.col("attempt_count") > 1) | unread

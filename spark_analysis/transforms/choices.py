@@ -28,7 +28,9 @@ KEPT = f"array<struct<place:int,cause:{CAUSE.simpleString()}>>"
 OF_THE_WAIT = 0.25
 _OF_THE_HEAVIEST = 0.5
 # Errors of a broker that is asked for what is another's.
-_NOT_THERE = (3, 5, 6)
+_NOT_THERE = (3, 5, 6, 16)
+# What a group says to whom it has not heard of for too long.
+_THROWN_OUT = (22, 25)
 # A failure that came sooner was not waited for.
 _AT_ONCE_US = 100_000
 
@@ -149,7 +151,7 @@ def reasons() -> dict[str, Column]:
             attempt["touches"], lambda t: t["error_code"].eqNullSafe(attempt["error_code"])
         )
 
-    # A leader that a rule made up: the broker that it sent the client to says that it is none.
+    # A leader or coordinator that a rule made up: the broker that it sent the client to says that it is none.
     made_up = F.filter("waits", lambda w: (w["how"] == "told") & w["did"].isin("altered_answer", "answered"))
     return {
         # What befell a client that nobody can name is a reason where there is no other.
@@ -157,7 +159,7 @@ def reasons() -> dict[str, Column]:
             F.transform(F.when(F.size(its_own) > 0, F.concat(its_own, others)).otherwise(anybody), as_own)
         ),
         "_earlier": F.when(F.size(_before("_own")) > 0, _before("_own")).when(F.size("follows") > 0, F.col("follows")),
-        "_sent_there": F.transform(made_up, lambda w: w.withField("sure", F.lit(False))),
+        "_sent_there": _unsure(made_up),
         "_misled": misled(last_attempt()),
         "_again": F.exists(all_but_last(), misled),
     }
@@ -168,8 +170,11 @@ def _length_us() -> Column:
 
 
 def _before(causes: str) -> Column:
-    lasting = F.filter(causes, lambda w: ~w["did"].isin(*HOLDS))
-    return F.transform(lasting, lambda w: w.withField("sure", F.lit(False)))
+    return _unsure(F.filter(causes, lambda w: ~w["did"].isin(*HOLDS)))
+
+
+def _unsure(causes: Column) -> Column:
+    return F.transform(causes, lambda w: w.withField("sure", F.lit(False)))
 
 
 def choices() -> dict[str, Column]:
@@ -191,6 +196,8 @@ def choices() -> dict[str, Column]:
         .when(
             F.col("_broker"),
             F.when(follows, F.coalesce("_earlier", _before("waits")))
+            # It waited for so long that its group had gone on without it.
+            .when(last_attempt()["error_code"].isin(*_THROWN_OUT), _unsure(waits))
             .when(F.col("_misled"), F.col("_sent_there"))
             .otherwise(nothing),
         )

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.attempts import error_of, touches_at, wire
 from notleader.spark_analysis.transforms.intervals import join_moments, of_call
+from notleader.spark_analysis.transforms.keys import same
+from notleader.spark_analysis.transforms.sent_back import of_clients
 
 
 def commit_entries(operations: DataFrame, exchanges: DataFrame, skew_us: int) -> DataFrame:
@@ -60,6 +63,81 @@ def commit_entries(operations: DataFrame, exchanges: DataFrame, skew_us: int) ->
         F.lit(False).alias("acks_0"),
     )
     return met.groupBy("operation_id").agg(F.array_distinct(F.collect_list(entry)).alias("commit_entries"))
+
+
+def known_commits(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
+    """k_scope, k_group, k_topic, k_partition, k_offset, k_at_us: what anybody tried to commit, and since when."""
+    asked = exchanges.filter(F.col("api_name").isin("OffsetCommit", "TxnOffsetCommit")).select(
+        F.col("scope").alias("k_scope"),
+        F.col("group_id").alias("k_group"),
+        F.col("request_at_us").alias("k_at_us"),
+        F.explode("partitions").alias("p"),
+    )
+    on_wire = asked.select(
+        "k_scope",
+        "k_group",
+        F.col("p.topic").alias("k_topic"),
+        F.col("p.partition_index").alias("k_partition"),
+        F.col("p.base_offset").alias("k_offset"),
+        "k_at_us",
+    )
+    said = operations.filter(F.col("operation") == "commit").select(
+        F.col("scope").alias("k_scope"),
+        F.coalesce("group_id", "client").alias("k_group"),
+        F.col("topic").alias("k_topic"),
+        F.col("partition").alias("k_partition"),
+        F.col("offset").alias("k_offset"),
+        F.coalesce("called_at_us", "completed_at_us").alias("k_at_us"),
+    )
+    tried = on_wire.unionByName(said).filter(F.col("k_offset") >= 0)
+    return tried.groupBy("k_scope", "k_group", "k_topic", "k_partition", "k_offset").agg(
+        F.min("k_at_us").alias("k_at_us")
+    )
+
+
+def set_elsewhere(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
+    """e_scope, e_group, e_client, e_topic, e_partition, e_offset, e_at_us: places of groups that nobody here had set.
+
+    As members were told them, where no rule touched that, nor a commit of that group there: somebody may have set them
+    past the proxy.
+    """
+    asked = exchanges.filter((F.col("api_name") == "OffsetFetch") & (F.coalesce(F.size("fault_names"), F.lit(0)) <= 0))
+    told = of_clients(with_groups_of_connections(exchanges, asked), operations).select(
+        F.col("scope").alias("e_scope"),
+        F.col("group_id").alias("e_group"),
+        F.col("t_client").alias("e_client"),
+        F.col("request_at_us").alias("e_at_us"),
+        F.explode("partitions").alias("p"),
+    )
+    told = told.select(
+        "e_scope", "e_group", "e_client", "e_at_us",
+        F.col("p.topic").alias("e_topic"),
+        F.col("p.partition_index").alias("e_partition"),
+        F.col("p.base_offset").alias("e_offset"),
+    ).filter(F.col("e_offset") >= 0)  # fmt: skip
+    known = [
+        same("k_", "scope", "group", "topic", "partition", "offset", own="e_"),
+        F.col("k_at_us") <= F.col("e_at_us"),
+    ]
+    touched = exchanges.filter((F.col("api_name") == "OffsetCommit") & (F.size("fault_names") > 0)).select(
+        F.col("scope").alias("u_scope"),
+        F.col("group_id").alias("u_group"),
+        F.explode("partitions.topic").alias("u_topic"),
+    )
+    told = told.join(broadcast(touched.distinct()), same("u_", "scope", "group", "topic", own="e_"), "left_anti")
+    return told.join(known_commits(exchanges, operations), known, "left_anti")
+
+
+def with_groups_of_connections(exchanges: DataFrame, rows: DataFrame) -> DataFrame:
+    """`rows` of exchanges with the `group_id` that others on their connections name, where they have none.
+
+    OffsetFetch names its groups inside from version 8 on.
+    """
+    connection = ("scope", "proxy_id", "connection_id")
+    named = exchanges.filter(F.col("group_id").isNotNull()).groupBy(*[F.col(c).alias(f"n_{c}") for c in connection])
+    named = named.agg(F.max("group_id").alias("n_group"))
+    found = rows.join(broadcast(named), same("n_", *connection), "left")
+    return found.withColumn("group_id", F.coalesce("group_id", "n_group")).select(*rows.columns)
 
 
 def _here() -> Column:

@@ -345,7 +345,7 @@ def _same_client() -> Column:
 
 def _by_time(sends: DataFrame, attempts: DataFrame, options: Options) -> DataFrame:
     """Links a send that went wrong or slow, or was told no place, to the faulted attempts of its topic: a guess."""
-    slow = F.col("completed_at_us") - F.col("called_at_us") >= options.slow_ms * 1000
+    slow = F.col("completed_at_us") - F.col("called_at_us") >= options.told_ms * 1000
     suspects = sends.filter(
         ((F.col("outcome") != "ok") | slow | F.col("offset").isNull())
         & F.col("topic").isNotNull()

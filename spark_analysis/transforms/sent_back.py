@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import broadcast
-from notleader.spark_analysis.transforms.attempts import SWALLOWED, touches_at
+from notleader.spark_analysis.transforms.attempts import SWALLOWED, touches_at, was_answered
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.obstacles import connection, ends_of, names_of
 
@@ -29,11 +29,24 @@ _MOST = 1_000
 def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame:
     """`t_scope`, `t_client` → `told`: what rules did that may send the client elsewhere, at most a thousand of each.
 
-    Each with `at_us`, `topic` and `partition` (null: any), `offset` (of a commit), `rule`, `kind` and `what`, a key of
-    `checks.phrases.SENT`. Without `operations` clients are Kafka's client ids.
+    Each with `at_us`, `topic` and `partition` (null: any), `offset` (of a commit), `rule`, `kind`, `what`, a key of
+    `checks.phrases.SENT`, and `healed_us`, when the client's next commit was taken. Without `operations` clients are
+    Kafka's client ids.
     """
-    asked = exchanges.filter(F.col("api_name").isin(*_PLACES, *_MEMBERSHIP)).filter(
-        (F.size("fault_names") > 0) | F.col("effects").isNotNull()
+    touched = (F.size("fault_names") > 0) | F.col("effects").isNotNull()
+    went_well = (F.col("api_name") == "OffsetCommit") & was_answered(F.col("outcome")) & ~touched
+    went_well &= F.coalesce(F.col("error_code"), F.lit(0)) == 0
+    finds = F.col("api_name") == "FindCoordinator"
+    later = Window.partitionBy("scope", "client_id").orderBy("request_at_us").rowsBetween(1, Window.unboundedFollowing)
+    asked = (
+        exchanges.filter(F.col("api_name").isin(*_PLACES, *_MEMBERSHIP) & (touched | went_well | finds))
+        .withColumns(
+            {
+                "healed_us": F.min(F.when(went_well, F.col("response_at_us"))).over(later),
+                "finds_us": F.min(F.when(finds, F.col("request_at_us"))).over(later),
+            }
+        )
+        .filter(touched)
     )
     placed = asked.select("*", F.posexplode_outer("partitions").alias("place", "p")).withColumn(
         "t", F.explode(touches_at(F.coalesce(F.col("place"), F.lit(-1))))
@@ -43,6 +56,7 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
     held = did.isin(*_HELD) & (
         F.coalesce(F.col("t.held_us"), F.col("response_at_us") - F.col("request_at_us"), F.lit(_LONG_US)) >= _LONG_US
     )
+    lied = (api == "FindCoordinator") & did.isin(*_TOLD) & (code == 0)
     what = (
         F.when((api == "Fetch") & (code == _OUT_OF_RANGE), F.lit("out_of_range"))
         .when(api.isin(*_PLACES) & says_a_place(F.col("t")), F.lit("place"))
@@ -52,18 +66,22 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
         )
         # Of an answer that was changed the broker took the commit.
         .when((api == "OffsetCommit") & (did == "answered"), F.lit("refused"))
+        .when(lied, F.lit("group"))
         .when(did.isin(*_KEPT) | held | ((code != 0) & (api != "Fetch")), F.lit("group"))
     )
     # What is never answered is in its way until its connection ends, or it may ask anew.
     kept_us = F.when(did.isin(*_KEPT), F.col("ended_us"))
+    # A coordinator that was made up is one until the client asks anew: that one had refused it.
+    lied_us = F.when(lied, F.col("finds_us"))
     told = F.struct(
-        F.coalesce("response_at_us", kept_us, "request_at_us").alias("at_us"),
+        F.coalesce(lied_us, "response_at_us", kept_us, "request_at_us").alias("at_us"),
         F.col("p.topic").alias("topic"),
         F.col("p.partition_index").alias("partition"),
         F.when(api == "OffsetCommit", F.col("p.base_offset")).alias("offset"),
         F.col("t.rule").alias("rule"),
         F.col("t.kind").alias("kind"),
         what.alias("what"),
+        "healed_us",
     )
     sending = placed.filter(what.isNotNull()).withColumn("connection", connection())
     sending = sending.join(broadcast(ends_of(exchanges)), "connection", "left")
@@ -138,7 +156,14 @@ def with_senders_back(rows: DataFrame, told: DataFrame, whose: Sequence[Column] 
 
     met = F.filter("told", lambda t: here(t, F.col("since_us")))
     # Whom its group has thrown out goes on for a moment with what it was handed.
-    before = F.filter("told", lambda t: (t["what"] == "group") & here(t, F.col("since_us") - _GOES_ON_US))
+    before = F.filter(
+        "told",
+        lambda t: (
+            (t["what"] == "group")
+            & here(t, F.col("since_us") - _GOES_ON_US)
+            & (t["healed_us"].isNull() | (t["healed_us"] > F.col("since_us")))
+        ),
+    )
     sure = F.filter(met, lambda t: t["what"].isin("out_of_range", "place"))
 
     def of(what: str) -> Column:

@@ -17,6 +17,9 @@ OF_A_MEMBER = "read behind its group"
 """The same beside another member of its group: what that was told, and what took its connections, counts."""
 
 _PLACE = ("scope", "group", "topic", "partition")
+# What a member of a group, or who would be one, asks for.
+_OF_MEMBERS = ("FindCoordinator", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetFetch", "OffsetCommit",
+               "ConsumerGroupHeartbeat")  # fmt: skip
 _MOST = 10_000
 _MOST_OF_ONE = 200
 _MOST_MEMBERS = 20
@@ -72,7 +75,8 @@ def starved_reads(
     of_reader = [same("s_", "scope"), F.col("reader") == F.col("s_client")]
     waits = table_of(spark, [row.asDict() for row in met], _WAIT).join(broadcast(seen), of_reader)
     began = F.greatest("lay_us", F.coalesce("before_us", "first_us"))
-    waits = _handed_out(waits.withColumn("began_us", began), exchanges, operations)
+    waits = _there(waits.withColumn("began_us", began), exchanges)
+    waits = _handed_out(waits, exchanges, operations)
     ended = F.least(F.coalesce("read_us", "last_us"), "handed_us")
     wait = F.struct((ended - F.col("began_us")).alias("us"), "offset", "began_us", ended.alias("ended_us"))
     longest = waits.groupBy(*_PLACE, "reader", "again_us").agg(F.max(wait).alias("w")).filter(F.col("w.us") >= slow_us)
@@ -140,6 +144,24 @@ def _never(read: DataFrame, lay: DataFrame) -> DataFrame:
         .agg(F.min("offset").alias("offset"), F.min_by("lay_us", "offset").alias("lay_us"))
         .withColumns({"read_us": F.lit(None).cast("long"), "again_us": F.lit(None).cast("long")})
     )
+
+
+def _there(waits: DataFrame, exchanges: DataFrame) -> DataFrame:
+    """`waits` that begin no sooner than somebody was there again, where a member had left nobody in its group."""
+    of_groups = exchanges.filter(F.col("api_name").isin(*_OF_MEMBERS) & F.col("group_id").isNotNull())
+    order = Window.partitionBy("scope", "group_id").orderBy("request_at_us")
+    # Whom others follow with their heartbeats has not left it empty.
+    anew = F.lead("api_name").over(order).isin("FindCoordinator", "JoinGroup")
+    gone = (
+        of_groups.withColumns({"back_us": F.lead("request_at_us").over(order), "anew": anew})
+        .filter((F.col("api_name") == "LeaveGroup") & F.col("anew"))
+        .groupBy(F.col("scope").alias("g_scope"), F.col("group_id").alias("g_group"))
+        .agg(F.array_sort(F.collect_list("back_us")).alias("backs"))
+    )
+    until_us = F.coalesce("read_us", "last_us")
+    back_us = F.array_max(F.filter("backs", lambda back: back <= until_us))
+    there = waits.join(broadcast(gone), same("g_", "scope", "group"), "left")
+    return there.withColumn("began_us", F.greatest("began_us", back_us)).drop("g_scope", "g_group", "backs")
 
 
 def _handed_out(waits: DataFrame, exchanges: DataFrame, operations: DataFrame) -> DataFrame:

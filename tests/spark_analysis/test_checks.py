@@ -639,13 +639,34 @@ def committed_less_and_went_on_there(s: Story) -> None:
 @story
 def sent_back_and_reading_on(s: Story) -> None:
     # What it commits on its way is no new place to go on from.
-    of_group = read_three_and_committed(s, 3)
+    of_group = read_three_and_committed(s, 0, 3)
     told_to_go_on_at(s, 8, 0)
     for offset in range(3):
         s.poll(10 + 2 * offset, f"m{offset}", offset, **of_group)
         s.poll(11 + 2 * offset, None, offset + 1, operation="commit", **of_group)
     # It seeks, and is told nothing.
     s.poll(20, "m0", 0, **of_group)
+
+
+@story
+def set_back_past_the_proxy(s: Story) -> None:
+    # Nobody here committed what it is told; it did so itself since.
+    of_group = read_three_and_committed(s, 3)
+    told_to_go_on_at(s, 8, 1)
+    s.poll(10, "m1", 1, **of_group)
+    s.poll(11, None, 1, operation="commit", **of_group)
+
+
+@story
+def set_on_past_the_proxy(s: Story) -> None:
+    of_group = {"group_id": s.client}
+    for offset in range(6):
+        acked(s, offset, f"m{offset}", offset, read=False)
+        s.poll(20 + offset, f"m{offset}", offset, client=f"{s.client}-late", group_id="auditors")
+    s.poll(30, "m0", 0, **of_group)
+    told_to_go_on_at(s, 40, 4)
+    s.poll(50, "m4", 4, **of_group)
+    s.poll(51, None, 4, operation="commit", **of_group)
 
 
 @story
@@ -683,6 +704,22 @@ def its_fetches_were_refused(s: Story) -> None:
         fetch(s, at_ms, None, error_code=6, **by_rule("lose", "error", "answered"))
     fetch(s, 3100, 1)
     s.poll(3105, "m1", 1)
+
+
+@story
+def nobody_was_there_to_read(s: Story) -> None:
+    # It was cut off once and left of its own accord; its application began another one seconds later.
+    read_one_and_two_were_sent(s)
+    of_group = {"group_id": s.client, "took_ms": 0.5}
+    for row in s.outcomes:
+        if row["operation"] == "poll":
+            row["group_id"] = s.client
+    s.exchange(60, "Heartbeat", client_id=f"{s.client}-reader", outcome="closed", connection_id=7,
+               **{**of_group, "took_ms": None}, **by_rule("shake", "reset", "cut"))  # fmt: skip
+    s.exchange(300, "LeaveGroup", client_id=f"{s.client}-reader", **of_group)
+    s.exchange(6000, "FindCoordinator", client_id=f"{s.client}-late", **of_group)
+    s.exchange(6010, "JoinGroup", client_id=f"{s.client}-late", **of_group)
+    s.poll(6055, "m1", 1, client=f"{s.client}-late", client_id=f"{s.client}-late", group_id=s.client)
 
 
 @story
@@ -851,6 +888,14 @@ def hammering(s: Story) -> None:
 def hammering_at_its_group(s: Story) -> None:
     for number in range(60):
         s.exchange(3 * number, "JoinGroup", error_code=23)
+
+
+@story
+def hammering_beside_a_rule(s: Story) -> None:
+    # What a rule did to two of sixty is no reason for all of them.
+    for number in range(60):
+        struck = by_rule("twice", "error", "answered") if number < 2 else {}
+        s.exchange(3 * number, "FindCoordinator", **struck)
 
 
 @story
@@ -1295,6 +1340,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "committed_less_and_went_on_there",
             "sent_back_and_reading_on",
             "set_back_by_an_operator",
+            "set_back_past_the_proxy",
             "its_group_was_deleted",
             "read_twice",
             "read_in_ranges",
@@ -1306,7 +1352,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
     "read_by_another": {"valid": {"read_by_another_member_too"}},
     "commit_lost": {
         "invalid": {"sent_back_by_a_faked_commit", "sent_back_and_reading_on"},
-        "unknown": {"behind_its_commit", "behind_a_faked_commit_and_never_seen_to_ask"},
+        "unknown": {"behind_its_commit", "behind_a_faked_commit_and_never_seen_to_ask", "set_back_past_the_proxy"},
     },
     "starved": {
         "valid": {
@@ -1317,9 +1363,12 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "held_up_by_its_own_commit",
         }
     },
-    "skipped": {"invalid": {"passed_over", "committed_what_it_had_not_read"}},
+    "skipped": {
+        "invalid": {"passed_over", "committed_what_it_had_not_read"},
+        "unknown": {"set_on_past_the_proxy"},
+    },
     "retry_storm": {"invalid": {"hammering", "hammering_at_its_group"}, "valid": {"another_that_gave_up"}},
-    "metadata_storm": {"invalid": {"hammering"}, "valid": {"backing_off"}},
+    "metadata_storm": {"invalid": {"hammering", "hammering_beside_a_rule"}, "valid": {"backing_off"}},
     "reconnect_storm": {"invalid": {"reconnecting"}},
     "wrong_broker": {
         "invalid": {"stubborn"},
@@ -1463,6 +1512,27 @@ def test_a_check_finds_what_was_planted_and_nothing_else(findings: list[Finding]
 @pytest.mark.parametrize("check", sorted(MEASURED))
 def test_a_check_counts_and_measures(findings: list[Finding], check: str) -> None:
     assert measured(check, [f.as_dict() for f in findings if f.check == check]) == MEASURED[check]
+
+
+def test_a_storm_is_not_named_after_a_rule_that_struck_twice(findings: list[Finding]) -> None:
+    (storm,) = [
+        f for f in findings if f.check == "metadata_storm" and f.group and f.group.client == "hammering_beside_a_rule"
+    ]
+    assert storm.as_dict()["rule"] is None
+
+
+@pytest.mark.parametrize(
+    ("check", "options"), [("late", Options(late_ms=300)), ("blocked_call", Options(blocked_ms=300))]
+)
+def test_what_passes_a_bound_below_the_usual_has_its_cause(
+    analyse: Callable[..., tuple[object, list[Finding]]], check: str, options: Options
+) -> None:
+    story = Story()
+    row = story.produce(0, message_ids=["m0"], base_offset=0, took_ms=700, **by_rule("hold", "delay", "held_answer"))
+    row["effects"][0]["held_us"] = 698_000
+    story.send(0, "m0", offset=0, took_ms=702, blocked_ms=701)
+    (found,) = [f.as_dict() for f in analyse(story, options)[1] if f.check == check and f.verdict == "invalid"]
+    assert found["rule"] == "hold"
 
 
 def test_what_pends_is_measured_to_the_end_of_its_own_run(analyse: Callable[..., tuple[object, list[Finding]]]) -> None:

@@ -1300,6 +1300,99 @@ def begun_anew_after_it_was_fenced(s: Story) -> None:
 
 
 @story
+def told_when_its_transaction_ends(s: Story) -> None:
+    # Its batch was acknowledged; its application reports it when it knows how the transaction ended.
+    s.produce(
+        0, message_ids=["m0"], base_offset=0, transactional_id="t", producer_id=7, producer_epoch=0, base_sequence=0
+    )
+    s.exchange(10, "EndTxn", transactional_id="t", connection_id=2, outcome="dropped", took_ms=None,
+               **did(("eat", "drop_response", "swallowed_answer")))  # fmt: skip
+    link_event(s, 2005, "disconnect", 2)
+    s.send(0, "m0", offset=0, outcome="info", error="Request EndTxn timed out", took_ms=2010)
+
+
+@story
+def told_with_the_others_of_its_call(s: Story) -> None:
+    # Three in one call, which returns when all are done; what was called a little later ended by itself.
+    for partition in range(3):
+        held = did(("long", "stall", "held_answer"), since_ms=2) if partition == 1 else {}
+        took = 3000 if partition == 1 else 2
+        s.produce(
+            1,
+            partition,
+            message_ids=[f"m{partition}"],
+            base_offset=0,
+            took_ms=took,
+            connection_id=1 + partition,
+            **held,
+        )
+        s.send(0.01 * partition, f"m{partition}", partition=partition, offset=0, took_ms=3002 - 0.01 * partition)
+
+
+@story
+def told_late_and_alone(s: Story) -> None:
+    # It was called at another time than the one that was held, and ended with it.
+    s.produce(
+        1, 1, message_ids=["m1"], base_offset=0, took_ms=3000, **did(("long", "stall", "held_answer"), since_ms=2)
+    )
+    s.send(0, "m1", partition=1, offset=0, took_ms=3002)
+    s.produce(1001, 2, message_ids=["m2"], base_offset=0, connection_id=3)
+    s.send(1000, "m2", partition=2, offset=0, took_ms=2002)
+
+
+@story
+def committed_behind_a_swallowed_heartbeat(s: Story) -> None:
+    # It waited until its connection ended; by then its group had gone on without it.
+    of_group = {"group_id": "g", "connection_id": 5}
+    s.exchange(0, "Heartbeat", outcome="dropped", took_ms=None, **of_group,
+               **did(("eat", "drop_request", "swallowed_request")))  # fmt: skip
+    s.exchange(800, "OffsetCommit", outcome="no_response", took_ms=None, partitions=one_of("orders", 0, base_offset=6),
+               **of_group)  # fmt: skip
+    link_event(s, 12_000, "disconnect", 5)
+    s.exchange(12_050, "OffsetCommit", group_id="g", connection_id=6, error_code=25,
+               partitions=one_of("orders", 0, base_offset=6, error_code=25))  # fmt: skip
+    s.send(
+        800, None, operation="commit", group_id="g", offset=6, outcome="info", error="CommitFailedError", took_ms=11_260
+    )
+
+
+def of_a_made_up_coordinator(s: Story) -> dict[str, Any]:
+    s.exchange(0, "FindCoordinator", group_id="g", **did(("move", "coordinator_move", "altered_answer")))
+    return {"group_id": "g", "error_code": 16, "connection_id": 3}
+
+
+@story
+def committed_to_a_made_up_coordinator(s: Story) -> None:
+    place = one_of("orders", 0, base_offset=6, error_code=16)
+    s.exchange(5000, "OffsetCommit", partitions=place, **of_a_made_up_coordinator(s))
+    s.send(4999, None, operation="commit", group_id="g", offset=6, outcome="fail", error="[Error 16]", took_ms=4)
+
+
+@story
+def sent_back_by_a_made_up_coordinator(s: Story) -> None:
+    reads = {"client": s.client, "group_id": "g"}
+    asked = of_a_made_up_coordinator(s)
+    for offset in range(3):
+        s.poll(1000 * (1 + offset), f"m{offset}", offset, **reads)
+    s.exchange(5000, "Heartbeat", **asked)
+    s.exchange(5010, "FindCoordinator", group_id="g")
+    for offset in range(3):
+        s.poll(6000 + offset, f"m{offset}", offset, **reads)
+
+
+@story
+def refused_once_and_well_again(s: Story) -> None:
+    # A commit was taken behind the refusal: what it read since, and nobody committed, is read again for other reasons.
+    reads = {"client": s.client, "group_id": "g"}
+    s.poll(0, "m0", 0, **reads)
+    s.exchange(100, "Heartbeat", group_id="g", error_code=16, outcome="injected",
+               **did(("shake", "error", "answered", 16)))  # fmt: skip
+    s.exchange(150, "OffsetCommit", group_id="g", partitions=one_of("orders", 0, base_offset=1))
+    s.poll(200, "m1", 1, **reads)
+    s.poll(6000, "m1", 1, **reads)
+
+
+@story
 def let_in_for_another_time(s: Story) -> None:
     s.exchange(0, "SaslAuthenticate", **did(("short", "session_expiry", "altered_answer")))
     ok(s, 10, "m0", 0, sent=2000)
@@ -1345,6 +1438,13 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "thrown_out_and_reading_on_for_a_moment": {"read_again": {"shake (likely)"}},
     "thrown_out_behind_a_swallowed_answer": {"read_again": {"eat (likely)"}},
     "read_by_another_behind_a_refused_commit": {"read_by_another": {"refuse (likely)", None}},
+    "told_when_its_transaction_ends": {"failed": {"eat (likely)"}},
+    "told_with_the_others_of_its_call": {"late": {"long", "long (likely)"}},
+    "told_late_and_alone": {"late": {"long", None}},
+    "committed_behind_a_swallowed_heartbeat": {"failed": {"eat (likely)"}},
+    "committed_to_a_made_up_coordinator": {"failed": {"move (likely)"}},
+    "sent_back_by_a_made_up_coordinator": {"read_again": {"move (likely)"}},
+    "refused_once_and_well_again": {"read_again": {None}},
     "read_by_another_that_nobody_sent_back": {"read_by_another": {None}},
     "read_by_two_that_share_but_a_name": {"read_by_another": set()},
     "lost_after_it_was_sent_again": {"lost": {None}},
