@@ -495,7 +495,7 @@ cdef class Pump:
         if self.bare_requests:
             return self._bare(data, at, end, total_)
         if available < 4:
-            self._needed = HEAD
+            self._needed = 4
             return MISSING
         size = int32_at(p)
         total = total_[0] = <long long>size + 4
@@ -590,8 +590,10 @@ cdef class Pump:
         if self.bare_answers:
             return self._bare(data, at, end, total_)
         if available < ANSWER_HEAD:
-            self._needed = ANSWER_HEAD
-            return MISSING
+            # An impossible length may be all that ever comes.
+            self._needed = 4 if available < 4 else ANSWER_HEAD
+            if available < 4 or 4 <= int32_at(p) <= self._max_frame_bytes:
+                return MISSING
         size = int32_at(p)
         total = total_[0] = <long long>size + 4
         if not 4 <= size <= self._max_frame_bytes:

@@ -26,9 +26,9 @@ from notleader.proxy.wire.probe import NODE_ENDPOINTS, NOTHING, Frame, acks_prog
 
 _REQUEST: Final = Struct(">ihhi")  # length, api_key, api_version, correlation_id
 _SHORT: Final = Struct(">h")
-_LENGTH: Final = Struct(">i")
-_ANSWER: Final = Struct(">ii")  # length, correlation_id
+_INT32: Final = Struct(">i")
 _HEAD_BYTES: Final = 14  # of a request: its head, and the client id's length
+_ANSWER_HEAD_BYTES: Final = 8  # length and correlation_id
 _SMALLEST: Final = 8  # ControlledShutdown v0 has no client_id; everything else is longer
 _HIGHEST_API_KEY: Final = 1000
 """Beyond any key in use (Kafka's are below 100): it is no Kafka request."""
@@ -284,8 +284,8 @@ class Pump:
         if self.bare_requests:
             return _bare(data, position, self._max_frame_bytes, "client")
         if available < 4:
-            raise _MissingError(_HEAD_BYTES)
-        size: int = _LENGTH.unpack_from(data, position)[0]
+            raise _MissingError(4)
+        size: int = _INT32.unpack_from(data, position)[0]
         total = size + 4
         if not _SMALLEST <= size <= self._max_frame_bytes:
             raise WireError(pieces.absurd_length(data, position, size))
@@ -352,18 +352,20 @@ class Pump:
         if self.bare_answers:
             return _bare(data, position, self._max_frame_bytes, "broker"), data
         available = len(data) - position
-        if available < _ANSWER.size:
-            raise _MissingError(_ANSWER.size)
-        size, correlation_id = _ANSWER.unpack_from(data, position)
+        if available < 4:
+            raise _MissingError(4)
+        size: int = _INT32.unpack_from(data, position)[0]
         total = size + 4
         if not 4 <= size <= self._max_frame_bytes:
             raise WireError(f"an answer of {size} bytes")
-        exchange = self._match(correlation_id)
+        if available < _ANSWER_HEAD_BYTES:
+            raise _MissingError(_ANSWER_HEAD_BYTES)
+        exchange = self._match(_INT32.unpack_from(data, position + 4)[0])
         here = min(total, available)
         stops = exchange is not self._queue[0] or self.stops_answers or exchange.flags & ASSEMBLE_RESPONSE
         endpoints = None
         if exchange.flags & ENDPOINTS and not stops:
-            if here < total and (exchange.api_key != ApiKey.Fetch or here == _ANSWER.size):
+            if here < total and (exchange.api_key != ApiKey.Fetch or here == _ANSWER_HEAD_BYTES):
                 raise _MissingError(total if exchange.api_key != ApiKey.Fetch else here + 1)
             endpoints = Probe(program(exchange.api_key, exchange.api_version, "response", NODE_ENDPOINTS), size)
             if here == total:
@@ -425,7 +427,7 @@ def _bare(data: bytes, position: int, max_frame_bytes: int, side: Side) -> Stop:
     available = len(data) - position
     if available < 4:
         raise _MissingError(4)
-    (size,) = _LENGTH.unpack_from(data, position)
+    (size,) = _INT32.unpack_from(data, position)
     if not 0 <= size <= max_frame_bytes:
         raise WireError(pieces.absurd_length(data, position, size), side)
     if available < 4 + size:

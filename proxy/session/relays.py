@@ -131,12 +131,13 @@ class Relays:
         node.torn = b""
         complete = []
         position = 0
-        while len(data) - position >= _HEAD.size:
-            size, correlation_id = _HEAD.unpack_from(data, position)
+        while len(data) - position >= _LENGTH.size:
+            (size,) = _LENGTH.unpack_from(data, position)
             if not 4 <= size <= self._max_frame_bytes:
                 raise WireError(f"an answer of {size} bytes from broker {node_id}", side="broker")
             if len(data) - position < 4 + size:
                 break
+            _, correlation_id = _HEAD.unpack_from(data, position)
             exchange = None
             if correlation_id == 0 and node.login is not None:
                 self._logs_in(node_id, node, node.login, data[position : position + 4 + size], now_us)

@@ -404,6 +404,44 @@ def test_what_comes_before_nonsense_is_passed_on_and_recorded(pure: Callable[[Pl
         assert [entry["outcome"] for entry in told[-3] if isinstance(entry, dict)] == ["answered", "no_response"]
 
 
+@pytest.mark.parametrize("portions", [[1, 1, 1, 1], [3, 1], [4]])
+@pytest.mark.parametrize("size", [-(2**31), -1, 0, 2, 3, 7, 5001, 2**31 - 1])
+def test_an_impossible_length_is_one_at_its_fourth_byte(
+    pure: Callable[[Play], Told], size: int, portions: list[int]
+) -> None:
+    """Whoever sent it may send nothing more, and not close either."""
+    heartbeat = asked(ApiKey.Heartbeat, 3, 1, bytes(20))
+    limits = {"max_frame_bytes": 5000}
+    script = Play(pack(">i", size), steps=[("client", portion, 0) for portion in portions], limits=limits)
+    for told in (compiled(script), pure(script)):
+        assert said_at_last(told) == [("wire_error", f"a frame length of {size} bytes"), "close"]
+    if 4 <= size <= 5000:
+        return
+    script = Play(heartbeat, {key(1): pack(">i", size)}, [("client", len(heartbeat), 0)], limits=limits)
+    script.steps += [("broker", portion, 0) for portion in portions]
+    for told in (compiled(script), pure(script)):
+        assert said_at_last(told) == [("wire_error", f"an answer of {size} bytes"), "close"]
+
+
+def said_at_last(told: Told) -> list[Any]:
+    """What the last step led to: what is wrong, and the names of the other commands."""
+    return [command[:2] if command[0] == "wire_error" else command[0] for command in told[-4][1]]
+
+
+@pytest.mark.parametrize("size", [4, 5, 8])
+def test_a_short_answer_is_judged_once_it_is_here(pure: Callable[[Play], Told], size: int) -> None:
+    """Nobody waits for a header that it has no room for."""
+    heartbeat = asked(ApiKey.Heartbeat, 3, 1, bytes(20))
+    for number, last in ((1, ["to_client"]), (2, [("wire_error", WRONG_ONE), "close"])):
+        whole = pack(">ii", size, number) + bytes(size - 4)
+        script = Play(heartbeat, {key(1): whole}, [("client", len(heartbeat), 0), ("broker", len(whole), 0)])
+        for told in (compiled(script), pure(script)):
+            assert said_at_last(told) == last
+
+
+WRONG_ONE = "the broker answered correlation id 2 where 1 was due"
+
+
 def test_a_side_rests_at_the_same_place(pure: Callable[[Play], Told]) -> None:
     """Once it has had its turn, and the client where too much of what it asked for is open."""
     for api_key, version, count in ((ApiKey.ApiVersions, 0, 2 * MOST_STOPS + 5), (ApiKey.Heartbeat, 3, MOST_OPEN + 5)):

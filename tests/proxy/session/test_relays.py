@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from struct import pack
 from typing import Any
 
 from notleader.faults.schema import parse_fault_document
@@ -192,3 +193,14 @@ def test_the_next_connection_to_a_broker_begins_anew() -> None:
     assert sent_to_1(talk, let_in()) == [ApiKey.Produce]
     sent_to_1(talk, produced(3, 0))
     assert [each.outcome for each in talk.exchanges] == ["altered", "answered"]
+
+
+def test_an_impossible_length_of_another_broker_is_one_at_its_fourth_byte() -> None:
+    for size in (-1, 0, 3, 2**31 - 1):
+        talk = conversation()
+        talk.client(produce(7, 0, 1))
+        whole = pack(">i", size)
+        talk.session.node_bytes(1, whole[:3], talk.now_us)
+        assert talk.commands() == []
+        talk.session.node_bytes(1, whole[3:], talk.now_us)
+        assert talk.commands()[0] == ("wire_error", f"an answer of {size} bytes from broker 1")
