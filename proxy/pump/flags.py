@@ -27,5 +27,5 @@ of them are answered. Far more than clients have under way; a broker takes one."
 MOST_STOPS: Final = 64
 """Frames of one read that somebody has to see in one go: then others have their turn."""
 
-INTERFACE: Final = 11
+INTERFACE: Final = 12
 """What the compiled part and the Python around it expect of each other; another number whenever that changes."""

@@ -51,7 +51,7 @@ cdef enum:
     MISSING = 2
     BREAKS = 3
 
-INTERFACE = 11
+INTERFACE = 12
 
 cdef object ANSWERED = "answered"
 cdef object NO_RESPONSE = "no_response"
@@ -410,6 +410,8 @@ cdef class Pump:
     def eof(self, str side):
         if side == "client" and not self.ignores_requests and (self._asked is not None or self._request_left):
             return Broken("client", "the client closed the connection in the middle of a request")
+        if side == "broker" and (self._answered is not None or self._response_left):
+            return Broken("broker", "the broker closed the connection in the middle of an answer")
         return None
 
     def close(self):

@@ -187,9 +187,11 @@ class Pump:
         (self._asked if side == "client" else self._answered).keep(frame)
 
     def eof(self, side: Side) -> Broken | None:
-        """That side will send no more: whether it ends in the middle of a request."""
+        """That side will send no more: whether it ends in the middle of a frame."""
         if side == "client" and not self.ignores_requests and (self._asked or self._request_left):
             return Broken("client", "the client closed the connection in the middle of a request")
+        if side == "broker" and (self._answered or self._response_left):
+            return Broken("broker", "the broker closed the connection in the middle of an answer")
         return None
 
     def close(self) -> list[Exchange]:

@@ -92,8 +92,11 @@ class Conversation:
 
     def end_with_broker(self, now_us: int) -> None:
         """The broker has ended, and nothing more will leave."""
-        closer = "client" if self.life.requests in CLIENT_IS_OVER else "broker"
-        self.end(now_us, f"the {closer} closed the connection")
+        if self.life.requests in CLIENT_IS_OVER:
+            self.end(now_us, "the client closed the connection")
+        else:
+            broken = self.pump.eof("broker")
+            self.end(now_us, "the broker closed the connection" if broken is None else broken.reason)
 
     def is_stuck(self) -> bool:
         """Whether no answer will leave any more: a dropped one holds the later ones back, or the answers are over."""

@@ -442,6 +442,20 @@ def test_a_short_answer_is_judged_once_it_is_here(pure: Callable[[Play], Told], 
 WRONG_ONE = "the broker answered correlation id 2 where 1 was due"
 
 
+@pytest.mark.parametrize("api_key", [ApiKey.Heartbeat, ApiKey.Metadata, ApiKey.Fetch])
+def test_a_broker_that_ends_in_the_middle_of_an_answer(pure: Callable[[Play], Told], api_key: ApiKey) -> None:
+    """Whether its beginning has left already or waited for the rest."""
+    frame = asked(api_key, 4, 1, request_codec(api_key, 4).encode({}))
+    said = {"brokers": [BROKER], "responses": [{"topic": "t", "partitions": [{"records": bytes(30)}]}]}
+    answer = response(api_key, 4, 1, said)
+    for here in range(len(answer) + 1):
+        script = Play(frame, {key(1): answer}, [("client", len(frame), 0), ("broker", here, 0), ("broker_eof", 0, 0)])
+        middle = " in the middle of an answer" if 0 < here < len(answer) else ""
+        for told in (compiled(script), pure(script)):
+            assert told[-4][1] == [("close", f"the broker closed the connection{middle}")]
+            assert [entry for entry in told[-4][2] if isinstance(entry, tuple)][-1][2] == told[-4][1][0][1]
+
+
 def test_a_side_rests_at_the_same_place(pure: Callable[[Play], Told]) -> None:
     """Once it has had its turn, and the client where too much of what it asked for is open."""
     for api_key, version, count in ((ApiKey.ApiVersions, 0, 2 * MOST_STOPS + 5), (ApiKey.Heartbeat, 3, MOST_OPEN + 5)):

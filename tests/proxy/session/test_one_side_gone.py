@@ -85,6 +85,26 @@ def test_an_answer_cut_in_mid_frame_is_closed_with_the_bytes_that_passed(level: 
     assert (row["outcome"], row["response_bytes"], row["error_code"]) == ("closed", 3000, None)
 
 
+def test_an_answer_that_broke_off_is_told_also_where_another_left_after_it() -> None:
+    talk = Conversation(*RULES)
+    talk.client(produce(1, "slow") + produce(2, "plain"))
+    talk.broker(produced(1) + produced(2)[:20])
+    talk.session.broker_eof(talk.now_us)
+    assert "close" not in [command[0] for command in talk.commands()]
+    commands = talk.at(60)
+    assert answered(commands) == [1]
+    assert commands[-1] == ("close", "the broker closed the connection in the middle of an answer")
+
+
+def test_who_closed_first_is_told_where_an_answer_breaks_off() -> None:
+    talk = Conversation()
+    talk.client(produce(1, "plain"))
+    talk.session.client_eof(talk.now_us)
+    talk.broker(produced(1)[:20])
+    talk.session.broker_eof(talk.now_us)
+    assert talk.commands()[-1] == ("close", "the client closed the connection")
+
+
 @settings(max_examples=400)
 @given(st.data())
 @pytest.mark.parametrize("gone", ["broker", "client"])
