@@ -5,7 +5,8 @@ A line that is neither is set aside with its file and line number; it never stop
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from pyspark.errors import AnalysisException
@@ -14,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
+    DataType,
     IntegerType,
     LongType,
     StringType,
@@ -91,6 +93,26 @@ _REFUSED = (
 )
 
 
+_UNREAD = "not a JSON object with fields of the right types"
+_MOST_TEXT = 1 << 16  # characters of a bad line, to see what is wrong; that many are shown:
+_SHOWN_TEXT = 200
+_KINDS = {
+    bool: "a boolean",
+    int: "an integer",
+    float: "a decimal number",
+    str: "a string",
+    list: "an array",
+    dict: "an object",
+}
+_WANTED = {
+    BooleanType: "a boolean",
+    IntegerType: "an integer",
+    LongType: "an integer",
+    ArrayType: "an array",
+    StructType: "an object",
+}
+
+
 class BadLine(NamedTuple):
     """A line that was set aside: 1-based line number, what is wrong, and its beginning."""
 
@@ -98,6 +120,41 @@ class BadLine(NamedTuple):
     line: int
     reason: str
     text: str
+
+
+def bad_line(file: str, line: int, reason: str, text: str) -> BadLine:
+    """One row of `set_aside`, looked at more closely where Spark couldn't read it."""
+    return BadLine(file, line, _why_unread(text) if reason == _UNREAD else reason, text[:_SHOWN_TEXT])
+
+
+def _why_unread(text: str) -> str:
+    try:
+        told = json.loads(text)
+    except json.JSONDecodeError:
+        return "not JSON" if len(text) < _MOST_TEXT else _UNREAD
+    except (ValueError, RecursionError):  # JSON, but with a number or a depth that Python doesn't take
+        return _UNREAD
+    return _wrong_type(told, _LINE, "") or _UNREAD
+
+
+def _wrong_type(told: object, wanted: DataType, path: str) -> str | None:
+    """The first field of the line whose type is wrong, and what it should be; anything is read as a string."""
+    inner: Iterable[tuple[object, DataType, str]] = ()
+    if told is None or isinstance(wanted, StringType):
+        return None
+    if isinstance(told, dict) and isinstance(wanted, StructType):
+        fields = {field.name: field.dataType for field in wanted.fields}
+        inner = [(told[n], fields[n], f"{path}.{n}" if path else n) for n in told if n in fields]
+    elif isinstance(told, list) and isinstance(wanted, ArrayType):
+        inner = [(one, wanted.elementType, f"{path}[{place}]") for place, one in enumerate(told)]
+    elif _KINDS[type(told)] != _WANTED[type(wanted)]:
+        name = f"`{path}`" if path else "the line"
+        return f"{name} is {_KINDS[type(told)]}, and should be {_WANTED[type(wanted)]}"
+    elif isinstance(told, int):
+        bits = 32 if isinstance(wanted, IntegerType) else 64
+        if not -(1 << bits - 1) <= told < 1 << bits - 1:
+            return f"`{path}` is an integer of more than {bits} bits"
+    return next((wrong for each in inner if (wrong := _wrong_type(*each))), None)
 
 
 def _lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
@@ -227,19 +284,19 @@ def bad_lines(spark: SparkSession, files: Sequence[str], limit: int = 20) -> lis
         before = sum(b.lines for b in blocks if b.file == line.file and b.block < line.block)
         first = next(b.first for b in blocks if b.file == line.file and b.block == line.block)
         name = line.file.removeprefix("file://")
-        numbered.append(BadLine(name, before + line.row - first + 1, line.reason, line.text))
+        numbered.append(bad_line(name, before + line.row - first + 1, line.reason, line.text))
     return numbered
 
 
 def set_aside(lines: DataFrame, *place: str) -> DataFrame:
-    """`file`, the columns of `place`, `reason` and `text` (its beginning) of each bad line; streams too."""
+    """`file`, the columns of `place`, `reason` and `text` of each bad line, for `bad_line`; streams too."""
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
     return (
         lines.filter(F.trim("value") != "")
         .select(
             "file",
             *place,
-            F.substring("value", 1, 200).alias("text"),
+            F.substring("value", 1, _MOST_TEXT).alias("text"),
             F.inline(F.array(F.from_json("value", _LINE, options))),
         )
         .withColumn("reason", _bad_reason())
@@ -252,7 +309,7 @@ def _bad_reason() -> Column:
     name, operation, outcome = F.col("name"), F.col("operation"), F.lower("outcome")
     known = ("producer_send_success", "producer_send_error", "records_consumed", "record_data", "offsets_committed")
     return (
-        F.when(F.col("_corrupt").isNotNull(), F.lit("not a JSON object with fields of the right types"))
+        F.when(F.col("_corrupt").isNotNull(), F.lit(_UNREAD))
         .when(operation.isNull() & name.isNull(), F.lit("neither `operation` nor `name`"))
         .when(operation.isNull() & ~name.isin(*known, *_NOT_OPERATIONS), F.concat(F.lit("unknown name "), name))
         .when(operation.isNotNull() & outcome.isNull(), F.lit("`outcome` is missing"))

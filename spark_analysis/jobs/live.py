@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis import tail
 from notleader.spark_analysis.jobs.analyze import Analysis, Progress, judge
 from notleader.spark_analysis.options import Options
-from notleader.spark_analysis.outcomes import BadLine, last_word, said, set_aside
+from notleader.spark_analysis.outcomes import BadLine, bad_line, last_word, said, set_aside
 from notleader.spark_analysis.paths import InputError, is_local, local_path, size_bytes
 from notleader.spark_analysis.plans import from_nowhere, gathered, let_go, settled
 from notleader.spark_analysis.profile import OutcomeProfile, profile_capture
@@ -143,4 +143,4 @@ def _take(
 
 def _bad_lines(spark: SparkSession, folder: str, limit: int = 20) -> list[BadLine]:
     rows = spark.read.schema(_BAD_LINES).parquet(folder).orderBy("file", "at_byte").limit(limit).collect()
-    return [BadLine(row.file, tail.line_number(Path(row.file), row.at_byte), row.reason, row.text) for row in rows]
+    return [bad_line(row.file, tail.line_number(Path(row.file), row.at_byte), row.reason, row.text) for row in rows]

@@ -137,6 +137,36 @@ def test_bad_lines_have_their_numbers_also_in_a_file_read_in_pieces(spark: Spark
     assert found[1].reason == "unknown outcome maybe"
 
 
+LONG_LINE = json.dumps({"operation": "send", "outcome": "ok", "error": "x" * 70_000, "offset": "7"})
+UNREAD = {
+    "not json": "not JSON",
+    "[1]": "the line is an array, and should be an object",
+    '{"operation": "send", "partition": "3", "offset": "7"}': "`partition` is a string, and should be an integer",
+    '{"hello": {"offset": "7"}, "offset": 7.0}': "`offset` is a decimal number, and should be an integer",
+    '{"called_at_us": true}': "`called_at_us` is a boolean, and should be an integer",
+    '{"partition": 2147483648}': "`partition` is an integer of more than 32 bits",
+    '{"offset": -9223372036854775809}': "`offset` is an integer of more than 64 bits",
+    '{"name": "offsets_committed", "success": 1}': "`success` is an integer, and should be a boolean",
+    '{"name": "records_consumed", "partitions": {}}': "`partitions` is an object, and should be an array",
+    '{"name": "records_consumed", "partitions": [{"count": 1}, {"minOffset": "0"}]}': (
+        "`partitions[1].minOffset` is a string, and should be an integer"
+    ),
+    '{"name": "offsets_committed", "offsets": [null, 5]}': "`offsets[1]` is an integer, and should be an object",
+    LONG_LINE: "not a JSON object with fields of the right types",
+}
+
+
+def test_what_keeps_a_line_from_being_read_is_told_with_the_name_of_the_field(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    good = {**OURS[1], "client": 5, "error": {"code": 1}, "key_hash": None, "offset": 2**63 - 1, "partition": -(2**31)}
+    (tmp_path / "ours.jsonl").write_text("\n".join([*UNREAD, json.dumps(good)]))
+    found = bad_lines(spark, [str(tmp_path)])
+    assert [bad.reason for bad in found] == list(UNREAD.values())
+    assert [bad.text for bad in found] == [text[:200] for text in UNREAD]
+    assert [bad.line for bad in found] == list(range(1, len(UNREAD) + 1))
+
+
 def line(outcome: str, **told: Any) -> dict[str, Any]:
     """One line of a call that began at 5 µs."""
     return {"client": "c", "operation": "send", "topic": "t", "called_at_us": 5, "outcome": outcome, **told}
