@@ -27,6 +27,7 @@ MESSAGES = 20
 
 
 def explore(
+    context: typer.Context,
     command: Annotated[
         list[str], typer.Argument(metavar="-- COMMAND…", help="What to try, with {bootstrap} and the like in it.")
     ],
@@ -104,6 +105,7 @@ def explore(
         need("notleader explore", "capture")
         allowed = _words(allow)
         from notleader.proxy.lab.explore import telling
+        from notleader.proxy.lab.explore.asked import Asked
         from notleader.proxy.lab.explore.candidates import brokers_needed
 
         told: int | None = None
@@ -150,6 +152,8 @@ def explore(
                 count,
             )
 
+            asked = Asked.of(context, bench.brokers)
+
             def tell(text: str) -> None:
                 stages.console.print(text, markup=False, soft_wrap=True)
 
@@ -167,7 +171,7 @@ def explore(
                 finally:
                     if search.explored.points:
                         corpus.save(corpus_file)
-                        telling.write(search.explored, command, limits, partitions, out)
+                        telling.write(search.explored, asked, limits, out)
                 say(search.explored.progress(), well=not search.explored.failures)
     if replay is not None:
         if as_json:
@@ -186,7 +190,7 @@ def explore(
         elif rules and not any(tried.hits):
             stages.console.print("none of its rules was hit", markup=False)
         raise typer.Exit(1 if verdicts else 0)
-    _end(search.explored, telling.document(search.explored, command, limits), out, as_json)
+    _end(search.explored, telling.document(search.explored, asked, limits), out, as_json)
 
 
 def _end(explored: Explored, document: dict[str, Any], out: Path, as_json: bool) -> None:

@@ -8,6 +8,7 @@ from html import escape
 
 import yaml
 
+from notleader.proxy.lab.explore.asked import Asked
 from notleader.proxy.lab.explore.findings import Failure
 from notleader.proxy.lab.explore.map import Area, Came
 from notleader.proxy.lab.explore.search import Explored, Limits
@@ -50,14 +51,14 @@ th[scope=row] { text-align: left; font-weight: 400; white-space: nowrap; }
 """
 
 
-def html(explored: Explored, command: list[str], limits: Limits) -> str:
+def html(explored: Explored, asked: Asked, limits: Limits) -> str:
     """The whole page; nothing is fetched, and everything that the command said is escaped."""
     title = found(explored)
     parts = [
         f"<h1>{_text(title)}</h1>",
-        f"<pre tabindex='0'>{_text(shlex.join(command))}</pre>",
+        f"<pre tabindex='0'>{_text(shlex.join(asked.command))}</pre>",
         f'<p class="soft">{_text(basis(explored, limits))}</p>',
-        *(part for number, failure in enumerate(explored.failures, 1) for part in _failure(number, failure)),
+        *(part for number, failure in enumerate(explored.failures, 1) for part in _failure(number, failure, asked)),
         *_map(explored),
     ]
     if explored.unstable:
@@ -77,12 +78,13 @@ def html(explored: Explored, command: list[str], limits: Limits) -> str:
     )
 
 
-def _failure(number: int, failure: Failure) -> Iterator[str]:
+def _failure(number: int, failure: Failure, asked: Asked) -> Iterator[str]:
     yield f"<h2>{number}. {_text(failure.title)}</h2>"
     otherwise = _text(without(failure))
     yield f"<p>{_text(rate(failure))} {otherwise if failure.survives_without else f'<b>{otherwise}</b>'}</p>"
     yield f"<pre tabindex='0'>{_text(yaml.safe_dump({'faults': failure.rules}, sort_keys=False).rstrip())}</pre>"
-    yield f'<p class="soft">{_text(origin(failure))} <code>{again(number, failure)}</code> tries it again.</p>'
+    line = _text(again(number, failure, asked))
+    yield f'<p class="soft">{_text(origin(failure))} <code>{line}</code> tries it again.</p>'
     if len(failure.verdicts) > 1:
         yield _list([f"{each.kind}: {each.sentence}" for each in failure.verdicts])
     if failure.timeline:

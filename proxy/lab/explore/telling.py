@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 import yaml
 
+from notleader.proxy.lab.explore.asked import Asked, rule_file_name
 from notleader.proxy.lab.explore.candidates import brokers_needed
 from notleader.proxy.lab.explore.findings import Failure, described
 from notleader.proxy.lab.explore.page import html
@@ -25,8 +26,6 @@ from notleader.proxy.lab.explore.words import (
     origin,
     printable,
     rate,
-    rule_file_name,
-    told_messages,
     unjudged,
     unstable,
     without,
@@ -34,27 +33,26 @@ from notleader.proxy.lab.explore.words import (
 from notleader.proxy.lab.process import filled
 
 
-def write(explored: Explored, command: list[str], limits: Limits, partitions: int, out: Path) -> None:
+def write(explored: Explored, asked: Asked, limits: Limits, out: Path) -> None:
     """All files of a report, into `out`; those of an earlier search go."""
     for old in (*out.glob("failure-*.yaml"), *out.glob("test_failure_*.py"), *out.glob("incident-*.yaml")):
         old.unlink()
     for number, failure in enumerate(explored.failures, 1):
-        (out / rule_file_name(number)).write_text(rule_file(failure, command))
-        (out / f"test_failure_{number}.py").write_text(pytest_test(number, failure, command, out))
+        (out / rule_file_name(number)).write_text(rule_file(failure, asked))
+        (out / f"test_failure_{number}.py").write_text(pytest_test(number, failure, asked, out))
         if (held := _held(number, failure, explored)) is not None:
             limit_s = limits.limit_of(explored.learned)
-            (out / _incident_file_name(number)).write_text(
-                incident_file(number, failure, held, command, partitions, limit_s)
-            )
-    (out / "report.json").write_text(json.dumps(document(explored, command, limits), indent=1))
-    (out / "report.md").write_text(markdown(explored, command, limits))
-    (out / "report.html").write_text(html(explored, command, limits))
+            (out / _incident_file_name(number)).write_text(incident_file(number, failure, held, asked, limit_s))
+    (out / "report.json").write_text(json.dumps(document(explored, asked, limits), indent=1))
+    (out / "report.md").write_text(markdown(explored, asked, limits))
+    (out / "report.html").write_text(html(explored, asked, limits))
     (out / "junit.xml").write_text(junit(explored))
 
 
-def rule_file(failure: Failure, command: list[str]) -> str:
+def rule_file(failure: Failure, asked: Asked) -> str:
     """A config file of `notleader run`, which `notleader explore --replay` takes as well."""
-    said = [f"{failure.kind}: {failure.verdicts[0].sentence}", f"command: {shlex.join(command)}"]
+    said = [f"{failure.kind}: {failure.verdicts[0].sentence}", f"command: {shlex.join(asked.command)}"]
+    said += [f"options: {shlex.join(asked.options)}"] if asked.options else []
     said += [] if failure.messages is None else [f"{_MESSAGES}{failure.messages}"]
     head = "".join(f"# {line}\n" for text in said for line in _line(text).splitlines())
     return head + yaml.safe_dump({"faults": failure.rules}, sort_keys=False, allow_unicode=True)
@@ -76,13 +74,12 @@ def _incident_file_name(number: int) -> str:
 Held = tuple[dict[str, Any], dict[str, Any]]
 
 
-def incident_file(
-    number: int, failure: Failure, held: Held, command: list[str], partitions: int, limit_s: float
-) -> str:
+def incident_file(number: int, failure: Failure, held: Held, asked: Asked, limit_s: float) -> str:
     """What `notleader incident run` takes: the command with the rules and without, and what has to become of it."""
     affected, control = held
     words = {} if failure.messages is None else {"messages": str(failure.messages)}
-    shrunk = [filled(word, words) for word in command]
+    shrunk = [filled(word, words) for word in asked.command]
+    nodes = max(asked.brokers, brokers_needed(failure.rules))
     name = (
         re.sub(r"[^a-z0-9]+", "-", f"{failure.kind}-by-{described(failure.rules[0])}".lower())
         .strip("-")[:60]
@@ -92,8 +89,8 @@ def incident_file(
         "name": name,
         "title": _line(failure.title)[:120],
         "story": f"notleader explore found it: {_line(failure.verdicts[0].sentence)}. Say here what it means to whom.",
-        **({"kafka": {"nodes": nodes}} if (nodes := brokers_needed(failure.rules)) > 1 else {}),
-        "topics": [{"name": _topic(number), "partitions": partitions}],
+        **({"kafka": {"nodes": nodes}} if nodes > 1 else {}),
+        "topics": [{"name": _topic(number), "partitions": asked.partitions}],
         "faults": failure.rules,
         "clients": [{"name": "service", "command": shrunk, "role": "the command that was explored"}],
         "runs": [{"name": "affected", **affected}, {"name": "control", "faults": [], **control}],
@@ -146,9 +143,9 @@ def _topic(number: int) -> str:
     return f"explored-{number}"
 
 
-def pytest_test(number: int, failure: Failure, command: list[str], out: Path) -> str:
+def pytest_test(number: int, failure: Failure, asked: Asked, out: Path) -> str:
     """A test that fails as long as the command breaks: for a file in `out`, beside its rules, run from anywhere."""
-    argv = ",\n        ".join(repr(word) for word in [*told_messages(failure), "--", *command])
+    argv = ",\n        ".join(repr(word) for word in [*asked.of_failure(failure), "--", *asked.command])
     name = re.sub(r"\W+", "_", f"{failure.kind} by {failure.by}".lower()).strip("_")[:70].strip("_")
     here = os.path.relpath(Path.cwd(), out.resolve())
     return f'''"""{_line(failure.title).replace(chr(92), "/").replace('"', "'")}"""
@@ -171,10 +168,11 @@ def test_{name}():
 '''
 
 
-def document(explored: Explored, command: list[str], limits: Limits) -> dict[str, Any]:
+def document(explored: Explored, asked: Asked, limits: Limits) -> dict[str, Any]:
     """The report as one JSON document."""
     return {
-        "command": command,
+        "command": asked.command,
+        "options": list(asked.options),
         "messages": explored.messages,
         "seed": limits.seed,
         "allowed": sorted(limits.allow),
@@ -204,6 +202,7 @@ def document(explored: Explored, command: list[str], limits: Limits) -> dict[str
                 "incident": None if _held(number, failure, explored) is None else _incident_file_name(number),
                 "kind": failure.kind,
                 "title": failure.title,
+                "again": [*asked.again(number, failure), *asked.command],
                 **asdict(failure),
             }
             for number, failure in enumerate(explored.failures, 1)
@@ -211,12 +210,12 @@ def document(explored: Explored, command: list[str], limits: Limits) -> dict[str
     }
 
 
-def markdown(explored: Explored, command: list[str], limits: Limits) -> str:
+def markdown(explored: Explored, asked: Asked, limits: Limits) -> str:
     """The report for people."""
     lines = [
         f"# {found(explored)}",
         "",
-        f"    {_line(shlex.join(command))}",
+        f"    {_line(shlex.join(asked.command))}",
         "",
         basis(explored, limits),
         "",
@@ -231,7 +230,9 @@ def markdown(explored: Explored, command: list[str], limits: Limits) -> str:
             yaml.safe_dump({"faults": failure.rules}, sort_keys=False).rstrip(),
             "```",
             "",
-            f"{origin(failure)} `{again(number, failure)}` tries it again.",
+            f"{origin(failure)} This tries it again:",
+            "",
+            f"    {_line(again(number, failure, asked))}",
             "",
             *(f"- {_line(f'{each.kind}: {each.sentence}')}" for each in failure.verdicts),
             "",

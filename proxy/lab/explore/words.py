@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+
+from notleader.proxy.lab.explore.asked import Asked
 from notleader.proxy.lab.explore.findings import Failure
 from notleader.proxy.lab.explore.judging import KINDS
 from notleader.proxy.lab.explore.search import Explored, Limits
 
 _SHOWN = 3
-
-
-def rule_file_name(number: int) -> str:
-    """The file that reproduces the failure of that number."""
-    return f"failure-{number}.yaml"
 
 
 def found(explored: Explored) -> str:
@@ -50,15 +48,9 @@ def origin(failure: Failure) -> str:
     )
 
 
-def again(number: int, failure: Failure) -> str:
+def again(number: int, failure: Failure, asked: Asked) -> str:
     """The command that tries it again."""
-    options = ["--replay", rule_file_name(number), *told_messages(failure)]
-    return f"notleader explore {' '.join(options)} -- COMMAND …"
-
-
-def told_messages(failure: Failure) -> list[str]:
-    """The options that say how many messages the command is told to send, where it takes that."""
-    return [] if failure.messages is None else ["--messages", str(failure.messages)]
+    return f"{shlex.join(asked.again(number, failure))} COMMAND …"
 
 
 def unjudged(explored: Explored) -> list[str]:

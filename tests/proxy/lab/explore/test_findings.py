@@ -9,6 +9,7 @@ import pytest
 
 from notleader.faults.schema import parse_faults
 from notleader.proxy.lab.errors import LabError
+from notleader.proxy.lab.explore.asked import Asked
 from notleader.proxy.lab.explore.candidates import Rule
 from notleader.proxy.lab.explore.cli import messages_for
 from notleader.proxy.lab.explore.findings import Corpus, Failure, described, group
@@ -21,6 +22,7 @@ from notleader.proxy.lab.incident import load_incident
 from notleader.proxy.lab.verdict import Counts, judge
 
 COMMAND = ["./shop", "{bootstrap}", 'it "is"\\n']
+ASKED = Asked(COMMAND)
 
 
 def on_produce(kind: str, **fields: Any) -> dict[str, Any]:
@@ -57,7 +59,7 @@ def test_ways_to_lose_an_exchange_are_one_failure_and_errors_are_others() -> Non
 def test_a_rule_file_is_a_config_file_and_says_what_it_does() -> None:
     import yaml
 
-    text = rule_file(failure(on_produce("close"), sentence="x\nfaults: none"), COMMAND)
+    text = rule_file(failure(on_produce("close"), sentence="x\nfaults: none"), ASKED)
     assert parse_faults(yaml.safe_load(text)["faults"])
     assert text.startswith("# duplicate: x faults: none\n")
 
@@ -65,21 +67,21 @@ def test_a_rule_file_is_a_config_file_and_says_what_it_does() -> None:
 @pytest.mark.parametrize("sentence", ["plain", 'quotes """ and \\ backslash', "\x1b[31mred\n# heading"])
 def test_what_a_command_said_breaks_no_file(sentence: str, tmp_path: Path) -> None:
     found = explored(failure(on_produce("close"), sentence=sentence))
-    write(found, COMMAND, Limits(), 1, tmp_path)
+    write(found, ASKED, Limits(), tmp_path)
     compile((tmp_path / "test_failure_1.py").read_text(), "test", "exec")
-    assert "\x1b" not in markdown(found, COMMAND, Limits()) + junit(found)
+    assert "\x1b" not in markdown(found, ASKED, Limits()) + junit(found)
     assert 'failures="1"' in junit(found)
-    assert document(found, COMMAND, Limits())["failures"][0]["file"] == "failure-1.yaml"
+    assert document(found, ASKED, Limits())["failures"][0]["file"] == "failure-1.yaml"
     assert load_incident(str(tmp_path / "incident-1.yaml")).clients[0].command == COMMAND
-    write(explored(), COMMAND, Limits(), 1, tmp_path)
+    write(explored(), ASKED, Limits(), tmp_path)
     assert not [*tmp_path.glob("*failure*"), *tmp_path.glob("incident*")]
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_what_an_incident_can_show_becomes_one(kind: str, tmp_path: Path) -> None:
     found = explored(failure(on_produce("close"), kind=kind))
-    write(found, COMMAND, Limits(limit_s=7), 3, tmp_path)
-    (told,) = document(found, COMMAND, Limits())["failures"]
+    write(found, Asked(COMMAND, partitions=3), Limits(limit_s=7), tmp_path)
+    (told,) = document(found, ASKED, Limits())["failures"]
     if kind in ("missing", "check", "backwards"):
         assert told["incident"] is None
         assert not list(tmp_path.glob("incident*"))
@@ -109,7 +111,7 @@ def test_without_outcome_lines_an_incident_counts_the_records_of_the_log(
     found = failure(on_produce("close"), kind=kind)
     found.messages = shrunk
     always = frozenset(("orders", str(each)) for each in range(8))
-    write(Explored(Learned(1.0, always), sent, failures=[found]), COMMAND, Limits(), 3, tmp_path)
+    write(Explored(Learned(1.0, always), sent, failures=[found]), Asked(COMMAND, partitions=3), Limits(), tmp_path)
     if records is None:
         assert not list(tmp_path.glob("incident*"))
         return
@@ -122,7 +124,7 @@ def test_without_outcome_lines_an_incident_counts_the_records_of_the_log(
 
 
 def test_the_test_to_paste_names_the_command_as_it_was_given() -> None:
-    text = pytest_test(1, failure(on_produce("close")), COMMAND, Path("out"))
+    text = pytest_test(1, failure(on_produce("close")), ASKED, Path("out"))
     assert all(repr(word) in text for word in COMMAND)
 
 
@@ -134,7 +136,7 @@ def test_the_test_to_paste_runs_the_command_where_it_was_searched(
     out = tmp_path / "reports" / "today"
     out.mkdir(parents=True)
     (out / "test_failure_1.py").write_text(
-        pytest_test(1, failure(on_produce("close")), COMMAND, Path("../reports/today"))
+        pytest_test(1, failure(on_produce("close")), ASKED, Path("../reports/today"))
     )
     told: dict[str, Any] = {}
 
@@ -200,7 +202,7 @@ def test_stuck_by_whatever_error_is_one_failure_when_callers_are_told_the_same_e
 def test_the_number_of_messages_that_is_left_is_in_everything_that_is_told(tmp_path: Path) -> None:
     command = ["./shop", "{bootstrap}", "--orders={messages}"]
     found = explored(with_messages(3, failure(on_produce("close"))))
-    write(found, command, Limits(), 1, tmp_path)
+    write(found, Asked(command), Limits(), tmp_path)
     replay = "--replay failure-1.yaml --messages 3"
     for name, words in {
         "report.html": (replay, "{messages} = 3"),
@@ -215,8 +217,8 @@ def test_the_number_of_messages_that_is_left_is_in_everything_that_is_told(tmp_p
 
 
 def test_a_rule_file_without_a_number_says_none() -> None:
-    assert messages_of(rule_file(failure(on_produce("close")), COMMAND)) is None
-    assert messages_of(rule_file(failure(on_produce("close"), sentence="\n# messages: 7\n"), COMMAND)) is None
+    assert messages_of(rule_file(failure(on_produce("close")), ASKED)) is None
+    assert messages_of(rule_file(failure(on_produce("close"), sentence="\n# messages: 7\n"), ASKED)) is None
 
 
 @pytest.mark.parametrize(("asked", "told", "is_"), [(None, None, 20), (None, 3, 3), (5, 3, 5)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
+from notleader.proxy.lab.explore.asked import Asked
 from notleader.proxy.lab.explore.candidates import candidates
 from notleader.proxy.lab.explore.map import Came, Map
 from notleader.proxy.lab.explore.page import html
@@ -38,7 +39,7 @@ def test_failures_come_first_and_the_map_after_them() -> None:
     found = explored(failure(on_produce("close"), sentence="message 'a' is twice"))
     found.map = Map.of(POINTS, candidates(POINTS), [])
     found.map.told(candidates(POINTS)[0], Came.BROKE)
-    page = Elements(html(found, ["./shop"], Limits()))
+    page = Elements(html(found, Asked(["./shop"]), Limits()))
     assert page.open == []
     assert page.text.index("message 'a' is twice") < page.text.index("What was struck")
     assert "broke (1)" in page.text
@@ -46,13 +47,13 @@ def test_failures_come_first_and_the_map_after_them() -> None:
 
 
 def test_what_a_command_said_is_text() -> None:
-    page = html(explored(failure(on_produce("close"), sentence="</pre><script>x\x1b[31m")), ["<b>"], Limits())
+    page = html(explored(failure(on_produce("close"), sentence="</pre><script>x\x1b[31m")), Asked(["<b>"]), Limits())
     assert "script" not in Elements(page).tags
     assert "\x1b" not in page
     assert "b" not in Elements(page).tags
 
 
 def test_nothing_found_is_said() -> None:
-    page = Elements(html(explored(), ["./shop"], Limits()))
+    page = Elements(html(explored(), Asked(["./shop"]), Limits()))
     assert "No failures found" in page.text
     assert "What was struck" not in page.text

@@ -11,6 +11,7 @@ import pytest
 
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.explore import tries
+from notleader.proxy.lab.explore.asked import Asked
 from notleader.proxy.lab.explore.candidates import Rule, candidates, strikes
 from notleader.proxy.lab.explore.cli import rules_of
 from notleader.proxy.lab.explore.findings import Corpus
@@ -164,7 +165,7 @@ def test_what_needs_no_fault_is_a_failure_without_rules(tmp_path: Path, allow: s
     assert search.corpus.failing == []
     for failure in explored.failures:
         assert (failure.rules, failure.messages, failure.broke) == ([], 3, 3)
-        write(explored, ["shop"], limits, 1, tmp_path)
+        write(explored, Asked(["shop"]), limits, tmp_path)
         text = (tmp_path / "report.md").read_text()
         assert "## 1. no fault at all: group g committed 1 of t-0 after 2" in text
         assert "Without any fault it broke 3 of 3 times with {messages} = 3; **no rule is needed.**" in text
