@@ -49,6 +49,9 @@ def bisect(
     kafka: Annotated[
         str, typer.Option(metavar="HOST:PORT[,…]", help="COMMAND's Kafka. Default: one from its jars.")
     ] = "",
+    partitions: Annotated[
+        int, typer.Option(metavar="N", min=1, max=100, help="Of the topic of each run of COMMAND.")
+    ] = 1,
     limit: Annotated[
         float | None, typer.Option(metavar="SECONDS", min=1, help="When a run of COMMAND is late, as for explore.")
     ] = None,
@@ -65,7 +68,8 @@ def bisect(
     Bad is a release with which the incident's affected run shows what it must,
     or which the rules of FILE break. The oldest and the newest are tried, then
     what lies between two that differ is halved. A release that can't be had or
-    built here, or fails without faults, is skipped and said so.
+    built here, fails without faults, or sends nothing that a rule of FILE
+    matches, is skipped and said so.
 
     With a rule file, COMMAND gets {version}, and all that `explore` replaces.
 
@@ -91,7 +95,7 @@ def bisect(
                 raise LabError("COMMAND or --build has to take {version} somewhere: the release that is tried")
             choice = _chosen(versions, client, since, until, stages)
             trial = _of_command(
-                Path(name), command, build, kafka, rounds, (limit, patience), new_folder(out), stages, stack
+                Path(name), command, build, kafka, rounds, partitions, (limit, patience), new_folder(out), stages, stack
             )
             halving = Halving(choice)
         else:
@@ -147,6 +151,7 @@ def _of_command(
     build: str,
     kafka: str,
     rounds: int,
+    partitions: int,
     late: tuple[float | None, float],
     folder: Path,
     stages: Stages,
@@ -164,7 +169,7 @@ def _of_command(
     rules = rules_of(file)
     bootstrap = stack.enter_context(kafka_of(kafka, stages, brokers_needed(rules)))
     messages = messages_for(command, None, messages_of(file.read_text("utf-8")))
-    bench = Bench(bootstrap, command, folder.resolve(), "bisect", messages=messages)
+    bench = Bench(bootstrap, command, folder.resolve(), "bisect", partitions, messages=messages)
     limits = Limits(limit_s=late[0], patience_s=late[1])
     return OfCommand(bench, rules, build, limits, rounds, stages)
 

@@ -92,8 +92,9 @@ def explore(
     outcome lines to, which may go to stdout as well.
 
     Well is: exit code 0 in time, and by the broker's log nothing acknowledged
-    lost and nothing doubled. Exit 1 when something was found, 2 when the
-    command does not end well without faults.
+    lost and nothing doubled. Exit 0 when nothing was found, 1 when something
+    was; 2 when nothing can be told: the command does not end well without
+    faults, or none of the rules of --replay was hit.
 
     Examples:
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from typing import TypeVar
 
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.explore.candidates import Candidate, Rule, candidates, frozen, of_rules
-from notleader.proxy.lab.explore.findings import Corpus, Failure, exactly, group
+from notleader.proxy.lab.explore.findings import Corpus, Failure, described, exactly, group
 from notleader.proxy.lab.explore.judging import Ended, Learned, Verdict, gave_up, judge
 from notleader.proxy.lab.explore.map import Came, Map
 from notleader.proxy.lab.explore.noticed import log_lines, outcome
@@ -58,6 +59,10 @@ class Limits:
 
 class UnwellError(LabError):
     """The command does not end well without any fault."""
+
+
+class NothingStruckError(LabError):
+    """No rule was hit: what was to be tried was not."""
 
 
 @dataclass(slots=True)
@@ -412,10 +417,19 @@ class Search:
         return of_rules(recipe.rules, where, own)
 
     def replay(self, rules: Sequence[Rule]) -> tuple[Tried, list[Verdict]]:
-        """Run the command once with these rules, after it was learned what it does without."""
+        """Run the command once with these rules, after it was learned what it does without.
+
+        Raises NothingStruckError where none was hit and nothing is wrong, too: it ended well, and nothing was tested.
+        """
         self.learn()
         candidate = of_rules(rules, "a file")
         tried, verdicts, _ = self._ended(candidate, self.bench.run(rules, self.limit_s))
+        if rules and not any(tried.hits) and not verdicts:
+            raise NothingStruckError(
+                f"none of the rules was hit, so nothing was tested: {'; '.join(map(described, rules))}. The command's "
+                f"requests: {passed(tried.rows)}. Say all options of the search, as --partitions (the rule file's head "
+                "has them); a command that no longer sends what the rules match has to be searched again"
+            )
         return tried, verdicts
 
 
@@ -432,6 +446,12 @@ def timeline(rows: Sequence[Row]) -> list[str]:
         if len(lines) == _MOST_TOLD_ROWS:
             break
     return lines
+
+
+def passed(rows: Sequence[Row]) -> str:
+    """Which requests were made, and how often each."""
+    counts = Counter(str(row["api_name"] or row["api_key"]) for row in rows)
+    return ", ".join(f"{count} x {name}" for name, count in counts.most_common()) or "none"
 
 
 def _said(row: Row) -> str:
