@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+_ERROR: Final = re.compile("error|exception|panic|fatal", re.IGNORECASE)
+_MOST_SAID: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,25 @@ def documents(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
             except ValueError:
                 continue
             yield document
+
+
+def last_words(errors: Path, output: Path) -> str:
+    """What a program said last: the last line that names an error, else the last at all.
+
+    Where there is none on stderr it is one of stdout, outcome lines aside.
+    """
+    for file in (errors, output):
+        lines = file.read_text(errors="replace").splitlines() if file.exists() else []
+        if said := [line.strip() for line in lines if line.strip() and not _is_outcome(line)]:
+            named = [line for line in said if _ERROR.search(line)]
+            return (named or said)[-1][:_MOST_SAID]
+    return ""
+
+
+def _is_outcome(line: str) -> bool:
+    """Whether it is an outcome line, ours or one of Kafka's verifiable programs."""
+    ours, theirs = {"operation", "outcome"}, {"timestamp", "name"}
+    return any(said.keys() >= ours or said.keys() >= theirs for said in documents([line]))
 
 
 def _outcome(said: dict[str, Any]) -> Outcome:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import shlex
 import shutil
 import subprocess
@@ -23,6 +22,7 @@ from notleader.proxy.config.settings import Settings
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.explore.candidates import WORKS, Rule
 from notleader.proxy.lab.explore.judging import Ended, Id, before_all_fetched, commits_behind, said
+from notleader.proxy.lab.outcome import last_words
 from notleader.proxy.lab.process import Child, filled
 from notleader.proxy.lab.testing import NotLeader
 from notleader.proxy.wire.names import ApiKey, ErrorCode
@@ -166,7 +166,8 @@ class Bench:
     def _play(self, words: dict[str, str], folder: Path, limit_s: float) -> tuple[int | None, str]:
         argv = [filled(word, words) for word in self.command]
         log = folder / "stderr.txt"
-        child = Child(argv, log=log, stdout=folder / "stdout.txt")
+        output = folder / "stdout.txt"
+        child = Child(argv, log=log, stdout=output)
         try:
             deadline = time.monotonic() + limit_s
             while child.running() and time.monotonic() < deadline:
@@ -176,7 +177,7 @@ class Bench:
         finally:
             if child.running():
                 child.kill()
-        return code, _last_words(log.read_text(errors="replace").splitlines())
+        return code, last_words(log, output)
 
     def _log(
         self, topic: str, topics: set[str], rows: list[dict[str, Any]], folder: Path
@@ -218,13 +219,6 @@ class Bench:
         (folder / "check.txt").write_text(output)
         last = output.splitlines()[-1][:200] if output else ""
         return f"--check ended with code {ran.returncode}: {last}".rstrip(": ") if ran.returncode else ""
-
-
-def _last_words(lines: list[str]) -> str:
-    """The last line that names an error, else the last at all."""
-    said = [line.strip() for line in lines if line.strip()]
-    errors = [line for line in said if re.search("error|exception|panic|fatal", line, re.IGNORECASE)]
-    return (errors or said or [""])[-1][:200]
 
 
 def struck_until_us(rows: Sequence[Mapping[str, Any]], rules: Sequence[Rule]) -> int | None:

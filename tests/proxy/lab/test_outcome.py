@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
-from notleader.proxy.lab.outcome import read_outcomes
+import pytest
+
+from notleader.proxy.lab.explore.tries import Bench
+from notleader.proxy.lab.outcome import last_words, read_outcomes
 
 
 def written(tmp_path: Path, *lines: dict[str, Any]) -> Path:
@@ -49,3 +53,29 @@ def test_a_torn_last_line_is_no_line_and_polls_stay_apart(tmp_path: Path) -> Non
     with file.open("a") as more:
         more.write('{"client": "c", "operation": "po')
     assert [said.offset for said in read_outcomes([file])] == [7, 8]
+
+
+@pytest.mark.parametrize(
+    ("errors", "output", "words"),
+    [
+        ("connected\n", "Error: on the other\n", "connected"),
+        ("Error: no such shop\nat line 3\n", "", "Error: no such shop"),
+        ("\n", 'starting\n{"operation": "send", "outcome": "fail", "error": "late"}\n', "starting"),
+        (None, "Error: no such shop\n{not JSON}\n", "Error: no such shop"),
+        ("", '{"operation": "send", "outcome": "ok"}\n{"timestamp": 1, "name": "shutdown_complete"}\n', ""),
+        ('{"level": "error"}\n', "", '{"level": "error"}'),
+    ],
+)
+def test_a_program_that_says_nothing_on_stderr_is_quoted_by_what_it_printed(
+    errors: str | None, output: str, words: str, tmp_path: Path
+) -> None:
+    if errors is not None:
+        (tmp_path / "stderr.txt").write_text(errors)
+    (tmp_path / "stdout.txt").write_text(output)
+    assert last_words(tmp_path / "stderr.txt", tmp_path / "stdout.txt") == words
+
+
+def test_a_try_is_told_by_what_its_command_printed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import sys; print('Error: no such shop'); sys.exit(3)"]
+    bench = Bench("localhost:9092", command, tmp_path, "try")
+    assert bench._play({}, tmp_path, 60) == (3, "Error: no such shop")
