@@ -57,7 +57,9 @@ def explore(
     ] = None,
     limit: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", min=1, help="When a try is late. Default: 10 s + 5 x a run without faults."),
+        typer.Option(
+            metavar="SECONDS", min=1, help="When a run is late. Default: 10 s + 5 x one without faults (300 s)."
+        ),
     ] = None,
     patience: Annotated[
         float, typer.Option(metavar="SECONDS", min=1, help="How long a late one is waited for before it `hangs`.")

@@ -46,6 +46,7 @@ class Limits:
     seed: int = 0
     allow: frozenset[str] = frozenset()
     limit_s: float | None = None
+    """How long a run may take, with faults and without; None: as those without show."""
     patience_s: float = _PATIENCE_S
     by_chance: bool = False
     failures: int | None = None
@@ -124,7 +125,7 @@ class Search:
 
     def learn(self) -> Tried:
         """The first of two runs without faults. Raises LabError when the command does not end well by itself."""
-        self.explored.learned, first = self._without_faults(None, _LEARNING_LIMIT_S)
+        self.explored.learned, first = self._without_faults(None, self.limits.limit_s or _LEARNING_LIMIT_S)
         return first
 
     def _without_faults(self, messages: int | None, limit_s: float) -> tuple[Learned, Tried]:
@@ -134,7 +135,7 @@ class Search:
         for tried in runs:
             ended = tried.ended
             if ended.code != 0 or ended.check:
-                raise UnwellError(f"{_unwell(ended)} (its output: {tried.folder})")
+                raise UnwellError(f"{_unwell(ended, self.limits.limit_s)} (its output: {tried.folder})")
             if not tried.rows:
                 raise UnwellError(
                     "the command made no request to {bootstrap}: it has to take it as its bootstrap server "
@@ -462,9 +463,10 @@ def _said(row: Row) -> str:
     return f"{row['api_name'] or row['api_key']} {row['outcome']}{told}{struck}"
 
 
-def _unwell(ended: Ended) -> str:
+def _unwell(ended: Ended, limit_s: float | None) -> str:
     if ended.code is None:
-        return f"the command did not end by itself within {ended.seconds:.0f} s, without any fault"
+        within = f"{ended.seconds:.0f} s" if limit_s is None else f"the {limit_s:g} s of --limit"
+        return f"the command did not end by itself within {within}, without any fault"
     if ended.code:
         return f"the command ended with code {ended.code} without any fault: {ended.last_words or 'it said nothing'}"
     return f"without any fault: {ended.check}"

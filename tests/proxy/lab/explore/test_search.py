@@ -265,6 +265,23 @@ def test_what_ends_when_it_is_waited_for_is_told_by_how_it_ends(tmp_path: Path, 
     assert len(search.explored.slow) == 1 - len(told)
 
 
+@pytest.mark.parametrize(("limit_s", "waited_s", "words"), [(6.5, 6.5, "the 6.5 s of --limit"), (None, 300.0, "300 s")])
+def test_runs_without_faults_have_the_limit_that_is_given(
+    tmp_path: Path, limit_s: float | None, waited_s: float, words: str
+) -> None:
+    class WaitingBench(Bench):
+        def run(self, rules: Any, limit_s: float, messages: int | None = None) -> Tried:
+            waited.append(limit_s)
+            return Tried(ended(code=None, seconds=limit_s), [], [], self.folder / "try")
+
+    waited: list[float] = []
+    bench = WaitingBench("localhost:9092", ["shop"], tmp_path, "try")
+    search = Search(bench, Limits(limit_s=limit_s), Corpus([]), lambda text: None, lambda text: None)
+    with pytest.raises(LabError, match=f"the command did not end by itself within {words}, without any fault"):
+        search.learn()
+    assert waited == [waited_s, waited_s]
+
+
 def test_a_late_try_is_waited_for_no_less_than_any_other(tmp_path: Path) -> None:
     bench = Bench("localhost:9092", ["shop"], tmp_path, "try")
     patience = [
