@@ -44,7 +44,7 @@ def versions(family: str) -> list[str]:
 def command(program: Program, stages: Stages) -> list[str]:
     """The command that starts the program, without its arguments; builds it first where that was never done."""
     if program.command:
-        executable(program.command)
+        executable(program.command, Path(program.folder))
         return program.command
     source = CLIENTS / program.program
     if not source.is_file():

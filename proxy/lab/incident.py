@@ -102,6 +102,9 @@ class Program(_Model):
         description="In its place a command of your own, in which `{bootstrap}`, `{topic}` (the first one), `{group}` "
         "and `{outcomes}` (a file for outcome lines, which may go to stdout as well) are replaced.",
     )
+    folder: str = Field(
+        "", description="Where the command runs, from this file's folder on. Default: where notleader was started."
+    )
     version: str = Field("", description="One of the family's pinned versions; `installed`: as it is here.")
     role: str = Field(description="What it does in this story, in a few words.")
     arguments: dict[str, str | int | bool] = Field(default_factory=dict)
@@ -114,12 +117,18 @@ class Program(_Model):
     def _is_one_of_both(self) -> Program:
         if bool(self.program) == bool(self.command):
             raise ValueError("either program or command is needed")
+        if self.folder and not self.command:
+            raise ValueError("a folder is of a command")
         return self
 
     @property
     def family(self) -> str:
         """The folder of its program, or the program that its command starts."""
         return Path(self.program).parts[0] if self.program else Path(self.command[0]).name
+
+    def beside(self, folder: Path) -> Program:
+        """The program as a file in that folder has it."""
+        return self.model_copy(update={"folder": str((folder / self.folder).resolve())}) if self.folder else self
 
     def at(self, run: Run) -> Program:
         """The program as a run has it; one that has a version of its own only serves the others and stays as it is."""
@@ -306,4 +315,4 @@ def load_incident(name_or_file: str) -> Incident:
         raise IncidentError(f"{path}: {'; '.join(problems)}") from error
     if incident.cure is not None and incident.cure.run not in {run.name for run in incident.runs}:
         raise IncidentError(f"{path}: cure.run: there is no run {incident.cure.run!r}")
-    return incident
+    return incident.model_copy(update={"clients": [each.beside(path.parent) for each in incident.clients]})

@@ -219,8 +219,11 @@ def filled(word: str, words: Mapping[str, str]) -> str:
     return word
 
 
-def executable(command: Sequence[str]) -> None:
-    """Raise LabError when the command's program isn't there, rather than in each try."""
+def executable(command: Sequence[str], folder: Path = Path()) -> None:
+    """Raise LabError when the command's program or the folder that it runs in isn't there, rather than in each try."""
     program = command[0]
-    if shutil.which(program) is None and not os.access(program, os.X_OK):
-        raise LabError(f"there is no program {program!r} to run")
+    if not folder.is_dir():
+        raise LabError(f"there is no folder {folder} to run {program!r} in")
+    file = str(folder / program) if os.path.dirname(program) else program
+    if shutil.which(file) is None and not os.access(file, os.X_OK):
+        raise LabError(f"there is no program {program!r} to run" + (f" in {folder}" if folder != Path() else ""))

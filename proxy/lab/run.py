@@ -105,7 +105,7 @@ def build(incident: Incident, stages: Stages) -> Commands:
     found: Commands = {}
     built: dict[tuple[object, ...], list[str] | str] = {}
     for program in (program for run in incident.runs for program in incident.programs(run)):
-        source = (program.program, program.version, program.heap_mb, *program.command)
+        source = (program.program, program.version, program.heap_mb, program.folder, *program.command)
         if source not in built:
             try:
                 built[source] = command(program, stages)
@@ -270,7 +270,7 @@ def _start(
             argv = [argv[0], f"-Djava.io.tmpdir={scratch}", *argv[1:]]
         argv = [*argv, *program.command_line(bootstrap)]
         env = {**os.environ, "TMPDIR": str(scratch)}
-    child = Child(argv, log=folder / "logs" / f"{program.name}.log", stdout=stdout, env=env)
+    child = Child(argv, log=folder / "logs" / f"{program.name}.log", stdout=stdout, env=env, cwd=Path(program.folder))
     return Client(program, child, outcomes)
 
 

@@ -42,7 +42,7 @@ def write(explored: Explored, asked: Asked, limits: Limits, out: Path) -> None:
         (out / f"test_failure_{number}.py").write_text(pytest_test(number, failure, asked, out))
         if (held := _held(number, failure, explored)) is not None:
             limit_s = limits.limit_of(explored.learned)
-            (out / _incident_file_name(number)).write_text(incident_file(number, failure, held, asked, limit_s))
+            (out / _incident_file_name(number)).write_text(incident_file(number, failure, held, asked, limit_s, out))
     (out / "report.json").write_text(json.dumps(document(explored, asked, limits), indent=1))
     (out / "report.md").write_text(markdown(explored, asked, limits))
     (out / "report.html").write_text(html(explored, asked, limits))
@@ -74,7 +74,7 @@ def _incident_file_name(number: int) -> str:
 Held = tuple[dict[str, Any], dict[str, Any]]
 
 
-def incident_file(number: int, failure: Failure, held: Held, asked: Asked, limit_s: float) -> str:
+def incident_file(number: int, failure: Failure, held: Held, asked: Asked, limit_s: float, out: Path) -> str:
     """What `notleader incident run` takes: the command with the rules and without, and what has to become of it."""
     affected, control = held
     words = {} if failure.messages is None else {"messages": str(failure.messages)}
@@ -92,7 +92,9 @@ def incident_file(number: int, failure: Failure, held: Held, asked: Asked, limit
         **({"kafka": {"nodes": nodes}} if nodes > 1 else {}),
         "topics": [{"name": _topic(number), "partitions": asked.partitions}],
         "faults": failure.rules,
-        "clients": [{"name": "service", "command": shrunk, "role": "the command that was explored"}],
+        "clients": [
+            {"name": "service", "command": shrunk, "folder": _here(out), "role": "the command that was explored"}
+        ],
         "runs": [{"name": "affected", **affected}, {"name": "control", "faults": [], **control}],
         "limit_s": round(limit_s, 1),
     }
@@ -147,7 +149,6 @@ def pytest_test(number: int, failure: Failure, asked: Asked, out: Path) -> str:
     """A test that fails as long as the command breaks: for a file in `out`, beside its rules, run from anywhere."""
     argv = ",\n        ".join(repr(word) for word in [*asked.of_failure(failure), "--", *asked.command])
     name = re.sub(r"\W+", "_", f"{failure.kind} by {failure.by}".lower()).strip("_")[:70].strip("_")
-    here = os.path.relpath(Path.cwd(), out.resolve())
     return f'''"""{_line(failure.title).replace(chr(92), "/").replace('"', "'")}"""
 
 import subprocess
@@ -162,10 +163,15 @@ def test_{name}():
         *("notleader", "explore", "--replay", str(FOLDER / "{rule_file_name(number)}")),
         {argv},
     ]
-    searched_from = FOLDER / {here!r}
+    searched_from = FOLDER / {_here(out)!r}
     ran = subprocess.run([sys.executable, "-P", "-m", *argv], cwd=searched_from, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
 '''
+
+
+def _here(out: Path) -> str:
+    """The folder that the search runs in, as a file in `out` names it."""
+    return os.path.relpath(Path.cwd(), out.resolve())
 
 
 def document(explored: Explored, asked: Asked, limits: Limits) -> dict[str, Any]:
