@@ -102,8 +102,8 @@ def incident_run(
 ) -> None:
     """Run an incident with the affected client and its controls; exit 1 when one behaves other than it is told.
 
-    Client programs are built once with the machine's own toolchain. A run whose client can't be built is told as
-    such, and the others go on; the exit code is then 2.
+    Client programs are built once with the machine's own toolchain. A run whose client can't be built, or whose
+    command ends with an error and never connected, is told as such, and the others go on; the exit code is then 2.
     """
     from notleader.proxy.lab.analysis import need_spark
     from notleader.proxy.lab.demo import new_folder

@@ -198,6 +198,7 @@ def _counts(one: Recorded) -> Counts:
         records=one.records() if run.records else {},
         misplaced=one.misplaced() if run.misplaced else 0,
         ended=one.ended,
+        told=one.told,
         cpu_ms=one.cpu_ms,
     )
 

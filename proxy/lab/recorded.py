@@ -71,6 +71,11 @@ class Recorded:
         return self.clients[0].cpu_ms if self.clients else None
 
     @property
+    def told(self) -> str:
+        """With what code and words the first client ended, empty where it is none or 0."""
+        return self.clients[0].told if self.clients else ""
+
+    @property
     def ended(self) -> Ends | None:
         """How the first client ended, None without one."""
         return self.clients[0].ended if self.clients else None
@@ -187,7 +192,7 @@ def record_run(
         ran = record_on(kafka, incident, folder, stages, commands)
     except LabError as error:
         return Recorded(incident, run, folder, [], {}, str(error))
-    failed = ran.failed
+    failed = ran.failed or _never_came(ran.clients, folder / "capture")
     run_id = next(iter(run_ids(folder / "capture")[-1:]), "")
     for outcomes in (folder / "outcomes").glob("*.jsonl"):
         stamp(outcomes, run_id)
@@ -202,6 +207,18 @@ def record_run(
         else:
             say(f"{sum(one.records for one in found):,} records")
     return Recorded(incident, run, folder, ran.clients, ran.hits, failed)
+
+
+def _never_came(clients: list[Client], capture: Path) -> str:
+    """Why nothing can be said of a run in which nobody ever connected, as its command ended with an error; or nothing.
+
+    How a command ends is else a result: faults may have made it.
+    """
+    gone = next((client for client in clients if client.told), None)
+    if gone is None:
+        return ""
+    came = any(capture.rglob("*.parquet")) and any(row["event"] == "connect" for row in rows_of(capture, ["event"]))
+    return "" if came else f"client {gone.program.name} {gone.told}; it never connected (log: {gone.child.log})"
 
 
 def run_ids(capture: Path) -> list[str]:

@@ -23,7 +23,7 @@ from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.incident import Cluster, Ends, Incident, Program, Run, Topic
 from notleader.proxy.lab.kafka import KafkaCluster
 from notleader.proxy.lab.node import HOST
-from notleader.proxy.lab.outcome import documents
+from notleader.proxy.lab.outcome import documents, last_words
 from notleader.proxy.lab.process import Child, filled, temporary_folder
 from notleader.proxy.lab.stages import Stages
 from notleader.proxy.record import helpers
@@ -47,15 +47,17 @@ class Client:
     """A client program at work: its process and what it has said so far, counted by outcome.
 
     `hung` is set when it had to be ended at the limit; its log then has the stacks of its threads; `code` is its exit
-    code when it ended before. `cpu_ms` is the processor time that it took until it was last listened to, None where
-    that can't be measured.
+    code when it ended before, `told` says that one other than 0 with its last words. `cpu_ms` is the processor time
+    that it took until it was last listened to, None where that can't be measured.
     """
 
     program: Program
     child: Child
     outcomes: Path
+    stdout: Path
     hung: bool = False
     code: int | None = None
+    told: str = ""
     ended_at_us: int = 0
     cpu_ms: int | None = None
     said: Counter[str] = field(default_factory=Counter)
@@ -271,7 +273,7 @@ def _start(
         argv = [*argv, *program.command_line(bootstrap)]
         env = {**os.environ, "TMPDIR": str(scratch)}
     child = Child(argv, log=folder / "logs" / f"{program.name}.log", stdout=stdout, env=env, cwd=Path(program.folder))
-    return Client(program, child, outcomes)
+    return Client(program, child, outcomes, stdout)
 
 
 def _wait_for_first_success(clients: list[Client], say: Any) -> None:
@@ -313,14 +315,16 @@ def _let_work(clients: list[Client], limit_s: float, say: Any) -> None:
     _count(clients, say)
     for client in workers:
         client.code = None if client.hung else client.child.popen.returncode
+        if client.code:
+            words = last_words(client.child.log, client.stdout) or "it said nothing"
+            client.told = f"ended with code {client.code}: {words}"
 
 
 def _check_codes(clients: list[Client]) -> None:
     """A program of the lab's ends with code 0 whatever was done to it; how a user's command ends is a result."""
     for client in clients:
-        if client.code and not client.program.command:
-            said = f"client {client.program.name} ended with code {client.code}"
-            raise ClientEndedError(f"{said}: {_last_words(client.child)}")
+        if client.told and not client.program.command:
+            raise ClientEndedError(f"client {client.program.name} {client.told} (log: {client.child.log})")
 
 
 def _count(clients: list[Client], say: Any) -> None:

@@ -42,13 +42,15 @@ class Counts:
     """What is counted beside the analysis.
 
     `requests` of the first client by API, `records` of the log by topic and how many of them are `misplaced`, how the
-    first client `ended`, and its processor time; None where that can't be told.
+    first client `ended`, what is `told` of an end with another code than 0, and its processor time; None where that
+    can't be told.
     """
 
     requests: Mapping[str, int] = field(default_factory=Counter)
     records: Mapping[str, int] = field(default_factory=Counter)
     misplaced: int = 0
     ended: Ends | None = None
+    told: str = ""
     cpu_ms: int | None = None
 
 
@@ -73,6 +75,8 @@ def judge(incident: Incident, run: Run, findings: list[dict[str, Any]], counts: 
     for problem, sentence in _counted(run, programs[0].name, counts or Counts()):
         problems += filter(None, [problem])
         evidence.append(sentence)
+    if problems and counts is not None and counts.told and run.ends is None:
+        problems.append(f"{programs[0].name} {counts.told}")
     return Judged(run, found, evidence, problems)
 
 
@@ -103,7 +107,7 @@ def _counted(run: Run, client: str, counts: Counts) -> Iterator[tuple[str | None
         problem = run.misplaced.problem("a record where nobody sent it", counts.misplaced)
         yield problem, f"{counts.misplaced} records lie where nobody sent them."
     if run.ends is not None:
-        how = f"{client} {_ENDED[counts.ended]}"
+        how = f"{client} {counts.told or _ENDED[counts.ended]}"
         yield None if run.ends == counts.ended else f"{how}, and it should be: {_ENDED[run.ends]}", f"{how}."
     if run.cpu_ms is not None:
         if counts.cpu_ms is None:

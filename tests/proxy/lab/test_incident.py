@@ -205,6 +205,24 @@ def test_a_command_of_ones_own_is_held_by_its_topics_and_how_it_ends() -> None:
     ]
 
 
+def test_a_command_that_ended_with_an_error_is_told_by_its_last_words() -> None:
+    incident = Incident.model_validate(COMMAND)
+    (run,) = incident.runs
+    counts = Counts(ended="badly", told="ended with code 1: no such shop")
+    judged = judge(incident, run, [], counts)
+    assert judged.problems == ["duplicate was expected and not found"]
+    assert judged.evidence == ["service ended with code 1: no such shop."]
+    # Where nothing is asked of how it ends, it may be why what is asked was not found.
+    silent = run.model_copy(update={"ends": None})
+    expected = ["duplicate was expected and not found", "service ended with code 1: no such shop"]
+    assert judge(incident, silent, [], counts).problems == expected
+    assert judge(incident, silent, [finding("duplicate", "shop") | {"topic": "orders"}], counts).as_expected
+    well = run.model_copy(update={"ends": "well", "must": []})
+    assert judge(incident, well, [], counts).problems == [
+        "service ended with code 1: no such shop, and it should be: ended well"
+    ]
+
+
 @pytest.mark.parametrize("client", [{"program": "java/P.java", "command": ["./shop"]}, {}])
 def test_a_client_is_a_program_or_a_command(client: dict[str, Any]) -> None:
     document = COMMAND | {"clients": [{"name": "service", "role": "sends"} | client]}

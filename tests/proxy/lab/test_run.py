@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from notleader.proxy.lab import run
@@ -13,6 +15,7 @@ from notleader.proxy.lab.explore.judging import Learned, Verdict
 from notleader.proxy.lab.explore.search import Explored, Limits
 from notleader.proxy.lab.explore.telling import write
 from notleader.proxy.lab.incident import Incident, load_incident
+from notleader.proxy.lab.recorded import _never_came
 from notleader.proxy.lab.stages import Stages
 
 
@@ -79,3 +82,22 @@ def test_a_folder_is_of_a_command_alone(tmp_path: Path) -> None:
     document["clients"][0]["folder"] = "."
     with pytest.raises(ValueError, match="a folder is of a command"):
         Incident.model_validate(document)
+
+
+@pytest.mark.parametrize(("events", "says"), [([], True), (["start"], True), (["connect", "disconnect"], False)])
+def test_a_command_that_ends_with_an_error_and_never_connected_says_nothing_of_the_faults(
+    events: list[str], says: bool, explored: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "work" / "shop").write_text("#!/bin/sh\necho Error: no such module\nexit 3\n")
+    incident = load_incident(str(explored))
+    (program,) = incident.clients
+    for name in ("logs", "outcomes", "capture"):
+        (tmp_path / name).mkdir()
+    client = run._start(program, program.command, "localhost:9092", incident.topics, tmp_path, tmp_path)
+    run._let_work([client], 60, lambda _: None)
+    assert client.told == "ended with code 3: Error: no such module"
+    if events:
+        pyarrow.parquet.write_table(pyarrow.table({"event": events}), tmp_path / "capture" / "a.parquet")
+    failed = _never_came([client], tmp_path / "capture")
+    told = f"client service {client.told}; it never connected (log: {tmp_path}/logs/service.log)"
+    assert failed == (told if says else "")
