@@ -29,7 +29,8 @@ _USUAL_PORT = 9092
 @kafka_app.command("up")
 def kafka_up(
     version: Annotated[
-        str, typer.Option(metavar="VERSION", help="Kafka's version, whole or its beginning: 3.9, 4, 4.1, 4.3.1.")
+        str,
+        typer.Option(metavar="VERSION", help="Kafka's version, whole (3.5.2) or, from 3.9 on, its beginning: 4, 4.1."),
     ] = "4",
     nodes: Annotated[int, typer.Option(metavar="N", min=1, max=9, help="How many brokers.")] = 1,
     port: Annotated[

@@ -45,7 +45,11 @@ def full_version(wanted: str) -> str:
         return known[-1]
     if re.fullmatch(r"\d+\.\d+\.\d+", wanted):
         return wanted
-    raise KafkaError(f"unknown Kafka version {wanted} (known: {', '.join(jars.locked_versions('kafka'))})")
+    locked = ", ".join(jars.locked_versions("kafka"))
+    raise KafkaError(
+        f"unknown Kafka version {wanted}: the beginning is enough for {locked}; "
+        "of any other say all three numbers, as 3.5.2"
+    )
 
 
 class KafkaCluster:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from notleader.proxy.lab import jars
+from notleader.proxy.lab.kafka import KafkaError, full_version
 
 # jgo leaves an answer that says no unread, and its connection open.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
@@ -153,6 +154,15 @@ def test_without_both_it_says_what_to_install(repository: type[Repository], monk
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "jgo" else find(name))
     with pytest.raises(jars.JarsError, match=r"neither Maven nor jgo .* pip install 'notleader\[lab\]'"):
         jars.resolve("thing", "1.0", [])
+
+
+def test_a_version_that_is_known_only_as_a_whole_is_said_to_need_all_its_numbers() -> None:
+    assert full_version("3.5.2") == "3.5.2"
+    assert full_version("3.9") == jars.locked_versions("kafka")[0]
+    with pytest.raises(
+        KafkaError, match=r"version 3\.5: the beginning .* 3\.9\.\d, .*; of any other say all three numbers"
+    ):
+        full_version("3.5")
 
 
 def test_every_shipped_lock_is_whole() -> None:
