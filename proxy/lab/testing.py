@@ -246,9 +246,13 @@ class NotLeader:
         await self._proxy.stop()
 
     def _end(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        try:
+            # What an interruption left undone would complain when it is collected.
+            self.run(_cancel_others(), timeout_s=_START_S)
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
 
     async def _add(self, rule: dict[str, Any]) -> Rule:
         assert self._proxy is not None
@@ -279,6 +283,13 @@ class NotLeader:
         if self._proxy.capture is None:
             raise LabError("there is no recording (any more): verdict() ends it, and works once")
         await self._proxy.stop_capture()
+
+
+async def _cancel_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 def _what(row: dict[str, Any]) -> str:

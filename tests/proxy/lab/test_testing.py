@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -31,3 +34,24 @@ def test_what_was_asked_before_a_rule_was_in_force_is_not_counted_for_it(tmp_pat
             beside.fault(kind="close", name="c"),
         ):
             beside.late = [row]
+
+
+def test_an_interrupted_end_leaves_no_task_behind(tmp_path: Path) -> None:
+    class InterruptedEnd(NotLeader):
+        async def _stop(self) -> None:
+            await super()._stop()
+            stopped.set()
+            await asyncio.sleep(3600)
+
+        def run(self, work: Any, *, timeout_s: float | None = None) -> Any:
+            if work.__name__ != "_stop":
+                return super().run(work, timeout_s=timeout_s)
+            left.append(self.submit(work))
+            assert stopped.wait(60)
+            raise KeyboardInterrupt
+
+    left: list[Future[None]] = []
+    stopped = threading.Event()
+    with pytest.raises(KeyboardInterrupt), InterruptedEnd("127.0.0.1:1", tmp_path, capture=None):
+        pass
+    assert left[0].cancelled()
