@@ -428,8 +428,8 @@ class Search:
         if rules and not any(tried.hits) and not verdicts:
             raise NothingStruckError(
                 f"none of the rules was hit, so nothing was tested: {'; '.join(map(described, rules))}. The command's "
-                f"requests: {passed(tried.rows)}. Say all options of the search, as --partitions (the rule file's head "
-                "has them); a command that no longer sends what the rules match has to be searched again"
+                f"requests: {passed(tried.rows)}. Say all options of the search, as --partitions (in the head of "
+                "what explore wrote); a command that no longer sends what the rules match has to be searched again"
             )
         return tried, verdicts
 
