@@ -181,6 +181,7 @@ CAUSE = _struct(
                 "broker": "an unanswered request to its broker",
                 "partition": "an earlier batch of its partition",
                 "told": "another answer to its client",
+                "call": "another send of the same call",
                 "cut": "its client's connections",
                 "read": "an error to what its client asked for, to read",
                 "follows": "an earlier operation of its client that went wrong",

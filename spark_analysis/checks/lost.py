@@ -9,13 +9,15 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, 
 from notleader.spark_analysis.checks.phrases import because, sends
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
-from notleader.spark_analysis.transforms.attempts import kept_from_broker, tells_of_time_alone
+from notleader.spark_analysis.transforms.attempts import any_did, kept_from_broker, tells_of_time_alone
+from notleader.spark_analysis.transforms.choices import CAUSES
 from notleader.spark_analysis.transforms.intervals import join_offsets
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.landed import jumps, spans
 from notleader.spark_analysis.transforms.unseen import UNSEEN
 
 _LOSES = ("answered", "altered_request", "altered_answer", "swallowed_request", "garbled")
+_KEEPS = ("cut", "swallowed_answer", "silenced", "garbled", "kept_behind")
 _KEPT_AWAY = ("own:answered", "own:swallowed_request", "own:cut", "likely:unread")
 
 
@@ -56,7 +58,7 @@ class Lost(Check):
         cause=(
             "a rule that answered, changed or swallowed the request of that record, with an error in the answer only "
             "where no request with it reached the broker; or (likely) that cut or silenced the connection in whose "
-            "socket it lay unread"
+            "socket it lay unread; or that kept another batch from its answer, whose sequence this one was sent with"
         ),
     )
 
@@ -123,6 +125,10 @@ class Lost(Check):
                 ),
             ),
         )
+        if tables.capture.faulted:
+            rows = rows.join(_taken_for_another(unseen, tables.attempts), "operation_id", "left")
+            of_another = F.coalesce("taken_by", F.array().cast(CAUSES))
+            rows = rows.withColumn("lost_by", F.when(F.size("lost_by") > 0, F.col("lost_by")).otherwise(of_another))
         why = (
             F.when(undecided_by_log, said)
             .when(F.col("offset").isNull(), F.lit("placeless"))
@@ -159,6 +165,42 @@ class Lost(Check):
         if not tables.outcomes.polled:
             return "no acknowledged send is missing"
         return f"all {tables.outcomes.ok:,} acknowledged sends were read by a consumer"
+
+
+def _taken_for_another(sends: DataFrame, attempts: DataFrame) -> DataFrame:
+    """`operation_id` → `taken_by`: what kept a batch of other messages from its answer that has the sequence of one.
+
+    The broker acknowledges the second as a copy of the first. A client that loses an answer may count anew.
+    """
+    batch = ("scope", "topic", "partition_index", "producer_id", "producer_epoch", "base_sequence")
+    numbered = attempts.filter(F.col("base_sequence") >= 0)
+    own = sends.select("operation_id", F.explode("attempts.attempt_id").alias("attempt_id")).join(
+        numbered, "attempt_id"
+    )
+    kept = F.filter("touches", lambda t: t["did"].isin(*_KEEPS))
+    by = F.transform(
+        kept,
+        lambda t: F.struct(
+            t["rule"].alias("rule"),
+            t["kind"].alias("kind"),
+            F.lit("follows").alias("how"),
+            t["did"].alias("did"),
+            t["error_code"].alias("error_code"),
+            F.lit(False).alias("sure"),
+            F.lit(0).cast("long").alias("weight_us"),
+        ),
+    )
+    first = numbered.filter(any_did("touches", *_KEEPS)).select(
+        *[F.col(name).alias(f"f_{name}") for name in batch],
+        F.col("request_at_us").alias("f_at_us"),
+        F.col("message_ids").alias("f_message_ids"),
+        by.alias("by"),
+    )
+    of_other_messages = ~F.coalesce(F.arrays_overlap("message_ids", "f_message_ids"), F.lit(True))
+    before = F.col("f_at_us") < F.col("request_at_us")
+    found = own.join(first, [same("f_", *batch), before, of_other_messages])
+    taken_by = F.array_distinct(F.flatten(F.collect_list("by"))).cast(CAUSES)
+    return found.groupBy("operation_id").agg(taken_by.alias("taken_by"))
 
 
 def _accounted_for() -> Column:

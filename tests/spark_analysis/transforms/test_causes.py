@@ -1300,6 +1300,20 @@ def begun_anew_after_it_was_fenced(s: Story) -> None:
 
 
 @story
+def acknowledged_for_another(s: Story) -> None:
+    # Its client lost an answer and counted anew: the broker took the second batch for a copy of the first.
+    numbered = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    cut = did(("break", "reset", "cut"), since_ms=1)
+    s.produce(0, message_ids=["m0"], outcome="closed", took_ms=None, fault_phase="after_broker", **numbered, **cut)
+    s.produce(5, message_ids=["m1"], base_offset=0, connection_id=2, **numbered)
+    s.send(4, "m1", offset=0, took_ms=4)
+    s.produce(20, message_ids=["m0"], base_offset=1, connection_id=2, **(numbered | {"base_sequence": 1}))
+    s.send(0, "m0", offset=1, took_ms=23)
+    for offset in range(2):
+        s.poll(100 + offset, "m0", offset, client=s.client)
+
+
+@story
 def told_when_its_transaction_ends(s: Story) -> None:
     # Its batch was acknowledged; its application reports it when it knows how the transaction ended.
     s.produce(
@@ -1438,6 +1452,7 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "thrown_out_and_reading_on_for_a_moment": {"read_again": {"shake (likely)"}},
     "thrown_out_behind_a_swallowed_answer": {"read_again": {"eat (likely)"}},
     "read_by_another_behind_a_refused_commit": {"read_by_another": {"refuse (likely)", None}},
+    "acknowledged_for_another": {"lost": {"break (likely)"}},
     "told_when_its_transaction_ends": {"failed": {"eat (likely)"}},
     "told_with_the_others_of_its_call": {"late": {"long", "long (likely)"}},
     "told_late_and_alone": {"late": {"long", None}},
