@@ -146,7 +146,11 @@ def _mixed() -> list[Scenario]:
                 Phase(clients=(Consumer(name="d", lib="kafka-python", group="g", commit="none", idle_ms=6000),)),
                 reader(),
             ),
-            effects=(Effect("commit_lost", "g", ("lie",)), Effect("failed", "e", ("no",))),
+            effects=(
+                Effect("commit_lost", "g", ("lie",)),
+                Effect("read_by_another", "d", ("lie",)),
+                Effect("failed", "e", ("no",)),
+            ),
             topics={"orders": 2},
         ),
     ]
