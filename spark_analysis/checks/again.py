@@ -25,11 +25,6 @@ def furthest(whose: str) -> Column:
     return F.max(F.struct("last_offset", (-F.col("at_us")).alias("since"), "client")).over(before)
 
 
-def is_behind(reached: str) -> Column:
-    """A read begins at or before what the column `reached`, a `furthest`, says."""
-    return F.coalesce(F.col("first_offset") <= F.col(f"{reached}.last_offset"), F.lit(False))
-
-
 def each_behind(reads: DataFrame) -> DataFrame:
     """`reads` with a row for each record at or before `reached`, the offset of its `furthest`."""
     reads = reads.withColumn("reached", F.col("furthest.last_offset"))
@@ -47,11 +42,9 @@ def blamed(
     `whose` as in `with_senders_back`.
     """
     found = with_senders_back(again.withColumn("since_us", -F.col("furthest.since")), told, whose)
-    elsewhere = set_elsewhere(exchanges, operations).drop("e_group")
-    elsewhere = elsewhere.toDF(*[f"s_{name.removeprefix('e_')}" for name in elsewhere.columns])
     sought = broadcast(
         seeks(operations)
-        .unionByName(elsewhere)
+        .unionByName(set_elsewhere(exchanges, operations).drop("s_group"))
         .groupBy("s_scope", "s_client", "s_topic", "s_partition")
         .agg(F.collect_list(F.struct("s_at_us", "s_offset")).alias("seeks"))
     )

@@ -136,8 +136,11 @@ class Lost(Check):
             .otherwise(F.lit("ahead"))
         )
         undecided = (verdict == "unknown") & ~F.col("trouble").eqNullSafe(UNSEEN)
-        trouble = F.when(undecided, why).otherwise(F.col("trouble"))
-        return as_cases(rows, self.name, verdict, "lost_by", note=note, trouble=trouble, own_trouble=undecided)
+        # Below level record nobody can tell two batches of one sequence apart.
+        untold = F.lit(not tables.capture.names_messages) & (F.size("lost_by") == 0) & (F.size("touched_by") > 0)
+        trouble = F.when(undecided, why).when(untold, UNSEEN).otherwise(F.col("trouble"))
+        own = undecided | untold
+        return as_cases(rows, self.name, verdict, "lost_by", note=note, trouble=trouble, own_trouble=own)
 
     def sentence(self, group: Group) -> str:
         verb = "was" if group.cases == 1 else "were"

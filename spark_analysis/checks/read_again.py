@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.again import blamed, each_behind, furthest, is_behind, sent_by
+from notleader.spark_analysis.checks.again import blamed, each_behind, furthest, sent_by
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables
 from notleader.spark_analysis.checks.phrases import count, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges
@@ -63,4 +63,5 @@ class ReadAgain(Check):
 
 def _again(delivered: DataFrame) -> DataFrame:
     """Records that a client got though it had come further (`reached`), with how far and since when (`furthest`)."""
-    return each_behind(delivered.withColumn("furthest", furthest("client")).filter(is_behind("furthest")))
+    reads = delivered.withColumn("furthest", furthest("client"))
+    return each_behind(reads.filter(F.col("first_offset") <= F.col("furthest.last_offset")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.again import blamed, each_behind, furthest, is_behind, sent_by
+from notleader.spark_analysis.checks.again import blamed, each_behind, furthest, sent_by
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables
 from notleader.spark_analysis.checks.phrases import count, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges
@@ -72,4 +72,5 @@ def _of_another(tables: Tables) -> DataFrame:
     joins = members(tables.exchanges, tables.operations)
     read = tables.delivered.join(broadcast(joins), same("m_", "scope", "client", "group_id"))
     reads = read.withColumns({"own": furthest("client"), "furthest": furthest("group_id")})
-    return reads.filter(is_behind("furthest") & ~is_behind("own"))
+    first, own = F.col("first_offset"), F.coalesce("own.last_offset", F.lit(-1))
+    return reads.filter((first <= F.col("furthest.last_offset")) & (first > own))

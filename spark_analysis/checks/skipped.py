@@ -268,9 +268,8 @@ def _sought(tables: Tables, gaps: DataFrame) -> DataFrame:
     # Over what it had fetched before a consumer seeks without asking: only its own word tells.
     said = seeks(tables.operations).withColumn("why", F.lit("said"))
     there = F.coalesce("s_offset", "j_high").between(F.col("j_low") + 1, F.col("j_high"))
-    elsewhere = set_elsewhere(tables.exchanges, tables.operations)
-    elsewhere = elsewhere.toDF(*[f"s_{name.removeprefix('e_')}" for name in elsewhere.columns])
-    said = said.unionByName(elsewhere.withColumn("why", F.lit("elsewhere")), allowMissingColumns=True)
+    elsewhere = set_elsewhere(tables.exchanges, tables.operations).withColumn("why", F.lit("elsewhere"))
+    said = said.unionByName(elsewhere, allowMissingColumns=True)
     # It asks, and says that it seeks, once it has read what it reads.
     sent = F.col("why").isin("sent", "unheard")
     since = F.when(sent, F.col("j_since_us")).otherwise(F.col("j_from_us"))

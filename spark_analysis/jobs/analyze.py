@@ -85,6 +85,8 @@ class Analysis:
     drawn: Drawn
     out: Path | str
     seconds: float
+    told_ms: int = Options().told_ms
+    """From here on something is said of how long an operation took."""
     clocks: tuple[Clock, ...] = ()
     """The clients' clocks that were wrong, and by how much; the times in all else are the proxy's."""
 
@@ -245,6 +247,7 @@ def judge(
         drawn,
         out,
         time.monotonic() - started,
+        options.told_ms,
         tuple(clock for clock in measured if clock.ahead_us or clock.set_by_us),
     )
 

@@ -71,7 +71,9 @@ def chapters(analysis: Analysis) -> list[Chapter]:
     noticed = [f for f in analysis.findings if f.count]
     ordered = sorted(noticed, key=lambda f: (_WORST[f.verdict], _order(f), -f.count))
     unseen = tuple(f for f in ordered if f.group and f.group.trouble in (UNSEEN, PERHAPS))
-    nothing = "nothing that anybody noticed" if analysis.outcomes.lines else "nothing that the traffic shows"
+    noticed_from = duration(analysis.told_ms * 1000)
+    nothing = f"nothing that went wrong or took {noticed_from}"
+    nothing = nothing if analysis.outcomes.lines else "nothing that the traffic shows"
     # Below level record nobody can tell the requests that a message was refused in from others.
     told_apart = not unseen and analysis.capture.names_messages
     nothing = nothing if told_apart else "nothing that is known to be its doing"

@@ -96,35 +96,31 @@ def known_commits(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
 
 
 def set_elsewhere(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
-    """e_scope, e_group, e_client, e_topic, e_partition, e_offset, e_at_us: places of groups that nobody here had set.
+    """s_scope, s_group, s_client, s_topic, s_partition, s_offset, s_at_us: places of groups that nobody here had set.
 
     As members were told them, where no rule touched that, nor a commit of that group there: somebody may have set them
     past the proxy.
     """
     asked = exchanges.filter((F.col("api_name") == "OffsetFetch") & (F.coalesce(F.size("fault_names"), F.lit(0)) <= 0))
     told = of_clients(with_groups_of_connections(exchanges, asked), operations).select(
-        F.col("scope").alias("e_scope"),
-        F.col("group_id").alias("e_group"),
-        F.col("t_client").alias("e_client"),
-        F.col("request_at_us").alias("e_at_us"),
+        F.col("scope").alias("s_scope"),
+        F.col("group_id").alias("s_group"),
+        F.col("t_client").alias("s_client"),
+        F.col("request_at_us").alias("s_at_us"),
         F.explode("partitions").alias("p"),
     )
-    told = told.select(
-        "e_scope", "e_group", "e_client", "e_at_us",
-        F.col("p.topic").alias("e_topic"),
-        F.col("p.partition_index").alias("e_partition"),
-        F.col("p.base_offset").alias("e_offset"),
-    ).filter(F.col("e_offset") >= 0)  # fmt: skip
+    places = {"s_topic": "p.topic", "s_partition": "p.partition_index", "s_offset": "p.base_offset"}
+    told = told.withColumns({name: F.col(of) for name, of in places.items()}).drop("p").filter(F.col("s_offset") >= 0)
     known = [
-        same("k_", "scope", "group", "topic", "partition", "offset", own="e_"),
-        F.col("k_at_us") <= F.col("e_at_us"),
+        same("k_", "scope", "group", "topic", "partition", "offset", own="s_"),
+        F.col("k_at_us") <= F.col("s_at_us"),
     ]
     touched = exchanges.filter((F.col("api_name") == "OffsetCommit") & (F.size("fault_names") > 0)).select(
         F.col("scope").alias("u_scope"),
         F.col("group_id").alias("u_group"),
         F.explode("partitions.topic").alias("u_topic"),
     )
-    told = told.join(broadcast(touched.distinct()), same("u_", "scope", "group", "topic", own="e_"), "left_anti")
+    told = told.join(broadcast(touched.distinct()), same("u_", "scope", "group", "topic", own="s_"), "left_anti")
     return told.join(known_commits(exchanges, operations), known, "left_anti")
 
 

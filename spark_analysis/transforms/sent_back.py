@@ -37,7 +37,8 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
     went_well = (F.col("api_name") == "OffsetCommit") & was_answered(F.col("outcome")) & ~touched
     went_well &= F.coalesce(F.col("error_code"), F.lit(0)) == 0
     finds = F.col("api_name") == "FindCoordinator"
-    later = Window.partitionBy("scope", "client_id").orderBy("request_at_us").rowsBetween(1, Window.unboundedFollowing)
+    backwards = Window.partitionBy("scope", "client_id").orderBy(F.desc("request_at_us"))
+    later = backwards.rowsBetween(Window.unboundedPreceding, -1)
     asked = (
         exchanges.filter(F.col("api_name").isin(*_PLACES, *_MEMBERSHIP) & (touched | went_well | finds))
         .withColumns(

@@ -86,7 +86,7 @@ def test_the_report_is_told_by_cause_in_the_order_of_the_rules(analysis: Analysi
     assert told_[0].told == (
         "a and b asked for metadata up to 590 times a second, 58 sends waited up to 4.1 s, 2 sends retried"
     )
-    assert told_[1].told == "nothing that anybody noticed"
+    assert told_[1].told == "nothing that went wrong or took 1.0 s"
     unknown = by_rule("recovery", "lost", 1, verdict="unknown")
     for found, said in (
         ([unknown], "at 1 place no broker acknowledged anything since"),
@@ -140,7 +140,7 @@ def test_rules_of_one_name_at_two_proxies_are_two(analysis: Analysis) -> None:
     told_ = chapters(replace(analysis, findings=findings, drawn=replace(analysis.drawn, faults=faults)))
     assert [(chapter.head, chapter.told) for chapter in told_] == [
         ("slow (stall), 1.5 s, 2 hits", "12 sends waited up to 1.5 s"),
-        ("slow (delay), 2 hits", "nothing that anybody noticed"),
+        ("slow (delay), 2 hits", "nothing that went wrong or took 1.0 s"),
     ]
 
 
