@@ -136,8 +136,9 @@ class Lost(Check):
             .otherwise(F.lit("ahead"))
         )
         undecided = (verdict == "unknown") & ~F.col("trouble").eqNullSafe(UNSEEN)
-        # Below level record nobody can tell two batches of one sequence apart.
-        untold = F.lit(not tables.capture.names_messages) & (F.size("lost_by") == 0) & (F.size("touched_by") > 0)
+        # Without the names of messages nobody can tell two batches of one sequence apart.
+        guessed = F.col("match_kind") != "message_id"
+        untold = guessed & (F.size("lost_by") == 0) & (F.size("touched_by") > 0)
         trouble = F.when(undecided, why).when(untold, UNSEEN).otherwise(F.col("trouble"))
         own = undecided | untold
         return as_cases(rows, self.name, verdict, "lost_by", note=note, trouble=trouble, own_trouble=own)
