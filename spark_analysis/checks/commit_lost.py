@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, joined
-from notleader.spark_analysis.checks.phrases import by_rule, count, place
+from notleader.spark_analysis.checks.phrases import SET_ELSEWHERE, by_rule, count, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges, of_api
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
@@ -72,7 +72,7 @@ class CommitLost(Check):
             {
                 "rule": joined(F.array_distinct(F.flatten(F.transform("seen", lambda s: s["rules"])))),
                 "kind": joined(F.array_distinct(F.flatten(F.transform("seen", lambda s: s["kinds"])))),
-                "trouble": F.when(elsewhere, F.lit(_SET_ELSEWHERE)),
+                "trouble": F.when(elsewhere, F.lit(_ELSEWHERE)),
             }
         )
         return from_exchanges(
@@ -88,10 +88,8 @@ class CommitLost(Check):
             f"{group.client or 'a group'} read {count(group.cases, 'record')} of {place(group)}"
             " again after committing beyond them"
         )
-        if group.trouble == _SET_ELSEWHERE:
-            return (
-                f"{what}; it was told an offset that nobody here had committed, which may have been set past the proxy"
-            )
+        if group.trouble == _ELSEWHERE:
+            return f"{what}; {SET_ELSEWHERE}"
         if group.verdict == "unknown":
             unheard = f"{what}; whether it was told to or sought to was not captured"
             return f"{unheard}; the commit was changed or made up{by_rule(group)}" if group.rule else unheard
@@ -103,7 +101,7 @@ class CommitLost(Check):
         return f"nobody was sent back behind {count(tables.outcomes.commits, 'commit')}"
 
 
-_SET_ELSEWHERE = "set elsewhere"
+_ELSEWHERE = "set elsewhere"
 _FAKED = ("answered", "altered_request", "altered_answer", "swallowed_request")
 _PLACE = ("scope", "group", "topic", "partition")
 # A group that is deleted loses what it committed, and so does one whose offsets or topics are.

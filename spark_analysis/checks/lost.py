@@ -10,7 +10,7 @@ from notleader.spark_analysis.checks.phrases import because, sends
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.attempts import any_did, kept_from_broker, tells_of_time_alone
-from notleader.spark_analysis.transforms.choices import CAUSES
+from notleader.spark_analysis.transforms.choices import CAUSES, as_cause
 from notleader.spark_analysis.transforms.intervals import join_offsets
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.landed import jumps, spans
@@ -182,18 +182,7 @@ def _taken_for_another(sends: DataFrame, attempts: DataFrame) -> DataFrame:
         numbered, "attempt_id"
     )
     kept = F.filter("touches", lambda t: t["did"].isin(*_KEEPS))
-    by = F.transform(
-        kept,
-        lambda t: F.struct(
-            t["rule"].alias("rule"),
-            t["kind"].alias("kind"),
-            F.lit("follows").alias("how"),
-            t["did"].alias("did"),
-            t["error_code"].alias("error_code"),
-            F.lit(False).alias("sure"),
-            F.lit(0).cast("long").alias("weight_us"),
-        ),
-    )
+    by = F.transform(kept, lambda t: as_cause(t, "follows", F.lit(False), F.lit(0)))
     first = numbered.filter(any_did("touches", *_KEEPS)).select(
         *[F.col(name).alias(f"f_{name}") for name in batch],
         F.col("request_at_us").alias("f_at_us"),

@@ -105,6 +105,7 @@ SENT = {
     "group": "what keeps it in its group was refused, held, swallowed or cut off",
 }
 """How a rule sent a consumer elsewhere, by `what` of `transforms.sent_back`."""
+SET_ELSEWHERE = "it was told an offset that nobody here had committed, which may have been set past the proxy"
 
 
 def met(group: Group, whose: str = "the client") -> str:

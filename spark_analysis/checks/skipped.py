@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, joined
-from notleader.spark_analysis.checks.phrases import SENT, by_rule, count, place
+from notleader.spark_analysis.checks.phrases import SENT, SET_ELSEWHERE, by_rule, count, place
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.attempts import touches_at
@@ -85,9 +85,7 @@ class Skipped(Check):
         if group.rule:
             return f"{what}; {SENT[group.trouble or 'place']}{by_rule(group)}"
         if group.verdict == "unknown":
-            return (
-                f"{what}; it was told an offset that nobody here had committed, which may have been set past the proxy"
-            )
+            return f"{what}; {SET_ELSEWHERE}"
         if group.trouble == PERHAPS:
             return f"{what}; whether a fault had a hand in it is not known: rules touched what its group goes by"
         return f"{what}; no fault had a hand in it, and if it sought, no line says so"

@@ -48,11 +48,7 @@ def own_causes() -> dict[str, Column]:
 
         def cause(t: Column) -> Column:
             held_us = F.when(t["did"].isin(*HOLDS), F.coalesce(t["held_us"], whole)).otherwise(F.lit(0))
-            return F.struct(
-                t["rule"].alias("rule"), t["kind"].alias("kind"), F.lit("own").alias("how"), t["did"].alias("did"),
-                t["error_code"].alias("error_code"), sure.alias("sure"),
-                held_us.cast("long").alias("weight_us"),
-            )  # fmt: skip
+            return as_cause(t, "own", sure, held_us)
 
         return F.transform(found, cause)
 
@@ -86,6 +82,14 @@ def own_causes() -> dict[str, Column]:
         "_again_by": F.coalesce(again, F.array().cast(f"array<{CAUSES}>")).cast(f"array<{CAUSES}>"),
         "_broker": answered & F.coalesce(last["error_code"] != 0, F.lit(False)),
     }
+
+
+def as_cause(touch: Column, how: str, sure: Column, weight_us: Column) -> Column:
+    """What a rule did, as a CAUSE that reached an operation by the link `how`; see `checks.phrases.LINKS`."""
+    return F.struct(
+        touch["rule"].alias("rule"), touch["kind"].alias("kind"), F.lit(how).alias("how"), touch["did"].alias("did"),
+        touch["error_code"].alias("error_code"), sure.alias("sure"), weight_us.cast("long").alias("weight_us"),
+    )  # fmt: skip
 
 
 def lost_its_connection(cause: Column) -> Column:

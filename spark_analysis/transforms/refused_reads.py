@@ -7,8 +7,8 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.outcomes import is_failed_read
 from notleader.spark_analysis.plans import broadcast
-from notleader.spark_analysis.schemas import CAUSE
 from notleader.spark_analysis.transforms.attempts import error_of, touches_at
+from notleader.spark_analysis.transforms.choices import CAUSES, as_cause
 from notleader.spark_analysis.transforms.following import names_error
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.sent_back import of_clients
@@ -18,7 +18,6 @@ _ASKED = ("Fetch", "ListOffsets")
 _NAMED_US = 10_000_000
 # Of an error that it doesn't name all that is known is that the failure came right after it.
 _UNNAMED_US = 1_000_000
-_CAUSES = f"array<{CAUSE.simpleString()}>"
 _PLACE = ("scope", "client", "topic", "code")
 
 
@@ -63,12 +62,7 @@ def refused_reads(rows: DataFrame, exchanges: DataFrame, operations: DataFrame) 
         .agg(F.max_by(F.struct("last.t", "named"), F.struct("named", "last.at_us")).alias("f"))
         .filter(F.col("f.t").isNotNull())
     )
-    cause = F.array(
-        F.struct(
-            F.col("f.t.rule"), F.col("f.t.kind"), F.lit("read").alias("how"), F.col("f.t.did"),
-            F.col("f.t.error_code"), F.col("f.named").alias("sure"), F.lit(0).cast("long").alias("weight_us"),
-        )
-    ).cast(_CAUSES)  # fmt: skip
+    cause = F.array(as_cause(F.col("f.t"), "read", F.col("f.named"), F.lit(0))).cast(CAUSES)
     return found.select(
         "operation_id", F.when(F.col("f.named"), cause).alias("said"), F.when(~F.col("f.named"), cause).alias("reads")
     )

@@ -67,8 +67,7 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
         )
         # Of an answer that was changed the broker took the commit.
         .when((api == "OffsetCommit") & (did == "answered"), F.lit("refused"))
-        .when(lied, F.lit("group"))
-        .when(did.isin(*_KEPT) | held | ((code != 0) & (api != "Fetch")), F.lit("group"))
+        .when(lied | did.isin(*_KEPT) | held | ((code != 0) & (api != "Fetch")), F.lit("group"))
     )
     # What is never answered is in its way until its connection ends, or it may ask anew.
     kept_us = F.when(did.isin(*_KEPT), F.col("ended_us"))
@@ -102,7 +101,7 @@ def members(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
 
 def told_groups(told: DataFrame, joins: DataFrame) -> DataFrame:
     """t_scope, t_group_id → `told`: what `told_places` says that any of a group's `members` was told."""
-    theirs = joins.join(told, [F.col("m_scope").eqNullSafe(F.col("t_scope")), F.col("m_client") == F.col("t_client")])
+    theirs = joins.join(told, same("t_", "scope", "client", own="m_"))
     of_groups = theirs.groupBy("t_scope", F.col("m_group_id").alias("t_group_id"))
     return of_groups.agg(F.flatten(F.collect_list("told")).alias("told"))
 
