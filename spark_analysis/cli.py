@@ -367,6 +367,8 @@ def _told_as_input_errors() -> Iterator[None]:
     except (SchemaError, NoJavaError) as error:
         raise InputError(str(error)) from error
     except (PySparkException, Py4JError) as error:
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from error  # py4j tidies up before it lets one pass, and may fail at that
         raise InputError(_no_store(str(error)) or f"Spark: {_cause(error)}{_configured()}") from error
 
 

@@ -15,6 +15,7 @@ from notleader.faults.schema import FaultDocumentError, fault_json_schema, parse
 from notleader.faults.schema import parse_faults as parse_document_list
 from notleader.faults.waiting import waits_in_vain
 from notleader.proxy.admin.problems import Finding, Problem
+from notleader.proxy.config.yaml_text import once_each
 
 MAX_FAULTS_PER_REQUEST: Final = 1000
 MAX_NAME_CHARS: Final = 255
@@ -46,7 +47,7 @@ async def read_json(request: Request) -> Any:
     """The body as plain JSON data, whatever its content type says; Problem 400 when it is none."""
     body = await request.body()
     try:
-        document = json.loads(body, parse_constant=_no_such_number)
+        document = json.loads(body, parse_constant=_no_such_number, object_pairs_hook=once_each)
         # A lone surrogate is legal in JSON's syntax and in no text: it would fail later, in an answer.
         json.dumps(document, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:

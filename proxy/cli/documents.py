@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import yaml
 
-from notleader.proxy.config.yaml_text import parse_yaml
+from notleader.proxy.config.yaml_text import once_each, parse_yaml
 
 _JSON_BEGINS: Final = re.compile(r"[\s{\[]*(\"|$)")
 
@@ -73,7 +72,7 @@ def _parse_inline(text: str) -> Any:
     that it looks like.
     """
     try:
-        return json.loads(text, object_pairs_hook=_once_each)
+        return json.loads(text, object_pairs_hook=once_each)
     except (ValueError, RecursionError) as error:
         wrong_json = error
     try:
@@ -91,11 +90,3 @@ def _one_line(error: BaseException) -> str:
         mark = error.problem_mark
         return f"{error.problem} (line {mark.line + 1}, column {mark.column + 1})"
     return " ".join(str(error).split())
-
-
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
-        raise ValueError(f"{twice!r} is said twice in one object")
-    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -33,6 +34,15 @@ def parse_yaml(text: str) -> Any:
             loader.dispose()
     except ValueError as error:  # a date that is none, or half a character
         raise yaml.YAMLError(str(error)) from error
+
+
+def once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The same for JSON, as the `object_pairs_hook` of its parser: a key that an object has twice is a ValueError."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        raise ValueError(f"{twice!r} is said twice in one object")
+    return found
 
 
 def lines_of(text: str) -> Callable[[str], int | None]:

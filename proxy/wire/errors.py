@@ -21,7 +21,7 @@ class WireError(Exception):
     @property
     def sentence(self) -> str:
         """What to tell people of it."""
-        return f"{self.side} broke the protocol: {self.reason}"
+        return f"the {self.side} broke the protocol: {self.reason}"
 
 
 class UnknownVersion(WireError):  # noqa: N818 (says what is wrong, not that something is)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,8 @@ import yaml
 from notleader.faults.schema import parse_faults
 from notleader.proxy.config.settings import Settings
 from tests.docker.image import PROJECT
-from tests.tools.programs import need
 
 CHART = PROJECT / "docker/helm/notleader"
-HELM = "helm.sh/helm/v3/cmd/helm@v3.18.6"
 KUBERNETES = "1.34"
 SIDECAR = {
     "mode": "sidecar",
@@ -30,18 +28,9 @@ STANDALONE = {"kafka": "a:9092,b:9092", "brokers": 5, "env": [{"name": "NOTLEADE
 STORED = {"kafka": "a:9092", "capture": {"url": "s3://bucket/x"}, "token": {"existingSecret": "mine"}}
 
 
-@cache
-def helm() -> str:
-    need("go")
-    found = subprocess.run(["go", "env", "GOPATH"], capture_output=True, text=True, check=True).stdout.strip()
-    binary = Path(found) / "bin/helm"
-    if not binary.exists():
-        subprocess.run(["go", "install", "-gcflags=all=-N -l", HELM], check=True, timeout=900, capture_output=True)
-    return str(binary)
-
-
 def ran(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([helm(), *words], capture_output=True, text=True, timeout=120)
+    helm = Path(sys.executable).parent / "helm"
+    return subprocess.run([helm, *words], capture_output=True, text=True, timeout=120)
 
 
 def written(values: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
@@ -137,9 +126,10 @@ def test_a_secret_is_made_unless_one_is_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ({}, "/kafka"),
-        ({"kafka": "nowhere"}, "/kafka"),
-        ({"kafka": "k:9092", "mode": "sidecar"}, "/app/containers"),
+        # Up to Helm 3.17 with dots, and then as JSON pointers.
+        ({}, "kafka'?:"),
+        ({"kafka": "nowhere"}, "kafka'?:"),
+        ({"kafka": "k:9092", "mode": "sidecar"}, "app[./]containers'?:"),
         ({"kafka": "k:9092", "capture": {"levle": "record"}}, "levle"),
     ],
 )
@@ -147,7 +137,7 @@ def test_wrong_values_are_refused_by_name(values: dict[str, Any], says: str, tmp
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
     made = ran("template", "x", str(CHART), "--kube-version", KUBERNETES, "--values", str(tmp_path / "values.yaml"))
     assert made.returncode == 1
-    assert says in made.stderr
+    assert re.search(says, made.stderr), made.stderr
 
 
 def test_chart_manifests_and_docs_speak_of_the_same_image() -> None:

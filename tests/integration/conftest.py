@@ -49,6 +49,7 @@ async def browser() -> AsyncIterator[Browser]:
     system = need("chromium")
     async with async_playwright() as playwright:
         # The sandbox wants user namespaces, which containers and root don't have; the page is our own.
-        made = await playwright.chromium.launch(executable_path=system, args=["--no-sandbox"], timeout=PATIENCE_MS)
+        args = ["--no-sandbox", "--disable-gpu"]
+        made = await playwright.chromium.launch(executable_path=system, args=args, timeout=PATIENCE_MS)
         yield made
         await made.close()

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from py4j.protocol import Py4JError
 
-from notleader.spark_analysis import cli
+from notleader.spark_analysis import cli, session
 from notleader.spark_analysis.cli import _no_store, main
 from notleader.spark_analysis.paths import check_paths
 
@@ -182,6 +183,21 @@ def test_an_interrupted_analysis_ends_without_a_word(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, "", "")
+
+
+def test_an_interrupt_that_py4j_stumbles_over_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise Py4JError("Gateway must be connected to send cancel cmd.")  # noqa: B904
+
+    monkeypatch.setattr(session, "build_session", interrupted)
+    capture, _ = incident().write(tmp_path)
+    assert main(["analyze", "--no-warm", "--capture", str(capture), "--out", str(tmp_path / "o")]) == 130
+    assert capsys.readouterr() == ("", "")
 
 
 class Terminal(io.StringIO):

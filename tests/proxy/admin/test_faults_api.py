@@ -115,7 +115,17 @@ async def test_a_generated_name_in_the_way_of_a_given_one_refuses_the_whole_list
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"{", b"nonsense", b"\xff", b'{"kind": NaN}', b"[" * 100_000, b'{"kind": "\\ud800"}']
+    "body",
+    [
+        b"",
+        b"{",
+        b"nonsense",
+        b"\xff",
+        b'{"kind": NaN}',
+        b"[" * 100_000,
+        b'{"kind": "\\ud800"}',
+        b'{"kind": "close", "kind": "delay"}',
+    ],
 )
 async def test_what_is_no_json_is_a_400_problem(client: httpx.AsyncClient, body: bytes) -> None:
     answer = await client.post("/v1/faults", content=body)
