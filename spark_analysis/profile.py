@@ -79,6 +79,8 @@ class OutcomeProfile:
     consumers: int
     commits: int
     failed_reads: int
+    endless_reads: int
+    """Polls that never returned."""
     unreturned: int
     """Calls that ended, of which nobody said when they were made and when they returned; no polls."""
     first_at_us: int | None
@@ -243,6 +245,7 @@ def profile_outcomes(operations: DataFrame) -> OutcomeProfile:
         F.count_distinct(F.when(record, F.col("client"))).alias("consumers"),
         F.count_if(is_good & (F.col("operation") == "commit")).alias("commits"),
         F.count_if(is_good & is_failed_read()).alias("failed_reads"),
+        F.count_if(is_good & (F.col("operation") == "poll") & ~ended).alias("endless_reads"),
         F.count_if(is_good & call & ended & (F.col("returned_at_us") - F.col("called_at_us")).isNull()).alias(
             "unreturned"
         ),

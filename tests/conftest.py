@@ -3,11 +3,10 @@
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
-
-from notleader.spark_analysis import resident
 
 # How long an example takes depends on what else the machine does.
 settings.register_profile("unhurried", parent=settings.default, deadline=None)
@@ -24,5 +23,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    resident.stop()
-    shutil.rmtree(config.stash[_SPARKS], ignore_errors=True)
+    sparks = Path(config.stash[_SPARKS])
+    if any(sparks.iterdir()):
+        from notleader.spark_analysis import resident
+
+        resident.stop()
+    shutil.rmtree(sparks, ignore_errors=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -12,7 +10,13 @@ from notleader.spark_analysis.checks.phrases import SENT, by_rule
 from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.commits import set_elsewhere
 from notleader.spark_analysis.transforms.keys import same
-from notleader.spark_analysis.transforms.sent_back import seeks, with_senders_back
+from notleader.spark_analysis.transforms.sent_back import (
+    members,
+    seeks,
+    told_groups,
+    told_places,
+    with_senders_back,
+)
 
 
 def furthest(whose: str) -> Column:
@@ -34,14 +38,23 @@ def each_behind(reads: DataFrame) -> DataFrame:
     return reads.withColumn("first_offset", each)
 
 
-def blamed(
-    again: DataFrame, told: DataFrame, exchanges: DataFrame, operations: DataFrame, whose: Sequence[Column] = ()
-) -> DataFrame:
-    """`again` with the rules that sent its reader back, by what it was `told`, and how (`trouble`).
+def blamed(again: DataFrame, exchanges: DataFrame, operations: DataFrame, *, of_another: bool) -> DataFrame:
+    """`again` with the rules that sent its reader back, by what it was told, and how (`trouble`).
 
-    `whose` as in `with_senders_back`.
+    When one member is thrown out of a group, all of it is rebalanced: what any of them was told is a reason, too, where
+    the reader itself was told nothing. `of_another` where what it read had been read by another of them, not by itself.
     """
-    found = with_senders_back(again.withColumn("since_us", -F.col("furthest.since")), told, whose)
+    told = told_places(exchanges, operations)
+    of_groups, in_group = told_groups(told, members(exchanges, operations)), [same("t_", "scope", "group_id")]
+    found = again.withColumn("since_us", -F.col("furthest.since"))
+    if of_another:
+        found = with_senders_back(found, of_groups, in_group)
+    else:
+        found = with_senders_back(found, told).withColumnRenamed("sent_by", "own").drop("t_scope", "t_client", "told")
+        by_others = F.filter("sent_by", lambda t: (t["what"] == "group") & ~t["is_held"])
+        found = with_senders_back(found, of_groups, in_group).withColumn(
+            "sent_by", F.when(F.size("own") > 0, F.col("own")).otherwise(by_others)
+        )
     sought = broadcast(
         seeks(operations)
         .unionByName(set_elsewhere(exchanges, operations).drop("s_group"))

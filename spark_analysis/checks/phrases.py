@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from notleader.spark_analysis.checks.base import Group
 from notleader.spark_analysis.kafka_names import error_name
-from notleader.spark_analysis.transforms.unseen import UNSEEN
+from notleader.spark_analysis.transforms.unseen import PERHAPS, UNSEEN
 
 _HAPPENED = {
     "dropped": "had a request or its answer swallowed",
@@ -102,7 +102,7 @@ SENT = {
     "place": "the offset that it was told was changed or made up",
     "commit": "the commit of its place was acknowledged or swallowed, and never was",
     "refused": "a commit of its place was refused",
-    "group": "what keeps it in its group was refused, held, swallowed or cut off",
+    "group": "what keeps its group together was refused, held, swallowed or cut off",
 }
 """How a rule sent a consumer elsewhere, by `what` of `transforms.sent_back`."""
 SET_ELSEWHERE = "it was told an offset that nobody here had committed, which may have been set past the proxy"
@@ -176,6 +176,8 @@ def because(group: Group, one: str | None = None, whose: str = "the client") -> 
     if group.trouble is None and not group.rule:
         return "; no fault had a hand in it"
     them = "it" if group.cases == 1 else "they"
+    if group.trouble == PERHAPS:
+        return "; whether a fault had a hand in it is not known: rules touched what others write with"
     if group.trouble == UNSEEN:
         return f"; whether a fault had a hand in it is not known: {them} {met(group)}"
     told = f"{one} {met(group._replace(cases=1), whose)}" if one else f"{them} {met(group, whose)}"

@@ -10,7 +10,6 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables
 from notleader.spark_analysis.checks.phrases import count, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges
 from notleader.spark_analysis.options import Options
-from notleader.spark_analysis.transforms.sent_back import told_places
 
 
 class ReadAgain(Check):
@@ -34,8 +33,8 @@ class ReadAgain(Check):
         evidence="what consumers got, in their own order",
         cause=(
             "a rule that told the consumer another place since it had read that far: OFFSET_OUT_OF_RANGE, an offset, a "
-            "commit that never was; else (likely) one that refused a commit of its place, or else what keeps it in its "
-            "group, swallowed it or cut it off"
+            "commit that never was; else (likely) one that refused a commit of its place, or else what keeps it or "
+            "another in its group, swallowed it or cut it off"
         ),
     )
 
@@ -43,9 +42,11 @@ class ReadAgain(Check):
         return _again(tables.delivered)
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        rows, both = _again(tables.delivered), (tables.exchanges, tables.operations)
+        rows = _again(tables.delivered)
+        if tables.capture.faulted:
+            rows = blamed(rows, tables.exchanges, tables.operations, of_another=False)
         return from_exchanges(
-            blamed(rows, told_places(*both), *both) if tables.capture.faulted else rows,
+            rows,
             self.name,
             "valid",
             operation_id=F.lit(None),

@@ -12,7 +12,7 @@ from notleader.spark_analysis.checks.wire_cases import from_exchanges
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.keys import same
-from notleader.spark_analysis.transforms.sent_back import members, told_groups, told_places
+from notleader.spark_analysis.transforms.sent_back import members
 
 
 class ReadByAnother(Check):
@@ -31,7 +31,7 @@ class ReadByAnother(Check):
     means = Meaning(
         invalid="never",
         valid="told: a member of a group got an offset at or before one that another had, and that it had not itself",
-        unknown="nobody read, or nothing was captured",
+        unknown="nobody read, nothing was captured, or at level `header`, which says nothing of groups",
         evidence="what consumers got, in the order of time; captured requests to join a group",
         cause=(
             "as of `read_again`, by what any member was told: an offset, a commit that never was; else (likely) the "
@@ -42,15 +42,18 @@ class ReadByAnother(Check):
     def possible(self, tables: Tables, options: Options) -> bool:
         return tables.outcomes.consumers > 1 and tables.capture.grouped > 0
 
+    def unsettled(self, tables: Tables) -> str | None:
+        if tables.outcomes.consumers > 1 and not tables.capture.grouped and tables.capture.bare_produces:
+            return "no captured request says who was in which group; at level partition or above they do"
+        return None
+
     def signs(self, tables: Tables, options: Options) -> DataFrame:
         return _of_another(tables)
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         rows = each_behind(_of_another(tables))
         if tables.capture.faulted:
-            both = (tables.exchanges, tables.operations)
-            told = told_groups(told_places(*both), members(*both))
-            rows = blamed(rows, told, *both, [same("t_", "scope", "group_id")])
+            rows = blamed(rows, tables.exchanges, tables.operations, of_another=True)
         return from_exchanges(
             rows,
             self.name,

@@ -321,7 +321,7 @@ def explained(
         history, tables.exchanges, tables.operations, options, stood, tables.end_of_run(), out, later,
         failed_reads=tables.outcomes.failed_reads > 0, starved=starving if tables.outcomes.polled else lambda: None,
     )  # fmt: skip
-    if not tables.capture.names_messages:
+    if not tables.capture.names_messages or tables.outcomes.endless_reads:
         # Every check reads it: what it joins is worked out once.
         told = settled(with_unseen(told, tables.exchanges, tables.operations))
     return replace(tables, history=told, struck=struck, starved=starved)

@@ -58,14 +58,13 @@ def clocks(told: DataFrame, exchanges: DataFrame, capture: CaptureProfile, skew_
     said, seen = (_said(told), _seen(exchanges)) if by_id else _placed(told, exchanges, capture)
     if few > 1:
         said, seen = (rows.filter(F.pmod("_key", F.lit(few)) == 0) for rows in (said, seen))
-    # A message that was sent twice doesn't say which call an attempt belongs to.
-    once = said.groupBy("_key", "is_send").agg(
-        F.count("*").alias("calls"),
-        F.collect_list(F.struct("source", "client", "wire_id", *_TIMES[::2], "ok")).alias("said"),
+    # A message that was sent twice doesn't say which call an attempt belongs to, nor which record a read brought.
+    once = said.groupBy("_key").agg(
+        F.count_if("is_send").alias("calls"),
+        F.collect_list(F.struct("is_send", "source", "client", "wire_id", *_TIMES[::2], "ok")).alias("said"),
     )
-    once = once.filter(~F.col("is_send") | (F.col("calls") == 1)).select(
-        "_key", "is_send", F.explode("said").alias("s")
-    )
+    once = once.filter(F.col("calls") <= 1).select("_key", F.explode("said").alias("s"))
+    once = once.withColumn("is_send", F.col("s.is_send"))
     met = once.join(seen, ["_key", "is_send"])
     # Who names no messages often tells whole milliseconds, cut off.
     cut_us = F.lit(0 if by_id else 999)

@@ -21,6 +21,8 @@ _KEPT = (*SWALLOWED, "cut", "silenced", "muted", "garbled")
 _HELD = ("held_request", "held_answer")
 # What is held for less costs no consumer its place in a group.
 _LONG_US = 1_000_000
+# Who is told so at a commit is out of its group or has to join it anew, and the others with it.
+_OUT = (22, 25, 27, 82)
 _JOINS = ("JoinGroup", "ConsumerGroupHeartbeat")
 _GOES_ON_US = 1_000_000
 _MOST = 1_000
@@ -30,8 +32,8 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
     """`t_scope`, `t_client` → `told`: what rules did that may send the client elsewhere, at most a thousand of each.
 
     Each with `at_us`, `topic` and `partition` (null: any), `offset` (of a commit), `rule`, `kind`, `what`, a key of
-    `checks.phrases.SENT`, and `healed_us`, when the client's next commit was taken. Without `operations` clients are
-    Kafka's client ids.
+    `checks.phrases.SENT`, `healed_us`, when the client's next commit was taken, and `is_held`, that it was only late.
+    Without `operations` clients are Kafka's client ids.
     """
     touched = (F.size("fault_names") > 0) | F.col("effects").isNotNull()
     went_well = (F.col("api_name") == "OffsetCommit") & was_answered(F.col("outcome")) & ~touched
@@ -82,13 +84,20 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
         F.col("t.kind").alias("kind"),
         what.alias("what"),
         "healed_us",
+        held.alias("is_held"),
     )
     sending = placed.filter(what.isNotNull()).withColumn("connection", connection())
-    sending = sending.join(broadcast(ends_of(exchanges)), "connection", "left")
+    sending = sending.join(broadcast(ends_of(exchanges)), "connection", "left").withColumn("told", told)
+    out = (api == "OffsetCommit") & did.isin(*_TOLD) & code.isin(*_OUT)
+    anywhere = F.col("told").withField("what", F.lit("group"))
+    for place in ("topic", "partition", "offset"):
+        anywhere = anywhere.withField(place, F.lit(None))
+    both = F.array("told", anywhere.cast(sending.schema["told"].dataType))
+    sending = sending.withColumn("told", F.explode(F.when(out, both).otherwise(F.array("told"))))
     return (
         of_clients(sending, operations)
         .groupBy(F.col("scope").alias("t_scope"), "t_client")
-        .agg(F.slice(F.array_sort(F.array_distinct(F.collect_list(told))), 1, _MOST).alias("told"))
+        .agg(F.slice(F.array_sort(F.array_distinct(F.collect_list("told"))), 1, _MOST).alias("told"))
     )
 
 

@@ -57,6 +57,6 @@ def made_up() -> Analysis:
     capture = CaptureProfile(
         9, 9, 1, 4, 4, 4, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, AT, AT + 1, (("run-1", AT, AT + 1),)
     )
-    said = OutcomeProfile(6, 1, 5, 4, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, AT, AT + 1)
+    said = OutcomeProfile(6, 1, 5, 4, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, AT, AT + 1)
     bad = [BadLine("/data/a.jsonl", 7, "not JSON", NASTY)]
     return Analysis(verdict(findings), findings, capture, said, None, bad, drawn, "out", 1.0)

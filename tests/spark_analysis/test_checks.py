@@ -1835,3 +1835,35 @@ def test_a_check_without_suspects_is_not_asked(build: Callable[..., Tables]) -> 
     assert not asked & {"lost", "duplicate", "recovery", "stuck", "unfair_acks"}
     assert not asked & {"skipped", "read_again", "inconsistent_offsets", "reordered"}  # which no single row tells
     assert "phantom" in asked  # which nothing tells for less than itself
+
+
+def judged_alone(analyse: Callable[..., tuple[object, list[Finding]]], s: Story, check: str) -> Finding:
+    (found,) = (finding for finding in analyse(s, Options())[1] if finding.check == check)
+    return found
+
+
+def test_at_level_header_nobody_knows_who_was_in_a_group(analyse: Callable[..., tuple[object, list[Finding]]]) -> None:
+    s = Story()
+    for offset in range(2):
+        s.exchange(10 * offset, "Produce", acks=-1, partitions=[])
+        s.send(10 * offset, f"m{offset}", offset=offset)
+    for reader in ("a", "b"):
+        s.poll(100, "m0", 0, client=reader, group_id="g")
+    found = judged_alone(analyse, s, "read_by_another")
+    assert found.verdict == "unknown"
+    assert "level partition" in found.sentence
+
+
+@pytest.mark.parametrize("ruled", [True, False])
+def test_who_waits_for_records_may_wait_for_what_a_rule_kept_from_being_written(
+    analyse: Callable[..., tuple[object, list[Finding]]], *, ruled: bool
+) -> None:
+    s = Story()
+    effect = {"effects": [{"rule": "end", "kind": "error", "did": "answered", "error_code": -1}]}
+    fault = {"fault_names": ["end"], "fault_kinds": ["error"], "outcome": "injected", "error_code": -1, **effect}
+    s.exchange(0, "EndTxn" if ruled else "Metadata", client_id="pipe", **fault)
+    s.exchange(15_000, "Fetch", client_id="app-reader", partitions=[])
+    s.poll(10, None, None, outcome="pending", returned_at_us=None, completed_at_us=None)
+    found = judged_alone(analyse, s, "hang")
+    assert found.verdict == "invalid"
+    assert ("whether a fault had a hand in it is not known" in found.sentence) is ruled

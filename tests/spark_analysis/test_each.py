@@ -25,6 +25,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_it_starts_before_the_first_job_is_asked_for(started: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resident, "is_there", lambda: False)
+    monkeypatch.setenv("NOTLEADER_SPARK_WARM", "off")
 
     def jobs() -> Iterator[str]:
         assert started == ["spark"]

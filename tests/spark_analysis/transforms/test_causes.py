@@ -501,6 +501,36 @@ def read_by_two_that_share_but_a_name(s: Story) -> None:
     handed_over(s, None, refused=True)
 
 
+def shaken_beside(s: Story, **shaken: Any) -> None:
+    """One member of the group `s.client` reads what it had read, after another one met something in the middle."""
+    other = {"client_id": f"{s.client}-other", "group_id": s.client}
+    s.exchange(0, "JoinGroup", group_id=s.client)
+    s.exchange(0, "JoinGroup", **other)
+    s.poll(0, "m7", 7, partition=1, client=other["client_id"], **other)
+    for offset in range(6):
+        s.poll(5 + offset, f"m{offset}", offset, client=s.client, group_id=s.client)
+    s.exchange(20, shaken.pop("api", "Heartbeat"), **other, **shaken)
+    for offset in range(6):
+        s.poll(2030 + offset, f"m{offset}", offset, client=s.client, group_id=s.client)
+
+
+@story
+def sent_back_with_another_of_its_group(s: Story) -> None:
+    shaken_beside(s, error_code=25, outcome="injected", **did(("shake", "error", "answered", 25)))
+
+
+@story
+def sent_back_by_another_one_s_commit(s: Story) -> None:
+    place = one_of("orders", 1, base_offset=8, error_code=22)
+    shaken_beside(s, api="OffsetCommit", error_code=22, outcome="injected", partitions=place,
+                  **did(("shake", "error", "answered", 22)))  # fmt: skip
+
+
+@story
+def sent_back_beside_one_that_was_late(s: Story) -> None:
+    shaken_beside(s, took_ms=1500, **did(("slow", "delay", "held_request"), until_ms=1519))
+
+
 @story
 def one_partition_held(s: Story) -> None:
     everywhere = ("hush", "throttle", "altered_answer")
@@ -1300,6 +1330,19 @@ def begun_anew_after_it_was_fenced(s: Story) -> None:
 
 
 @story
+def fenced_behind_a_delay(s: Story) -> None:
+    # Other transactions ended well with the same delay.
+    held = ("slow", "delay", "held_request")
+    for at in (0, 1000):
+        s.exchange(at + 1, "EndTxn", transactional_id="t", connection_id=2, took_ms=202, **did(held, until_ms=at + 201))
+        s.send(at, None, operation="commit_tx", topic=None, partition=None, offset=None, took_ms=205)
+    both = did(held, ("fence", "error", "altered_answer", 47), until_ms=2201)
+    s.exchange(2001, "EndTxn", transactional_id="t", connection_id=2, took_ms=202, error_code=47, **both)
+    s.send(2000, None, operation="commit_tx", topic=None, partition=None, offset=None, outcome="fail",
+           error="_FENCED", took_ms=204)  # fmt: skip
+
+
+@story
 def acknowledged_for_another(s: Story) -> None:
     # Its client lost an answer and counted anew: the broker took the second batch for a copy of the first.
     numbered = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
@@ -1449,6 +1492,10 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "another_topic_s_read_refused": {"failed": {None}},
     "sent_back_by_a_lie": {"read_again": {"lie"}},
     "sent_back_out_of_its_group": {"read_again": {"shake (likely)"}},
+    "sent_back_with_another_of_its_group": {"read_again": {"shake (likely)"}},
+    "sent_back_by_another_one_s_commit": {"read_again": {"shake (likely)"}},
+    "sent_back_beside_one_that_was_late": {"read_again": {None}},
+    "fenced_behind_a_delay": {"failed": {"fence (likely)"}},
     "thrown_out_and_reading_on_for_a_moment": {"read_again": {"shake (likely)"}},
     "thrown_out_behind_a_swallowed_answer": {"read_again": {"eat (likely)"}},
     "read_by_another_behind_a_refused_commit": {"read_by_another": {"refuse (likely)", None}},

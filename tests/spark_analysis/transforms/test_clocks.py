@@ -148,3 +148,20 @@ for _row in UNKNOWN["told otherwise than the broker did"].exchanges:
 @pytest.mark.parametrize("case", UNKNOWN)
 def test_offsets_that_prove_nothing_correct_no_clock(spark: SparkSession, tmp_path: Path, case: str) -> None:
     assert judged(spark, tmp_path, UNKNOWN[case]).clocks == ()
+
+
+def test_messages_that_were_sent_twice_prove_no_clock_wrong(spark: SparkSession, tmp_path: Path) -> None:
+    """An application that is started again on the same orders: its reader gets each of them, and soon, both times."""
+    s = Story()
+    place = {"topic": "orders", "partition_index": 0, "error_code": 0}
+    for offset, at in enumerate((0, 15_000)):
+        s.produce(at + 1, message_ids=["m0"], base_offset=offset)
+        s.send(at, "m0", offset=offset, took_ms=4)
+        # The first answer to a reader with this message is long before its second poll, and behind the first.
+        s.exchange(
+            at + 6, "Fetch", client_id="app-reader", partitions=[{**place, "message_ids": ["m0"]}], took_ms=3_000
+        )
+        s.poll(at + 20, "m0", offset)
+    analysis = judged(spark, tmp_path, s)
+    assert analysis.clocks == ()
+    assert not [f for f in analysis.findings if f.check == "read_again" and f.count]

@@ -123,6 +123,8 @@ def test_with_ids_nothing_is_guessed_and_a_repeated_id_goes_with_its_call(
     s.send(0, "b", offset=11, took_ms=150, partition=None)
     s.send(0, "never", outcome="fail", took_ms=150)
     s.poll(200, "b", 11)
+    # Whoever reads it passes it on with its headers.
+    s.produce(300, message_ids=["b"], topic="copies", base_offset=0)
     history = rows(build(s, Options()).history)
     first, again = sorted((row for row in history if row["message_id"] == "a"), key=lambda row: row["called_at_us"])
     assert (seqs(first), seqs(again)) == ([1], [2])
