@@ -98,10 +98,11 @@ class Guard:
             given = _credential(headers.get("authorization", ""))
             if given is None or not hmac.compare_digest(given, self._token):
                 # Basic lets a browser ask for the token, and Toxiproxy's clients carry it in their URL.
+                wants = "this server wants its token" if given is None else "that is not this server's token"
                 raise Problem(
                     401,
                     "unauthorized",
-                    "this server wants its token: 'Authorization: Bearer TOKEN', or the token as password",
+                    f"{wants}: 'Authorization: Bearer TOKEN', or the token as password",
                     headers={"WWW-Authenticate": 'Basic realm="notleader", Bearer realm="notleader"'},
                 )
 

@@ -131,7 +131,8 @@ class AdminClient:
 
     def _refusal(self, answer: httpx.Response) -> UnreachableError | RefusedError:
         if answer.status_code == httpx.codes.UNAUTHORIZED:
-            return UnreachableError(f"the server at {self.admin} wants its token: give --token or NOTLEADER_TOKEN")
+            wants = "has another token" if "Authorization" in self._http.headers else "wants its token"
+            return UnreachableError(f"the server at {self.admin} {wants}: give --token or NOTLEADER_TOKEN")
         return RefusedError(answer.status_code, _problem(answer))
 
 

@@ -200,6 +200,7 @@ def _counts(one: Recorded) -> Counts:
         ended=one.ended,
         told=one.told,
         cpu_ms=one.cpu_ms,
+        hits=one.hits,
     )
 
 

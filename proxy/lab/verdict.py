@@ -43,7 +43,7 @@ class Counts:
 
     `requests` of the first client by API, `records` of the log by topic and how many of them are `misplaced`, how the
     first client `ended`, what is `told` of an end with another code than 0, and its processor time; None where that
-    can't be told.
+    can't be told. `hits` of the rules by name.
     """
 
     requests: Mapping[str, int] = field(default_factory=Counter)
@@ -52,6 +52,7 @@ class Counts:
     ended: Ends | None = None
     told: str = ""
     cpu_ms: int | None = None
+    hits: Mapping[str, int] = field(default_factory=dict)
 
 
 def judge(incident: Incident, run: Run, findings: list[dict[str, Any]], counts: Counts | None = None) -> Judged:
@@ -77,6 +78,8 @@ def judge(incident: Incident, run: Run, findings: list[dict[str, Any]], counts: 
         evidence.append(sentence)
     if problems and counts is not None and counts.told and run.ends is None:
         problems.append(f"{programs[0].name} {counts.told}")
+    if problems and counts is not None:
+        problems += [f"rule {name} was never hit" for name, hits in counts.hits.items() if not hits]
     return Judged(run, found, evidence, problems)
 
 

@@ -80,6 +80,7 @@ class TestToken:
     async def test_nothing_passes_without_it(self) -> None:
         answer = await ask(self.guard)
         assert answer.status_code == 401
+        assert answer.json()["detail"].startswith("this server wants its token")
         # Basic first: Chromium asks nobody for a password when another scheme leads.
         assert answer.headers["www-authenticate"].startswith("Basic")
 
@@ -98,6 +99,10 @@ class TestToken:
     async def test_a_wrong_one_is_refused(self, authorization: str) -> None:
         headers = {"Authorization": authorization.encode("latin-1")}
         assert (await ask(self.guard, headers=headers)).status_code == 401
+
+    async def test_who_gave_a_wrong_one_is_told_so(self) -> None:
+        answer = await ask(self.guard, headers={"Authorization": b"Bearer wrong"})
+        assert answer.json()["detail"].startswith("that is not this server's token")
 
     async def test_as_bearer_it_passes(self) -> None:
         assert (await ask(self.guard, headers={"Authorization": "bearer s3cret"})).status_code == 200

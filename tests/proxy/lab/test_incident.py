@@ -223,6 +223,17 @@ def test_a_command_that_ended_with_an_error_is_told_by_its_last_words() -> None:
     ]
 
 
+def test_what_is_missing_is_told_with_the_rules_that_were_never_hit() -> None:
+    incident = Incident.model_validate(COMMAND)
+    (run,) = incident.runs
+    counts = Counts(ended="badly", hits={"lose": 0, "slow": 3})
+    assert judge(incident, run, [], counts).problems == [
+        "duplicate was expected and not found",
+        "rule lose was never hit",
+    ]
+    assert judge(incident, run, [finding("duplicate", "shop") | {"topic": "orders"}], counts).as_expected
+
+
 @pytest.mark.parametrize("client", [{"program": "java/P.java", "command": ["./shop"]}, {}])
 def test_a_client_is_a_program_or_a_command(client: dict[str, Any]) -> None:
     document = COMMAND | {"clients": [{"name": "service", "role": "sends"} | client]}
