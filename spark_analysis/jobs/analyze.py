@@ -42,7 +42,7 @@ from notleader.spark_analysis.transforms.log import Log, LogProfile, as_log, unj
 from notleader.spark_analysis.transforms.obstacles import THROTTLED, Stood, what_stood
 from notleader.spark_analysis.transforms.presence import with_gone
 from notleader.spark_analysis.transforms.starved import starved_reads
-from notleader.spark_analysis.transforms.unseen import with_unseen
+from notleader.spark_analysis.transforms.unseen import with_unseen, with_unwritten
 
 Progress = Callable[[str], None]
 
@@ -321,9 +321,14 @@ def explained(
         history, tables.exchanges, tables.operations, options, stood, tables.end_of_run(), out, later,
         failed_reads=tables.outcomes.failed_reads > 0, starved=starving if tables.outcomes.polled else lambda: None,
     )  # fmt: skip
-    if not tables.capture.names_messages or tables.outcomes.endless_reads:
+    nameless = not tables.capture.names_messages
+    if nameless:
+        told = with_unseen(told, tables.exchanges, tables.operations)
+    if tables.outcomes.endless_reads:
+        told = with_unwritten(told, tables.exchanges)
+    if nameless or tables.outcomes.endless_reads:
         # Every check reads it: what it joins is worked out once.
-        told = settled(with_unseen(told, tables.exchanges, tables.operations))
+        told = settled(told)
     return replace(tables, history=told, struck=struck, starved=starved)
 
 

@@ -25,8 +25,6 @@ _STILL_OPEN = 2**62
 def with_unseen(history: DataFrame, exchanges: DataFrame, operations: DataFrame) -> DataFrame:
     """`history` with UNSEEN as `trouble` of sends whose requests aren't known, where rules touched their client's.
 
-    And with PERHAPS as that of reads that never ended, where rules touched what anybody writes with.
-
     Below level `record` a capture names no messages. What is found out without them stays: a send that has causes is
     told with these. A client id that several clients have on the wire may be any of them.
     """
@@ -70,12 +68,21 @@ def with_unseen(history: DataFrame, exchanges: DataFrame, operations: DataFrame)
         & ~F.col("trouble").eqNullSafe(F.lit("unsent"))
         & (meanwhile("struck") | meanwhile("struck_anybody"))
     )
-    # Who waits for records may wait for what others could not write.
+    return rows.withColumn("trouble", F.when(unseen, F.lit(UNSEEN)).otherwise(F.col("trouble"))).select(
+        *history.columns
+    )
+
+
+def with_unwritten(history: DataFrame, exchanges: DataFrame) -> DataFrame:
+    """`history` with PERHAPS as `trouble` of reads that never ended, where rules touched what anybody writes with.
+
+    Who waits for records may wait for what others could not write.
+    """
     written = exchanges.filter(F.col("api_name").isin(*_WRITES) & (F.size("touches") > 0))
-    written = written.select(F.col("scope").alias("w_scope")).distinct().withColumn("is_written", F.lit(True))
-    rows = rows.join(broadcast(written), F.col("scope").eqNullSafe(F.col("w_scope")), "left")
-    reads_on = (F.col("operation") == "poll") & (F.col("outcome") == "pending") & F.col("is_written")
-    trouble = F.when(unseen, F.lit(UNSEEN)).when(reads_on, F.lit(PERHAPS)).otherwise(F.col("trouble"))
+    written = written.select(F.col("scope").alias("w_scope")).distinct().withColumn("is_touched", F.lit(True))
+    rows = history.join(broadcast(written), F.col("scope").eqNullSafe(F.col("w_scope")), "left")
+    reads_on = (F.col("operation") == "poll") & (F.col("outcome") == "pending") & F.col("is_touched")
+    trouble = F.when(reads_on, F.lit(PERHAPS)).otherwise(F.col("trouble"))
     return rows.withColumn("trouble", trouble).select(*history.columns)
 
 
