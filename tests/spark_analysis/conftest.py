@@ -16,8 +16,9 @@ from notleader.spark_analysis.io import read_captures, read_logs
 from notleader.spark_analysis.jobs.analyze import build_tables, exchanges_of, explained
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.outcomes import good, read_outcomes
+from notleader.spark_analysis.paths import SMALL_BYTES
 from notleader.spark_analysis.profile import profile_capture, profile_outcomes
-from notleader.spark_analysis.session import build_session
+from notleader.spark_analysis.session import build_session, suit
 from notleader.spark_analysis.transforms.log import as_log, unjudged
 
 from .synthetic import Story
@@ -27,8 +28,13 @@ Built = tuple[Tables, list[Finding]]
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A `local[1]` session, quiet, for the whole test run."""
-    session = build_session("local[1]", log_file=tmp_path_factory.mktemp("spark") / "spark.log")
+    """A `local[1]` session, quiet, for the whole test run.
+
+    It plans for short runs, and hundreds of them: to this Java the optimising compiler is worth its cost.
+    """
+    log_file = tmp_path_factory.mktemp("spark") / "spark.log"
+    session = build_session("local[1]", input_bytes=SMALL_BYTES + 1, log_file=log_file)
+    suit(session, 0)
     yield session
     session.stop()
 
