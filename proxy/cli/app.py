@@ -95,26 +95,38 @@ def spark_entry(
 
 @app.command()
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A config file of `notleader run`, or an incident.")],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE…", help="Config files of `notleader run`, or incidents.")
+    ],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON document on stdout; of several files a list of them.")
+    ] = False,
 ) -> None:
-    """Validate a config or incident file: exit 0, or every problem with its line and path."""
-    try:
-        problems = _problems(read_yaml(file))
-    except ConfigError as error:
-        problems = error.problems
+    """Validate config and incident files: exit 0, or every problem with its line and path."""
+    found = [(file, _problems_of(file)) for file in files]
     if as_json:
-        line_of = lines_in(file)
-        listed = [
-            {"path": problem.path, "line": line_of(problem.path), "message": problem.message} for problem in problems
-        ]
-        print(json.dumps({"file": str(file), "valid": not problems, "problems": listed}))  # noqa: T201
+        documents = [_checked(file, problems) for file, problems in found]
+        print(json.dumps(documents if len(documents) > 1 else documents[0]))  # noqa: T201
     else:
-        for line in located(problems, file):
-            errors.print(line, markup=False, soft_wrap=True)
-        if not problems:
-            Console().print(f"{file}: valid")
-    raise typer.Exit(1 if problems else 0)
+        for file, problems in found:
+            for line in located(problems, file):
+                errors.print(line, markup=False, soft_wrap=True)
+            if not problems:
+                Console().print(f"{file}: valid", markup=False, soft_wrap=True)
+    raise typer.Exit(1 if any(problems for _, problems in found) else 0)
+
+
+def _problems_of(file: Path) -> list[Problem]:
+    try:
+        return _problems(read_yaml(file))
+    except ConfigError as error:
+        return error.problems
+
+
+def _checked(file: Path, problems: list[Problem]) -> dict[str, Any]:
+    line_of = lines_in(file)
+    listed = [{"path": each.path, "line": line_of(each.path), "message": each.message} for each in problems]
+    return {"file": str(file), "valid": not problems, "problems": listed}
 
 
 def _problems(document: dict[str, Any]) -> list[Problem]:

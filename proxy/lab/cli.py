@@ -70,9 +70,13 @@ def kafka_up(
             with contextlib.suppress(KeyboardInterrupt):
                 _print(detached.describe(cluster), as_json)
                 stages.console.print("Ctrl-C ends it")
-                while not (ended := cluster.ended_nodes()):
+                told: set[int] = set()
+                while len(ended := cluster.ended_nodes()) < nodes:
+                    for node_id in ended.keys() - told:
+                        stages.console.print(f"{ended[node_id]}; the others go on", markup=False, soft_wrap=True)
+                    told |= ended.keys()
                     threading.Event().wait(0.5)
-                fail(f"Kafka ended by itself: {ended}")  # on stderr alone: the one document has been said
+                fail(f"Kafka ended by itself: {'; '.join(ended.values())}")  # the one document has been said
                 raise typer.Exit(2)
 
 

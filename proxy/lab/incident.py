@@ -99,7 +99,8 @@ class Program(_Model):
     program: str = Field("", description="File below `clients/`; the first folder is the family.")
     command: list[str] = Field(
         default_factory=list,
-        description="In its place a command of your own, in which `{bootstrap}`, `{topic}` (the first one), `{group}` "
+        description="In its place a command of your own, in which `{bootstrap}`, `{topic}` (the first one), `{group}`, "
+        "`{client_id}` (the program's name, with the run's where there are several: the one that rules mean) "
         "and `{outcomes}` (a file for outcome lines, which may go to stdout as well) are replaced.",
     )
     folder: str = Field(

@@ -137,13 +137,14 @@ class KafkaCluster:
             self.nodes.clear()
             self._delete_data()
 
-    def ended_nodes(self) -> str:
-        """One sentence on each node that ended by itself, with its own error line; empty when all run."""
-        return "; ".join(
-            f"node {node.node_id} ended with code {node.child.popen.returncode}: {node.error_line()} (log: {node.log})"
+    def ended_nodes(self) -> dict[int, str]:
+        """A sentence on each node that ended by itself, with its own error line, by node id; empty when all run."""
+        return {
+            node.node_id: f"node {node.node_id} ended with code {node.child.popen.returncode}: {node.error_line()} "
+            f"(log: {node.log})"
             for node in self.nodes.values()
             if node.child is not None and not node.running()
-        )
+        }
 
     def release(self) -> None:
         """Let the nodes outlive this process; their folder stays too."""
@@ -269,7 +270,7 @@ class KafkaCluster:
         last = ""
         while time.monotonic() < deadline:
             if ended := self.ended_nodes():
-                raise KafkaError(f"Kafka {ended}")
+                raise KafkaError(f"Kafka {'; '.join(ended.values())}")
             try:
                 if reached(probe.cluster_view(HOST, port or self._any_running().client_port)):
                     return

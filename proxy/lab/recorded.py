@@ -18,7 +18,7 @@ from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.incident import Ends, Incident, Run
 from notleader.proxy.lab.kafka import KafkaCluster
 from notleader.proxy.lab.outcome import read_outcomes
-from notleader.proxy.lab.run import Client, Commands, build, record_on, started
+from notleader.proxy.lab.run import Client, Commands, build, record_on, said_of, started
 from notleader.proxy.lab.stages import Stages, Together
 
 LANES = max(4, os.cpu_count() or 1)
@@ -120,13 +120,17 @@ def apart(incident: Incident, word: str) -> Incident:
 
     def rename(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: by_topic(each) if key == "records" else rename(each) for key, each in value.items()}
+            return {key: own(key, each) for key, each in value.items()}
         if isinstance(value, list):
             return [rename(each) for each in value]
         return renamed.get(value, value) if isinstance(value, str) else value
 
-    def by_topic(counts: Any) -> Any:
-        return {renamed.get(topic, topic): times for topic, times in counts.items()}
+    def own(key: str, value: Any) -> Any:
+        if key == "records":
+            return {renamed.get(topic, topic): times for topic, times in value.items()}
+        if key == "command":
+            return [*value[:1], *map(rename, value[1:])]  # a program may be called as its client is
+        return rename(value)
 
     document = incident.model_dump(mode="json", exclude_unset=True)
     return Incident.model_validate({**rename(document), "name": incident.name})
@@ -162,9 +166,8 @@ def record_incident(
 
 def _said(recorded: Recorded) -> str:
     counts = sum((client.said for client in recorded.clients), Counter())
-    wrong = counts["fail"] + counts["info"]
     hung = ", ended at the limit" if any(client.hung for client in recorded.clients) else ""
-    return f"{counts['ok']} ok{f', {wrong} failed' if wrong else ''}{hung}"
+    return f"{said_of(counts)}{hung}"
 
 
 def run_of_its_own(incident: Incident, run: Run, word: str) -> Incident:

@@ -262,7 +262,8 @@ def _start(
     outcomes = stdout = folder / "outcomes" / f"{program.name}.jsonl"
     if program.command:
         name = topics[0].name if topics else program.name
-        words = {"bootstrap": bootstrap, "topic": name, "group": name, "outcomes": str(outcomes.resolve()), "try": "1"}
+        words = {"bootstrap": bootstrap, "topic": name, "group": name, "client_id": program.name, "try": "1"}
+        words["outcomes"] = str(outcomes.resolve())
         if any("{outcomes}" in word for word in argv):
             outcomes.touch()
             stdout = folder / "logs" / f"{program.name}.stdout"
@@ -331,11 +332,15 @@ def _count(clients: list[Client], say: Any) -> None:
     parts = []
     for client in clients:
         client.listen()
-        wrong = client.said["fail"] + client.said["info"]
-        failed = f", {wrong} failed" if wrong else ""
         hung = ", ended at the limit" if client.hung else ""
-        parts.append(f"{client.program.name} {client.said['ok']} ok{failed}{hung}")
+        parts.append(f"{client.program.name} {said_of(client.said)}{hung}")
     say("; ".join(parts))
+
+
+def said_of(counts: Counter[str]) -> str:
+    """How many outcomes of each kind: went well, failed, may have happened (Jepsen's ok, fail, info)."""
+    told = {"ok": "ok", "fail": "failed", "info": "uncertain"}
+    return ", ".join(f"{counts[kind]} {word}" for kind, word in told.items() if counts[kind] or kind == "ok")
 
 
 def _end(clients: list[Client]) -> None:

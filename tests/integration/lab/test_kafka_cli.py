@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -38,30 +39,55 @@ def test_detached_and_down_again() -> None:
     assert notleader("kafka", "down", "--port", str(port)).stdout == "nothing was running\n"
 
 
-@pytest.mark.parametrize(("number", "after_s"), [(signal.SIGINT, 0.2), (signal.SIGTERM, 0.7), (signal.SIGINT, None)])
-def test_ctrl_c_leaves_nothing(number: signal.Signals, after_s: float | None) -> None:
-    """While it starts (130) and when it stands (0: Ctrl-C is how it is ended)."""
+def started(*arguments: str) -> subprocess.Popen[str]:
+    command = [*NOTLEADER, "kafka", "up", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+@pytest.mark.parametrize(("number", "after_s"), [(signal.SIGINT, 0.2), (signal.SIGTERM, 0.7)])
+def test_ctrl_c_while_it_starts_leaves_nothing(number: signal.Signals, after_s: float) -> None:
     port = free_ports(1)[0]
-    up = subprocess.Popen(
-        [*NOTLEADER, "kafka", "up", "--port", str(port)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    assert up.stdout is not None
-    if after_s is None:
-        assert up.stdout.readline() == f"127.0.0.1:{port}\n"
-    else:
-        # From here on its own handlers are in place: the imports are behind it.
-        wait_for_child(up.pid)
-        time.sleep(after_s)
+    up = started("--port", str(port))
+    # From here on its own handlers are in place: the imports are behind it.
+    wait_for_child(up.pid)
+    time.sleep(after_s)
     up.send_signal(number)
     _, errors = up.communicate(timeout=20)
-    assert up.returncode == (0 if after_s is None else 130), errors
+    assert up.returncode == 130, errors
     assert "Traceback" not in errors
     assert is_free(port)
-    assert mentions(str(port)) == []
+    assert mentions(f":{port}") == {}
+
+
+def test_a_killed_broker_leaves_the_others_and_ctrl_c_nothing() -> None:
+    """Of what stands Ctrl-C is the end that was meant: 0."""
+    up = started("--nodes", "2")
+    assert up.stdout is not None
+    assert up.stderr is not None
+    first, second = (int(address.rpartition(":")[2]) for address in up.stdout.readline().split(","))
+    (killed,) = mentions(f":{second},")
+    os.kill(killed, signal.SIGKILL)
+    told = ""
+    while "the others go on" not in told and (line := up.stderr.readline()):
+        told += line
+    assert "the others go on" in told
+    assert "node 2 ended with code -9" in told
+    assert not is_free(first)
+    up.send_signal(signal.SIGINT)
+    _, errors = up.communicate(timeout=20)
+    assert up.returncode == 0, errors
+    assert "Traceback" not in errors
+    assert is_free(first)
+    assert mentions(f":{first},") == {}
+
+
+def test_when_its_last_broker_has_ended_it_ends() -> None:
+    up = started("--json")
+    assert up.stdout is not None
+    os.kill(json.loads(up.stdout.readline())["pids"]["1"], signal.SIGKILL)
+    _, errors = up.communicate(timeout=20)
+    assert up.returncode == 2
+    assert "Kafka ended by itself: node 1 ended with code -9" in errors
 
 
 def test_an_unknown_version_is_one_line() -> None:
@@ -77,15 +103,15 @@ def wait_for_child(pid: int) -> None:
         time.sleep(0.02)
 
 
-def mentions(text: str) -> list[str]:
-    """Command lines of the processes that name `text` in their arguments or their broker's properties."""
-    found = []
+def mentions(text: str) -> dict[int, str]:
+    """Command lines by pid of the processes that name `text` in their broker's properties."""
+    found = {}
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().decode(errors="replace").split("\0")
         except OSError:
             continue
         configs = [Path(word) for word in words if word.endswith("server.properties")]
-        if any(config.exists() and f":{text}" in config.read_text() for config in configs):
-            found.append(" ".join(words))
+        if any(config.exists() and text in config.read_text() for config in configs):
+            found[int(path.parent.name)] = " ".join(words)
     return found

@@ -131,3 +131,17 @@ def test_tab_offers_kinds_and_no_error_where_no_proxy_runs(monkeypatch: pytest.M
     assert completion.kinds("leader_") == ["leader_election", "leader_move"]
     assert set(completion.kinds("")) == set(Fault.kinds)
     assert completion.rules("") == []
+
+
+def test_several_files_are_checked_at_once(tmp_path: Path) -> None:
+    right, wrong = tmp_path / "right.yaml", tmp_path / "wrong.yaml"
+    right.write_text("faults:\n- kind: close\n")
+    wrong.write_text("faults:\n- kind: close\n- kind: clsoe\n")
+    told = ran("check", str(right), str(wrong))
+    assert told.exit_code == 1
+    assert f"{right}: valid\n" in told.stdout
+    assert f"{wrong}:3: faults[1].kind" in told.output
+    both = json.loads(ran("check", "--json", str(right), str(wrong)).stdout)
+    assert [(each["file"], each["valid"]) for each in both] == [(str(right), True), (str(wrong), False)]
+    alone = json.loads(ran("check", "--json", str(right)).stdout)
+    assert alone == {"file": str(right), "valid": True, "problems": []}
