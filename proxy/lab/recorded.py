@@ -154,7 +154,7 @@ def record_incident(
         def one(each: Incident) -> Recorded:
             (run,) = each.runs
             recorded = record_run(kafka, each, run, folder / run.word, together.part(run.label))
-            together.told(run.label, f"not done: {recorded.failed}" if recorded.failed else _said(recorded))
+            together.told(run.label, f"not done: {recorded.failed}" if recorded.failed else said_of(recorded.clients))
             return recorded
 
         try:
@@ -162,12 +162,6 @@ def record_incident(
         except BaseException:
             together.give_up()
             raise
-
-
-def _said(recorded: Recorded) -> str:
-    counts = sum((client.said for client in recorded.clients), Counter())
-    hung = ", ended at the limit" if any(client.hung for client in recorded.clients) else ""
-    return f"{said_of(counts)}{hung}"
 
 
 def run_of_its_own(incident: Incident, run: Run, word: str) -> Incident:

@@ -262,8 +262,14 @@ def _start(
     outcomes = stdout = folder / "outcomes" / f"{program.name}.jsonl"
     if program.command:
         name = topics[0].name if topics else program.name
-        words = {"bootstrap": bootstrap, "topic": name, "group": name, "client_id": program.name, "try": "1"}
-        words["outcomes"] = str(outcomes.resolve())
+        words = {
+            "bootstrap": bootstrap,
+            "topic": name,
+            "group": name,
+            "client_id": program.name,
+            "outcomes": str(outcomes.resolve()),
+            "try": "1",
+        }
         if any("{outcomes}" in word for word in argv):
             outcomes.touch()
             stdout = folder / "logs" / f"{program.name}.stdout"
@@ -332,15 +338,18 @@ def _count(clients: list[Client], say: Any) -> None:
     parts = []
     for client in clients:
         client.listen()
-        hung = ", ended at the limit" if client.hung else ""
-        parts.append(f"{client.program.name} {said_of(client.said)}{hung}")
+        parts.append(f"{client.program.name} {said_of([client])}")
     say("; ".join(parts))
 
 
-def said_of(counts: Counter[str]) -> str:
-    """How many outcomes of each kind: went well, failed, may have happened (Jepsen's ok, fail, info)."""
-    told = {"ok": "ok", "fail": "failed", "info": "uncertain"}
-    return ", ".join(f"{counts[kind]} {word}" for kind, word in told.items() if counts[kind] or kind == "ok")
+def said_of(clients: list[Client]) -> str:
+    """How many outcomes of each kind they told (Jepsen's ok, fail, info), and whether one had to be ended."""
+    counts = sum((client.said for client in clients), Counter[str]())
+    kinds = {"ok": "ok", "fail": "failed", "info": "uncertain"}
+    told = [f"{counts[kind]} {word}" for kind, word in kinds.items() if counts[kind] or kind == "ok"]
+    if any(client.hung for client in clients):
+        told.append("ended at the limit")
+    return ", ".join(told)
 
 
 def _end(clients: list[Client]) -> None:

@@ -52,11 +52,7 @@ def test_ctrl_c_while_it_starts_leaves_nothing(number: signal.Signals, after_s: 
     wait_for_child(up.pid)
     time.sleep(after_s)
     up.send_signal(number)
-    _, errors = up.communicate(timeout=20)
-    assert up.returncode == 130, errors
-    assert "Traceback" not in errors
-    assert is_free(port)
-    assert mentions(f":{port}") == {}
+    assert left_nothing(up, port) == 130
 
 
 def test_a_killed_broker_leaves_the_others_and_ctrl_c_nothing() -> None:
@@ -74,17 +70,16 @@ def test_a_killed_broker_leaves_the_others_and_ctrl_c_nothing() -> None:
     assert "node 2 ended with code -9" in told
     assert not is_free(first)
     up.send_signal(signal.SIGINT)
-    _, errors = up.communicate(timeout=20)
-    assert up.returncode == 0, errors
-    assert "Traceback" not in errors
-    assert is_free(first)
-    assert mentions(f":{first},") == {}
+    assert left_nothing(up, first) == 0
 
 
 def test_when_its_last_broker_has_ended_it_ends() -> None:
-    up = started("--json")
+    port = free_ports(1)[0]
+    up = started("--json", "--port", str(port))
     assert up.stdout is not None
-    os.kill(json.loads(up.stdout.readline())["pids"]["1"], signal.SIGKILL)
+    cluster = json.loads(up.stdout.readline())
+    assert cluster["bootstrap"] == f"127.0.0.1:{port}"
+    os.kill(cluster["pids"]["1"], signal.SIGKILL)
     _, errors = up.communicate(timeout=20)
     assert up.returncode == 2
     assert "Kafka ended by itself: node 1 ended with code -9" in errors
@@ -94,6 +89,15 @@ def test_an_unknown_version_is_one_line() -> None:
     ran = notleader("kafka", "up", "--version", "5", code=2)
     assert ran.stderr.count("\n") == 1
     assert "unknown Kafka version 5: the beginning is enough for 3.9" in ran.stderr
+
+
+def left_nothing(up: subprocess.Popen[str], port: int) -> int:
+    """The exit code, once it has ended without a word of Python's, and nothing of it is left."""
+    _, errors = up.communicate(timeout=20)
+    assert "Traceback" not in errors
+    assert is_free(port), errors
+    assert mentions(f":{port}") == {}, errors
+    return up.returncode
 
 
 def wait_for_child(pid: int) -> None:

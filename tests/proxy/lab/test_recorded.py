@@ -1,12 +1,14 @@
 """What a run is called, and how it is told of."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from notleader.proxy.lab import run
 from notleader.proxy.lab.incident import Incident
+from notleader.proxy.lab.process import Child
 from notleader.proxy.lab.recorded import run_of_its_own
 from notleader.proxy.lab.stages import Stages
 
@@ -49,5 +51,11 @@ def test_a_command_is_told_the_client_id_that_its_rules_mean(two_runs: Incident,
         ({"info": 1}, "0 ok, 1 uncertain"),
     ],
 )
-def test_what_may_have_happened_is_not_called_failed(counts: dict[str, int], told: str) -> None:
-    assert run.said_of(Counter(counts)) == told
+def test_what_may_have_happened_is_not_called_failed(
+    counts: dict[str, int], told: str, two_runs: Incident, tmp_path: Path
+) -> None:
+    child = Child(["true"], log=tmp_path / "log")
+    child.wait(60)
+    client = run.Client(two_runs.clients[0], child, tmp_path, tmp_path, said=Counter(counts))
+    assert run.said_of([client]) == told
+    assert run.said_of([client, replace(client, said=Counter(), hung=True)]) == f"{told}, ended at the limit"
