@@ -23,10 +23,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-# Tests that nobody's timing decides: they run beside the others, with what these leave of the machine.
-BESIDE := tests/benchmarks tests/docker tests/docs tests/release tests/spark_analysis tests/truth
+# Tests that nobody's timing decides: they run beside the others, with what these leave of the machine. Spark's are the
+# longer part of them, and both parts often wait for a process.
+JUDGED := tests/spark_analysis tests/truth
+BESIDE := tests/benchmarks tests/docker tests/docs tests/release
 
-.PHONY: demo test test-beside test-timed test-clients test-outages test-incidents test-live test-compose test-toxiproxy \
+.PHONY: demo test test-beside test-judged test-timed test-clients test-outages test-incidents test-live test-compose test-toxiproxy \
 	test-workers test-cuts test-truth test-truth-mutants docs lint format clean
 .DELETE_ON_ERROR:
 
@@ -35,15 +37,18 @@ demo: $(INSTALLED)
 
 test: lint
 	@sh scripts/test-tools.sh
-	@$(MAKE) --no-print-directory -k -j2 test-timed test-beside
+	@$(MAKE) --no-print-directory -k -j3 test-timed test-judged test-beside
 
 test-timed: $(INSTALLED)
-	@$(BIN)/python -m pytest -q --durations=20 $(BESIDE:%=--ignore=%)
+	@$(BIN)/python -m pytest -q --durations=20 $(JUDGED:%=--ignore=%) $(BESIDE:%=--ignore=%)
 
-test-beside: $(INSTALLED)
-	@echo 'notleader: what the tests in $(BESIDE) print comes at their end'
-	@nice -n 10 $(BIN)/python -m pytest -q --durations=20 -o cache_dir=.pytest_cache/beside $(BESIDE) \
-		> $(VENV)/beside.txt 2>&1; code=$$?; cat $(VENV)/beside.txt; exit $$code
+test-judged test-beside: test-%: $(INSTALLED)
+	@echo 'notleader: what the tests in $(TESTS) print comes at their end'
+	@nice -n 10 $(BIN)/python -m pytest -q --durations=20 -o cache_dir=.pytest_cache/$* $(TESTS) \
+		> $(VENV)/$*.txt 2>&1; code=$$?; cat $(VENV)/$*.txt; exit $$code
+
+test-judged: TESTS = $(JUDGED)
+test-beside: TESTS = $(BESIDE)
 
 # Builds take longer than a test may without being suspected of hanging.
 test-clients: $(INSTALLED)
