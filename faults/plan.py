@@ -137,12 +137,12 @@ class Plan:
         """The kinds of the rules that never hit anything, by name: those of now, and those that are gone."""
         seen = dict(self._gone)
         for rule in self._rules.values():
-            seen[rule.name] = None if rule.hits else seen.get(rule.name, rule.fault.kind)
+            _see(seen, rule)
         return {name: kind for name, kind in seen.items() if kind is not None}
 
     def _note(self, rule: Rule) -> None:
         if rule.name in self._gone or len(self._gone) < _MOST_GONE:
-            self._gone[rule.name] = None if rule.hits else self._gone.get(rule.name, rule.fault.kind)
+            _see(self._gone, rule)
 
     def release(self, name: str) -> None:
         """Let go what the rule holds, for good: it is spent, until it is replaced. KeyError when unknown."""
@@ -454,3 +454,9 @@ class Plan:
             request=request,
             rule_number=rule.number,
         )
+
+
+def _see(kinds: dict[str, str | None], rule: Rule) -> None:
+    """Note by its name the kind of a rule that is unhit; None for ever once one of that name was hit."""
+    was_hit = rule.hits or kinds.get(rule.name, rule.fault.kind) is None
+    kinds[rule.name] = None if was_hit else rule.fault.kind

@@ -42,12 +42,16 @@ _VARIABLES = {"admin_token": "NOTLEADER_TOKEN"}  # the one that `notleader fault
 def _endpoint(value: Any) -> Any:
     if isinstance(value, str):
         return parse_endpoint(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        raise ValueError(f"{value} is not HOST:PORT; a port of the loopback address is ':{value}'")
     return value
 
 
 def _endpoints(value: Any) -> Any:
     if isinstance(value, str):
         value = [part for part in value.split(",") if part.strip()]
+    if isinstance(value, int):
+        value = [value]
     if isinstance(value, list):
         if not value:
             raise ValueError("at least one HOST:PORT is needed")

@@ -413,6 +413,10 @@ def test_what_never_hit_is_known_also_when_it_is_gone() -> None:
     assert plan.unhit() == {"a": "close", "c": "close"}
     plan.add(fault(name="me", kind="close", match={"client_id": "you"}))
     assert plan.unhit() == {"a": "close", "c": "close"}, "it has hit before"
+    plan.add(fault(name="c", kind="stall", match={"client_id": "you"}))
+    assert plan.unhit() == {"a": "close", "c": "stall"}, "what it is now"
+    plan.clear()
+    assert plan.unhit() == {"a": "close", "c": "stall"}
 
 
 def test_changes_together_are_one_for_whoever_is_told() -> None:

@@ -88,11 +88,15 @@ def bisect(
     with clear_errors(as_json=as_json), ExitStack() as stack:
         from notleader.proxy.lab.bisect.halving import Halving
         from notleader.proxy.lab.demo import new_folder
+        from notleader.proxy.lab.explore.cli import rules_of
 
         stages = Stages(quiet=as_json)
         if command:
             if not any("{version}" in word for word in (*command, build)):
                 raise LabError("COMMAND or --build has to take {version} somewhere: the release that is tried")
+            checked(command)
+            if not rules_of(Path(name)):
+                raise LabError(f"{name} has no rules below `faults`: no release is bad by none")
             choice = _chosen(versions, client, since, until, stages)
             trial = _of_command(
                 Path(name), command, build, kafka, rounds, partitions, (limit, patience), new_folder(out), stages, stack
@@ -165,7 +169,6 @@ def _of_command(
     from notleader.proxy.lab.explore.tries import Bench
 
     need("notleader bisect", "capture")
-    checked(command)
     rules = rules_of(file)
     bootstrap = stack.enter_context(kafka_of(kafka, stages, brokers_needed(rules)))
     messages = messages_for(command, None, messages_of(file.read_text("utf-8")))

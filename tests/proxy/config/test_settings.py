@@ -52,3 +52,13 @@ def test_plaintext_that_was_asked_for_is_spoken(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("tls_kafka: true\ntls_kafka_ca: ca.pem\n")
     assert not load(KAFKA | {"tls_kafka": False}, file).tls_kafka
+
+
+@pytest.mark.parametrize("name", ["kafka", "listen", "admin"])
+def test_a_port_alone_is_told_how_it_is_written(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(f"{name}: 9093\n")
+    with pytest.raises(ConfigError) as refused:
+        load(KAFKA if name != "kafka" else {}, file)
+    (problem,) = refused.value.problems
+    assert (problem.path, problem.message) == (name, "9093 is not HOST:PORT; a port of the loopback address is ':9093'")

@@ -91,3 +91,13 @@ def test_a_release_that_no_rule_strikes_is_neither_good_nor_bad(kafka: Spared) -
     assert [each["result"] for each in trials] == ["skipped", "skipped"]
     assert all(each["words"].startswith(NOTHING) for each in trials)
     assert {bench.partitions for bench in kafka.benches} == {2}
+
+
+def test_no_release_is_looked_for_without_a_rule(kafka: Spared, tmp_path: Path) -> None:
+    """What `explore` writes of a failure that needed none."""
+    file = tmp_path / "none.yaml"
+    file.write_text("faults: []\n")
+    said = CliRunner().invoke(app, ["bisect", str(file), "--versions", "1,2", "--", *COMMAND, "{version}"])
+    assert said.exit_code == 2
+    assert f"{file} has no rules below `faults`" in said.output
+    assert not kafka.benches
