@@ -39,7 +39,7 @@ def recording(tmp_path: Path) -> Path:
 def run(recording: Path) -> Path:
     """A recorded run as `notleader demo` leaves one."""
     run = recording
-    judging = [sys.executable, "-m", "notleader.spark_analysis", "analyze", "--no-warm", "--capture", run / "capture"]
+    judging = [sys.executable, "-m", "notleader.spark_analysis", "analyze", "--capture", run / "capture"]
     judging += ["--outcomes", run / "outcomes", "--log", run / "log", "--out", run / "analysis"]
     judged = subprocess.run(judging, capture_output=True, text=True)
     assert judged.returncode in (0, 1), judged.stderr

@@ -45,41 +45,22 @@ def _submitted(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True)
 
 
-def _judged_negative(ran: subprocess.CompletedProcess[str], verdict: Path) -> None:
-    assert ran.returncode == 1, ran.stderr[-2000:]
-    assert "verdict NEGATIVE" in ran.stdout
-    assert json.loads((verdict / "findings.json").read_text())["verdict"] == "invalid"
-    assert (verdict / "report.html").stat().st_size > 1_000_000
+def test_the_entry_starts_where_notleader_is_installed(tmp_path: Path) -> None:
+    """What is beside the job itself: that the next test runs."""
+    places = {"spark://host:7077": "local[1]", "s3a://bucket/capture": f"{tmp_path / 'nowhere'}"}
+    ran = _submitted(_command("spark://host:7077", places), tmp_path)
+    # spark-submit has a driver's words of either kind on its own output.
+    assert ran.returncode == 2, ran.stderr[-2000:]
+    assert ran.stdout == f"notleader analyze: capture folder {tmp_path / 'nowhere'} does not exist\n"
 
 
-def test_the_entry_judges_an_incident_on_two_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_archive_and_the_entry_alone_judge_an_incident_on_two_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JDK_JAVA_OPTIONS", _SHORT_RUN)
     capture, outcomes = incident().write(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with standalone(tmp_path / "cluster", port, memory="1g") as master:
-        places = {
-            "--master spark://host:7077": f"--master {master} --conf spark.driver.host=127.0.0.1",
-            "s3a://bucket/capture": f"{capture}",
-            "s3a://bucket/said": f"{outcomes}",
-            "s3a://bucket/verdict": f"{tmp_path / 'verdict'}",
-        }
-        ran = _submitted(_command("spark://host:7077", places), tmp_path)
-    _judged_negative(ran, tmp_path / "verdict")
-    told = (tmp_path / "cluster" / "master.log").read_text()
-    assert len(set(re.findall(r"Launching executor \S+ on worker (\S+)", told))) == 2
-
-
-def test_a_driver_elsewhere_has_the_archive_and_the_entry_alone(tmp_path: Path) -> None:
-    capture, outcomes = incident().write(tmp_path)
-    places = {
-        "--master yarn --deploy-mode cluster": "--master local[1]",
-        '"$(notleader spark entry --zip notleader.zip)"': "notleader_analyze.py",
-        "hdfs:///capture": f"{capture}",
-        "hdfs:///said": f"{outcomes}",
-        "hdfs:///verdict": f"{tmp_path / 'verdict'}",
-    }
-    command = _command("--master yarn", places)
     notleader = Path(sys.executable).with_name("notleader")
     packed = subprocess.run(
         [notleader, "spark", "entry", "--zip", "notleader.zip"],
@@ -89,8 +70,21 @@ def test_a_driver_elsewhere_has_the_archive_and_the_entry_alone(tmp_path: Path) 
         check=True,
     )
     shutil.copy(packed.stdout.strip(), tmp_path)
-    # The archive comes first on the driver's path: what it lacks is not found in what is installed here, either.
-    ran = _submitted(command, tmp_path)
-    _judged_negative(ran, tmp_path / "verdict")
+    with standalone(tmp_path / "cluster", port, memory="1g") as master:
+        places = {
+            "--master yarn --deploy-mode cluster": f"--master {master} --conf spark.driver.host=127.0.0.1",
+            '"$(notleader spark entry --zip notleader.zip)"': "notleader_analyze.py",
+            "hdfs:///capture": f"{capture}",
+            "hdfs:///said": f"{outcomes}",
+            "hdfs:///verdict": f"{tmp_path / 'verdict'}",
+        }
+        # The archive comes first on the driver's path: what it lacks is not found in what is installed here, either.
+        ran = _submitted(_command("--master yarn", places), tmp_path)
+    assert ran.returncode == 1, ran.stderr[-2000:]
+    assert "verdict NEGATIVE" in ran.stdout
+    assert json.loads((tmp_path / "verdict" / "findings.json").read_text())["verdict"] == "invalid"
+    assert (tmp_path / "verdict" / "report.html").stat().st_size > 1_000_000
+    told = (tmp_path / "cluster" / "master.log").read_text()
+    assert len(set(re.findall(r"Launching executor \S+ on worker (\S+)", told))) == 2
     with zipfile.ZipFile(tmp_path / "notleader.zip") as archive:
         assert not [name for name in archive.namelist() if not name.startswith("notleader/")]
