@@ -79,11 +79,11 @@ def _add_health(app: FastAPI, proxy: ControlledProxy) -> None:
         """The process lives and its event loop turns."""
         return {"status": "ok"}
 
-    @app.get("/readyz", tags=["health"], responses={503: {"description": "The listeners are not open."}})
+    @app.get("/readyz", tags=["health"], responses={503: {"description": "No broker is known yet."}})
     async def readyz() -> dict[str, str]:
-        """The proxy accepts clients."""
+        """The brokers are known, or want a login first."""
         if not proxy.ready:
-            raise Problem(503, "not-ready", "the proxy does not accept clients now")
+            raise Problem(503, "not-ready", "no Kafka broker answers yet; the log says why")
         return {"status": "ready"}
 
 

@@ -16,6 +16,9 @@ _OUT_OF_RANGE = 1
 _PLACES = ("OffsetFetch", "ListOffsets")
 _MEMBERSHIP = ("Heartbeat", "JoinGroup", "SyncGroup", "FindCoordinator", "OffsetFetch", "OffsetCommit",
                "ConsumerGroupHeartbeat", "Fetch")  # fmt: skip
+# What a consumer committed by a producer, whose client id and connections are others (KIP-98).
+_BY_A_PRODUCER = "TxnOffsetCommit"
+_COMMITS = ("OffsetCommit", _BY_A_PRODUCER)
 _TOLD = ("answered", "altered_answer", "altered_request")
 _KEPT = (*SWALLOWED, "cut", "silenced", "muted", "garbled")
 _HELD = ("held_request", "held_answer")
@@ -36,13 +39,13 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
     Without `operations` clients are Kafka's client ids.
     """
     touched = (F.size("fault_names") > 0) | F.col("effects").isNotNull()
-    went_well = (F.col("api_name") == "OffsetCommit") & was_answered(F.col("outcome")) & ~touched
+    went_well = F.col("api_name").isin(*_COMMITS) & was_answered(F.col("outcome")) & ~touched
     went_well &= F.coalesce(F.col("error_code"), F.lit(0)) == 0
     finds = F.col("api_name") == "FindCoordinator"
     backwards = Window.partitionBy("scope", "client_id").orderBy(F.desc("request_at_us"))
     later = backwards.rowsBetween(Window.unboundedPreceding, -1)
     asked = (
-        exchanges.filter(F.col("api_name").isin(*_PLACES, *_MEMBERSHIP) & (touched | went_well | finds))
+        exchanges.filter(F.col("api_name").isin(*_PLACES, *_MEMBERSHIP, *_COMMITS) & (touched | went_well | finds))
         .withColumns(
             {
                 "healed_us": F.min(F.when(went_well, F.col("response_at_us"))).over(later),
@@ -59,16 +62,14 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
     held = did.isin(*_HELD) & (
         F.coalesce(F.col("t.held_us"), F.col("response_at_us") - F.col("request_at_us"), F.lit(_LONG_US)) >= _LONG_US
     )
+    commits = api.isin(*_COMMITS)
     lied = (api == "FindCoordinator") & did.isin(*_TOLD) & (code == 0)
     what = (
         F.when((api == "Fetch") & (code == _OUT_OF_RANGE), F.lit("out_of_range"))
         .when(api.isin(*_PLACES) & says_a_place(F.col("t")), F.lit("place"))
-        .when(
-            (api == "OffsetCommit") & ((did.isin(*_TOLD) & (code == 0)) | (did == "swallowed_request")),
-            F.lit("commit"),
-        )
+        .when(commits & ((did.isin(*_TOLD) & (code == 0)) | (did == "swallowed_request")), F.lit("commit"))
         # Of an answer that was changed the broker took the commit.
-        .when((api == "OffsetCommit") & (did == "answered"), F.lit("refused"))
+        .when(commits & (did == "answered"), F.lit("refused"))
         .when(lied | did.isin(*_KEPT) | held | ((code != 0) & (api != "Fetch")), F.lit("group"))
     )
     # What is never answered is in its way until its connection ends, or it may ask anew.
@@ -79,7 +80,7 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
         F.coalesce(lied_us, "response_at_us", kept_us, "request_at_us").alias("at_us"),
         F.col("p.topic").alias("topic"),
         F.col("p.partition_index").alias("partition"),
-        F.when(api == "OffsetCommit", F.col("p.base_offset")).alias("offset"),
+        F.when(commits, F.col("p.base_offset")).alias("offset"),
         F.col("t.rule").alias("rule"),
         F.col("t.kind").alias("kind"),
         what.alias("what"),
@@ -88,20 +89,23 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
     )
     sending = placed.filter(what.isNotNull()).withColumn("connection", connection())
     sending = sending.join(broadcast(ends_of(exchanges)), "connection", "left").withColumn("told", told)
-    out = (api == "OffsetCommit") & did.isin(*_TOLD) & code.isin(*_OUT)
+    out = commits & did.isin(*_TOLD) & code.isin(*_OUT)
     anywhere = F.col("told").withField("what", F.lit("group"))
     for place in ("topic", "partition", "offset"):
         anywhere = anywhere.withField(place, F.lit(None))
     both = F.array("told", anywhere.cast(sending.schema["told"].dataType))
     sending = sending.withColumn("told", F.explode(F.when(out, both).otherwise(F.array("told"))))
-    return (
-        of_clients(sending, operations)
-        .groupBy(F.col("scope").alias("t_scope"), "t_client")
-        .agg(F.slice(F.array_sort(F.array_distinct(F.collect_list("told"))), 1, _MOST).alias("told"))
+    by_a_producer = F.col("api_name") == _BY_A_PRODUCER
+    theirs = of_clients(sending.filter(~by_a_producer), operations).select("scope", "t_client", "told")
+    of_group = same("m_", "scope", "group_id")
+    of_members = sending.filter(by_a_producer).join(broadcast(members(exchanges, operations)), of_group)
+    theirs = theirs.unionByName(of_members.select("scope", F.col("m_client").alias("t_client"), "told"))
+    return theirs.groupBy(F.col("scope").alias("t_scope"), "t_client").agg(
+        F.slice(F.array_sort(F.array_distinct(F.collect_list("told"))), 1, _MOST).alias("told")
     )
 
 
-def members(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
+def members(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame:
     """m_scope, m_client, m_group_id: who asked to join which group."""
     joins = exchanges.filter(F.col("api_name").isin(*_JOINS) & F.col("group_id").isNotNull())
     names = {"m_scope": "scope", "m_client": "t_client", "m_group_id": "group_id"}

@@ -33,7 +33,8 @@ async def test_it_says_where_it_listens_and_answers_there(controlled: Controlled
     assert controlled.admin.port != 0
     async with api(controlled) as client:
         assert (await client.get("/healthz")).json() == {"status": "ok"}
-        assert (await client.get("/readyz")).status_code == 503  # no Kafka behind it
+        unready = await client.get("/readyz")
+        assert (unready.status_code, unready.json()["detail"]) == (503, "no Kafka broker answers yet; the log says why")
         assert "process_resident_memory_bytes" in (await client.get("/metrics")).text
 
 

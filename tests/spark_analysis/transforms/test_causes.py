@@ -526,6 +526,32 @@ def sent_back_by_another_one_s_commit(s: Story) -> None:
                   **did(("shake", "error", "answered", 22)))  # fmt: skip
 
 
+def transforming(s: Story, base_offset: int = 7, group_id: str | None = None, **done: Any) -> None:
+    """A group reads for a producer that commits its places (KIP-98), and begins anew where it had been before."""
+    reader = {"client": s.client, "group_id": s.client}
+    s.exchange(0, "JoinGroup", group_id=s.client)
+    s.poll(5, "m0", 0, **reader)
+    s.exchange(7, "TxnOffsetCommit", client_id=f"{s.client}-out", group_id=s.client,
+               partitions=one_of("orders", 0, base_offset=1))  # fmt: skip
+    for offset in range(1, 7):
+        s.poll(9 + offset, f"m{offset}", offset, **reader)
+    s.exchange(20, "TxnOffsetCommit", client_id=f"{s.client}-out", group_id=group_id or s.client,
+               partitions=one_of("orders", 0, base_offset=base_offset), **done)  # fmt: skip
+    for offset in range(1, 7):
+        s.poll(40 + offset, f"m{offset}", offset, **reader)
+
+
+@story
+def sent_back_as_its_producer_s_commit_was_refused(s: Story) -> None:
+    transforming(s, outcome="injected", error_code=14, **did(("shake", "error", "answered", 14)))
+
+
+@story
+def sent_back_beside_another_group_s_refused_commit(s: Story) -> None:
+    told = did(("shake", "error", "answered", 14))
+    transforming(s, group_id=f"{s.client}-others", outcome="injected", error_code=14, **told)
+
+
 @story
 def sent_back_beside_one_that_was_late(s: Story) -> None:
     shaken_beside(s, took_ms=1500, **did(("slow", "delay", "held_request"), until_ms=1519))
@@ -1494,6 +1520,8 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "sent_back_out_of_its_group": {"read_again": {"shake (likely)"}},
     "sent_back_with_another_of_its_group": {"read_again": {"shake (likely)"}},
     "sent_back_by_another_one_s_commit": {"read_again": {"shake (likely)"}},
+    "sent_back_as_its_producer_s_commit_was_refused": {"read_again": {"shake (likely)"}},
+    "sent_back_beside_another_group_s_refused_commit": {"read_again": {None}},
     "sent_back_beside_one_that_was_late": {"read_again": {None}},
     "fenced_behind_a_delay": {"failed": {"fence (likely)"}},
     "thrown_out_and_reading_on_for_a_moment": {"read_again": {"shake (likely)"}},
