@@ -26,8 +26,9 @@ def following(rows: DataFrame) -> DataFrame:
     answered, and yet never ended), `refused` (the broker's error in answer to its last attempt), and `because`, the
     CAUSES of its own end or retry.
 
-    An operation that failed without having been on the wire follows from the last refusal that a rule made up, of the
-    same client and topic, when it says the same error, other than that its time was over; and, in a client in which
+    An operation that failed without having been on the wire follows from the last refusal that a rule made up, or
+    brought about by changing the request, of the same client and topic, when it says the same error, other than that
+    its time was over; and, in a client in which
     nothing succeeded any more (`last_ok_us`), from the last operation that a rule ended, as one does that never ends.
     One that the broker refused for its sequence, epoch or transaction follows from the last operation of its client
     that a rule refused, swallowed or cut off.
@@ -45,6 +46,8 @@ def following(rows: DataFrame) -> DataFrame:
     )
     caused &= ~F.col("moment.takes")
     code = F.get(F.filter("because", lambda c: F.coalesce(c["error_code"], F.lit(0)) != 0), F.lit(0))["error_code"]
+    changed = F.exists("because", lambda c: F.coalesce(c["did"] == "altered_request", F.lit(False)))
+    code = F.coalesce(code, F.when(changed, F.col("refused")))
     source = F.struct("because", "error", "topic", code.alias("code"))
     told = told.withColumns(
         {

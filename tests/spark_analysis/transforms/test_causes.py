@@ -172,6 +172,25 @@ def never_answered(s: Story) -> None:
     s.exchange(30_000, "Metadata")
 
 
+def damaged(s: Story, *later: str) -> None:
+    """A batch that a rule changed, and that its broker refused; then one that went well, and failures off the wire."""
+    s.produce(0, message_ids=["m0"], error_code=2, **did(("damage", "corrupt", "altered_request")))
+    s.send(0, "m0", outcome="fail", error="CorruptRecordError", took_ms=5)
+    ok(s, 100, "m1", 0)
+    for number, error in enumerate(later):
+        s.send(200 + 100 * number, f"n{number}", outcome="fail", error=error, took_ms=1)
+
+
+@story
+def followed_by_the_error_of_a_changed_batch(s: Story) -> None:
+    damaged(s, "CorruptRecordError", "CorruptRecordError")
+
+
+@story
+def followed_by_another_error_than_a_changed_batch_s(s: Story) -> None:
+    damaged(s, "BufferError")
+
+
 @story
 def followed_by_a_sequence_error(s: Story) -> None:
     batch: dict[str, Any] = {"message_ids": ["m0"], "producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
@@ -1494,6 +1513,8 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "metadata_held_meanwhile": {"late": {None}},
     "never_answered": {"hang": {"lose"}},
     "followed_by_a_sequence_error": {"failed": {"eat (likely)"}},
+    "followed_by_the_error_of_a_changed_batch": {"failed": {"damage", "damage (likely)"}},
+    "followed_by_another_error_than_a_changed_batch_s": {"failed": {"damage", None}},
     "failing_after_throttled_ones": {"failed": {None}},
     "refused_for_what_a_rule_changed": {"failed": {"damage"}},
     "kept_behind_a_swallowed_one": {"retried": {"eat"}, "duplicate": {"eat"}},
