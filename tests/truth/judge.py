@@ -87,7 +87,8 @@ def judge(run: Run, true: Truth, findings: Sequence[Finding], touched: Touched |
             else:
                 judged.marks.append(Mark(scenario.name, check, client, "true"))
         # A member of a group may be held up by what befell another: the scenario says so.
-        planted = {rule for e in scenario.effects if (e.check, e.client) == (check, client) for rule in e.by}
+        known = (*scenario.effects, *scenario.besides)
+        planted = {rule for e in known if (e.check, e.client) == (check, client) for rule in e.by}
         strangers = named - touched.get(client, named) - planted
         if strangers:
             note = f"{', '.join(sorted(strangers))} touched nothing of {client}'s: {found[0]['sentence']}"

@@ -133,6 +133,8 @@ def _thrown_out() -> list[Scenario]:
                 Phase(clients=tuple(Consumer(name=name, **work) for name in "cd")),  # type: ignore[arg-type]
             ),
             effects=(Effect("starved", "c", ("out",)), Effect("starved", "d", ("out",))),
+            # Who stays begins anew where its group had committed nothing.
+            besides=(Effect("read_again", "d", ("out",)),),
         )
     ]
 

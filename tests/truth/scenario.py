@@ -133,6 +133,8 @@ class Scenario:
     phases: tuple[Phase, ...]
     faults: tuple[Rule, ...] = ()
     effects: tuple[Effect, ...] = ()
+    besides: tuple[Effect, ...] = ()
+    """What may come of it too, or not, as it happens: when it is told, then by these rules."""
     topics: Mapping[str, int] = field(default_factory=lambda: {"orders": 1})
     topic_configs: Mapping[str, str] = field(default_factory=dict)
     brokers: int = 1
