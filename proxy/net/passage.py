@@ -30,6 +30,7 @@ class Passage:
         self.sink = hub.sink
         self.endings = hub.endings
         self.wire_error = hub.wire_error
+        self.unreachable = hub.unreachable
         self.newer_versions = hub.newer_versions
         self.on_connect = hub.on_connect
         self.standing = hub.standing

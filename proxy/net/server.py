@@ -43,7 +43,8 @@ from notleader.proxy.wire.errors import OwnMistake, WireError
 log = logging.getLogger("notleader")
 
 _DRAIN_S = 2.0
-# Of those that are turned away before they say a word a line for each client's address.
+# Of those that are turned away before they say a word a line for each client's address; of a broker that is gone, one
+# for its listener, however often clients dial.
 _WARN_EVERY_US = 10_000_000
 _MOST_WARNED = 1000
 
@@ -259,13 +260,22 @@ class Proxy:
     def _turned_away(self, address: str, error: WireError) -> None:
         """A connection was closed because its PROXY protocol header is none, or its TLS handshake failed."""
         self.counters.wire_errors["client"] += 1
-        said, now_us = (address.rpartition(":")[0], error.reason), self.now_us()
-        if now_us - self._warned_us.get(said, -_WARN_EVERY_US) >= _WARN_EVERY_US:
-            if len(self._warned_us) >= _MOST_WARNED:
-                self._warned_us.clear()
-            self._warned_us[said] = now_us
-            log.warning("%s: %s", address, error.reason)
+        self._warn((address.rpartition(":")[0], error.reason), "%s: %s", address, error.reason)
         self.record(ConnectionEvent("wire_error", None, self.now_us(), f"client: {address}: {error.reason}"))
+
+    def unreachable(self, connection: Connection, reason: str) -> None:
+        """A connection ends, as there is no broker for it."""
+        self._warn((connection.listener, reason), "%s (connection %d)", reason, connection.connection_id)
+
+    def _warn(self, about: tuple[str, str], text: str, *words: object) -> None:
+        """Log it, unless the same was said within ten seconds."""
+        now_us = self.now_us()
+        if now_us - self._warned_us.get(about, -_WARN_EVERY_US) < _WARN_EVERY_US:
+            return
+        if len(self._warned_us) >= _MOST_WARNED:
+            self._warned_us.clear()
+        self._warned_us[about] = now_us
+        log.warning(text, *words)
 
     def listeners(self) -> list[tuple[str, str, str]]:
         """The Kafka listeners, bootstrap first: name, address, address of the server behind it."""

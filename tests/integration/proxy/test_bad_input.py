@@ -81,15 +81,17 @@ async def test_a_client_that_ends_before_its_broker_was_reached_is_gone_at_once(
         assert proxy.counters.connections_opened["bootstrap"] == 21
 
 
-async def test_without_a_broker_a_connection_is_closed_with_one_line(
+async def test_without_a_broker_connections_are_closed_with_one_line(
     proxy_for: ProxyFor, caplog: pytest.LogCaptureFixture, unused_tcp_port: int
 ) -> None:
     with caplog.at_level(logging.WARNING, "notleader"):
         async with proxy_for(f"127.0.0.1:{unused_tcp_port}") as proxy:
             assert not proxy.ready
-            assert await exchange(proxy.listen, request(ApiKey.ApiVersions, 0, 1)) == b""
-    assert "no Kafka broker answers yet" in caplog.records[0].message
-    assert "no broker could be reached for bootstrap" in caplog.records[1].message
+            for _ in range(10):
+                assert await exchange(proxy.listen, request(ApiKey.ApiVersions, 0, 1)) == b""
+    told = [record.message for record in caplog.records]
+    assert "no Kafka broker answers yet" in told[0]
+    assert ["no broker could be reached for bootstrap" in line for line in told].count(True) == 1, told
 
 
 def run(*arguments: str, timeout: float = 30) -> subprocess.CompletedProcess[str]:
