@@ -39,7 +39,8 @@ def kafka_up(
             metavar="PORT",
             min=1,
             max=65535,
-            help="The first broker's port; others follow. Default: 9092 or any free one.",
+            help="The first broker's port; others follow. What brokers say to each other has free ones. "
+            "Default: 9092 or any free one.",
         ),
     ] = None,
     detach: Annotated[
