@@ -23,13 +23,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-# Tests that nobody's timing decides: they run beside the others, with what these leave of the machine. Spark's are the
-# longer part of them, and both parts often wait for a process.
+# Tests that nobody's timing decides: they run beside the others, with what these leave of the machine. What
+# Spark judges is a part of its own: behind one another they would end last, on one core.
 JUDGED := tests/spark_analysis tests/truth
 BESIDE := tests/benchmarks tests/docker tests/docs tests/release
 
-.PHONY: demo test test-beside test-judged test-timed test-clients test-outages test-incidents test-live test-compose test-toxiproxy \
-	test-workers test-cuts test-truth test-truth-mutants docs lint format clean
+.PHONY: demo test test-beside test-judged test-timed test-clients test-outages test-incidents test-live test-compose \
+	test-toxiproxy test-workers test-cuts test-truth test-truth-mutants docs lint format clean
 .DELETE_ON_ERROR:
 
 demo: $(INSTALLED)

@@ -9,6 +9,7 @@ from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.attempts import error_of, touches_at, wire
 from notleader.spark_analysis.transforms.intervals import join_moments, of_call
 from notleader.spark_analysis.transforms.keys import same
+from notleader.spark_analysis.transforms.obstacles import COMMITS
 from notleader.spark_analysis.transforms.sent_back import of_clients
 
 
@@ -18,9 +19,7 @@ def commit_entries(operations: DataFrame, exchanges: DataFrame, skew_us: int) ->
     `operations` and `exchanges` have a `scope`. A commit without a place has the requests of its group at that time.
     """
     asked = exchanges.filter(
-        (F.col("event") == "exchange")
-        & F.col("api_name").isin("OffsetCommit", "TxnOffsetCommit")
-        & F.col("group_id").isNotNull()
+        (F.col("event") == "exchange") & F.col("api_name").isin(*COMMITS) & F.col("group_id").isNotNull()
     ).select("*", F.posexplode("partitions").alias("place", "p"))
     touched = touches_at(F.col("place"))
     carried = asked.select(
@@ -67,7 +66,7 @@ def commit_entries(operations: DataFrame, exchanges: DataFrame, skew_us: int) ->
 
 def known_commits(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
     """k_scope, k_group, k_topic, k_partition, k_offset, k_at_us: what anybody tried to commit, and since when."""
-    asked = exchanges.filter(F.col("api_name").isin("OffsetCommit", "TxnOffsetCommit")).select(
+    asked = exchanges.filter(F.col("api_name").isin(*COMMITS)).select(
         F.col("scope").alias("k_scope"),
         F.col("group_id").alias("k_group"),
         F.col("request_at_us").alias("k_at_us"),

@@ -266,9 +266,11 @@ _ONE = ("connection",)
 _IN_TIME = ("request_at_us", "exchange_seq")
 _OF_BATCHES = ("Produce", "Fetch", "ApiVersions", "SaslHandshake", "SaslAuthenticate")
 _IN_TURN = ("exchange_seq", "request_at_us")
+TXN_OFFSET_COMMIT = "TxnOffsetCommit"
+"""What a consumer committed by a producer, whose client id and connections are others (KIP-98)."""
 _LOGINS = ("SaslHandshake", "SaslAuthenticate")
-_COMMITS = ("OffsetCommit", "TxnOffsetCommit")
-_OF_TRANSACTIONS = ("AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn")
+COMMITS = ("OffsetCommit", TXN_OFFSET_COMMIT)
+_OF_TRANSACTIONS = ("AddPartitionsToTxn", "AddOffsetsToTxn", TXN_OFFSET_COMMIT, "EndTxn")
 _BEGINS_ANEW = "InitProducerId"
 
 
@@ -389,7 +391,7 @@ def _answers(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
     api, told_well = F.col("api_name"), F.coalesce(F.col("t.error_code"), F.lit(0)) == 0
     goes_on = api.isin(*_LOGINS) & (F.col("t.did") == "altered_answer") & told_well
     # Whose commit is acknowledged goes on, whether or not it ever was.
-    goes_on |= api.isin(*_COMMITS) & F.col("t.did").isin("answered", "altered_answer", "altered_request") & told_well
+    goes_on |= api.isin(*COMMITS) & F.col("t.did").isin("answered", "altered_answer", "altered_request") & told_well
     rows = rows.select("*", F.posexplode("touches").alias("effect", "t")).filter(
         # Whom a throttle tells to wait it tells nothing else.
         ~F.col("t.did").isin("repeated", "shaped", "refused") & (F.col("t.kind") != "throttle") & ~goes_on

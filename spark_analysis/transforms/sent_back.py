@@ -10,15 +10,18 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.attempts import SWALLOWED, touches_at, was_answered
 from notleader.spark_analysis.transforms.keys import same
-from notleader.spark_analysis.transforms.obstacles import connection, ends_of, names_of
+from notleader.spark_analysis.transforms.obstacles import (
+    COMMITS,
+    TXN_OFFSET_COMMIT,
+    connection,
+    ends_of,
+    names_of,
+)
 
 _OUT_OF_RANGE = 1
 _PLACES = ("OffsetFetch", "ListOffsets")
-_MEMBERSHIP = ("Heartbeat", "JoinGroup", "SyncGroup", "FindCoordinator", "OffsetFetch", "OffsetCommit",
+_MEMBERSHIP = ("Heartbeat", "JoinGroup", "SyncGroup", "FindCoordinator", "OffsetFetch",
                "ConsumerGroupHeartbeat", "Fetch")  # fmt: skip
-# What a consumer committed by a producer, whose client id and connections are others (KIP-98).
-_BY_A_PRODUCER = "TxnOffsetCommit"
-_COMMITS = ("OffsetCommit", _BY_A_PRODUCER)
 _TOLD = ("answered", "altered_answer", "altered_request")
 _KEPT = (*SWALLOWED, "cut", "silenced", "muted", "garbled")
 _HELD = ("held_request", "held_answer")
@@ -39,13 +42,13 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
     Without `operations` clients are Kafka's client ids.
     """
     touched = (F.size("fault_names") > 0) | F.col("effects").isNotNull()
-    went_well = F.col("api_name").isin(*_COMMITS) & was_answered(F.col("outcome")) & ~touched
+    went_well = F.col("api_name").isin(*COMMITS) & was_answered(F.col("outcome")) & ~touched
     went_well &= F.coalesce(F.col("error_code"), F.lit(0)) == 0
     finds = F.col("api_name") == "FindCoordinator"
     backwards = Window.partitionBy("scope", "client_id").orderBy(F.desc("request_at_us"))
     later = backwards.rowsBetween(Window.unboundedPreceding, -1)
     asked = (
-        exchanges.filter(F.col("api_name").isin(*_PLACES, *_MEMBERSHIP, *_COMMITS) & (touched | went_well | finds))
+        exchanges.filter(F.col("api_name").isin(*_PLACES, *_MEMBERSHIP, *COMMITS) & (touched | went_well | finds))
         .withColumns(
             {
                 "healed_us": F.min(F.when(went_well, F.col("response_at_us"))).over(later),
@@ -62,7 +65,7 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
     held = did.isin(*_HELD) & (
         F.coalesce(F.col("t.held_us"), F.col("response_at_us") - F.col("request_at_us"), F.lit(_LONG_US)) >= _LONG_US
     )
-    commits = api.isin(*_COMMITS)
+    commits = api.isin(*COMMITS)
     lied = (api == "FindCoordinator") & did.isin(*_TOLD) & (code == 0)
     what = (
         F.when((api == "Fetch") & (code == _OUT_OF_RANGE), F.lit("out_of_range"))
@@ -95,7 +98,7 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
         anywhere = anywhere.withField(place, F.lit(None))
     both = F.array("told", anywhere.cast(sending.schema["told"].dataType))
     sending = sending.withColumn("told", F.explode(F.when(out, both).otherwise(F.array("told"))))
-    by_a_producer = F.col("api_name") == _BY_A_PRODUCER
+    by_a_producer = F.col("api_name") == TXN_OFFSET_COMMIT
     theirs = of_clients(sending.filter(~by_a_producer), operations).select("scope", "t_client", "told")
     of_group = same("m_", "scope", "group_id")
     of_members = sending.filter(by_a_producer).join(broadcast(members(exchanges, operations)), of_group)

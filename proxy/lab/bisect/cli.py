@@ -19,6 +19,7 @@ from notleader.proxy.lab.stages import Stages
 if TYPE_CHECKING:
     from notleader.proxy.lab.bisect.halving import Halving
     from notleader.proxy.lab.bisect.trials import Trial
+    from notleader.proxy.lab.explore.candidates import Rule
 
 
 def bisect(
@@ -95,11 +96,22 @@ def bisect(
             if not any("{version}" in word for word in (*command, build)):
                 raise LabError("COMMAND or --build has to take {version} somewhere: the release that is tried")
             checked(command)
-            if not rules_of(Path(name)):
+            rules = rules_of(Path(name))
+            if not rules:
                 raise LabError(f"{name} has no rules below `faults`: no release is bad by none")
             choice = _chosen(versions, client, since, until, stages)
             trial = _of_command(
-                Path(name), command, build, kafka, rounds, partitions, (limit, patience), new_folder(out), stages, stack
+                Path(name),
+                rules,
+                command,
+                build,
+                kafka,
+                rounds,
+                partitions,
+                (limit, patience),
+                new_folder(out),
+                stages,
+                stack,
             )
             halving = Halving(choice)
         else:
@@ -151,6 +163,7 @@ def _chosen(versions: str, family: str | None, since: str, until: str, stages: S
 
 def _of_command(
     file: Path,
+    rules: list[Rule],
     command: list[str],
     build: str,
     kafka: str,
@@ -163,13 +176,12 @@ def _of_command(
 ) -> Callable[[str], Trial]:
     from notleader.proxy.lab.bisect.trials import OfCommand
     from notleader.proxy.lab.explore.candidates import brokers_needed
-    from notleader.proxy.lab.explore.cli import kafka_of, messages_for, rules_of
+    from notleader.proxy.lab.explore.cli import kafka_of, messages_for
     from notleader.proxy.lab.explore.search import Limits
     from notleader.proxy.lab.explore.telling import messages_of
     from notleader.proxy.lab.explore.tries import Bench
 
     need("notleader bisect", "capture")
-    rules = rules_of(file)
     bootstrap = stack.enter_context(kafka_of(kafka, stages, brokers_needed(rules)))
     messages = messages_for(command, None, messages_of(file.read_text("utf-8")))
     bench = Bench(bootstrap, command, folder.resolve(), "bisect", partitions, messages=messages)

@@ -45,8 +45,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def fill(ballast: Path) -> None:
     """Take all that the disk of this file has left, while others write there, too."""
     with ballast.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+        block = bytes(os.statvfs(ballast).f_frsize)
         while True:
-            file.write(bytes(os.statvfs(ballast).f_frsize))
+            file.write(block)
 
 
 def recorder_of(pid: int) -> int:

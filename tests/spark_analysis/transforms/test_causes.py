@@ -545,7 +545,7 @@ def sent_back_by_another_one_s_commit(s: Story) -> None:
                   **did(("shake", "error", "answered", 22)))  # fmt: skip
 
 
-def transforming(s: Story, base_offset: int = 7, group_id: str | None = None, **done: Any) -> None:
+def transforming(s: Story, group_id: str | None = None, **done: Any) -> None:
     """A group reads for a producer that commits its places (KIP-98), and begins anew where it had been before."""
     reader = {"client": s.client, "group_id": s.client}
     s.exchange(0, "JoinGroup", group_id=s.client)
@@ -555,7 +555,7 @@ def transforming(s: Story, base_offset: int = 7, group_id: str | None = None, **
     for offset in range(1, 7):
         s.poll(9 + offset, f"m{offset}", offset, **reader)
     s.exchange(20, "TxnOffsetCommit", client_id=f"{s.client}-out", group_id=group_id or s.client,
-               partitions=one_of("orders", 0, base_offset=base_offset), **done)  # fmt: skip
+               partitions=one_of("orders", 0, base_offset=7), **done)  # fmt: skip
     for offset in range(1, 7):
         s.poll(40 + offset, f"m{offset}", offset, **reader)
 
