@@ -129,6 +129,8 @@ def test_a_bucket_that_is_not_there_is_refused_in_one_line(s3: str, tmp_path: Pa
         "run", "--kafka", "127.0.0.1:1", "--listen", "127.0.0.1:0", "--admin", "none", "--capture", url,
         "--capture-spool", str(tmp_path), code=1, env=env,
     )  # fmt: skip
-    (line,) = done.stderr.strip().splitlines()
+    # A store that is slow to answer is waited for, and told of.
+    *waited, line = done.stderr.strip().splitlines()
+    assert all("waiting for the capture's place to answer" in before for before in waited), waited
     assert line.startswith("notleader run: ")
     assert "s3://nosuch/captures" in line
