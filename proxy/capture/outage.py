@@ -1,7 +1,7 @@
 """From a recorded outage to faults that do the same to clients of one healthy broker. Pure.
 
 What the clients saw is what is reproduced: error codes by API, topic and partition, answers that took too long,
-connections that broke, partitions that nobody served for a while. Which broker did it is left out, for in the
+requests that were never answered, connections that broke, partitions that nobody served for a while. Which broker did it is left out, for in the
 replay one broker leads everything. All times count from the first exchange, here and in the replay: a rule that
 does nothing (``recorded-start``) is hit by the client's first request, and that adds the others.
 """
@@ -58,6 +58,16 @@ class _Served(NamedTuple):
     node_id: int | None
 
 
+class _Waiting(NamedTuple):
+    """A request that was not answered."""
+
+    at_us: int
+    what: _Subject
+    client_id: str | None
+    reached_broker: bool
+    is_dropped: bool  # by a rule, which needs no long wait to be seen
+
+
 class Outage:
     """Rows in, timeline out; answers slower than ``slow_ms`` count as delayed."""
 
@@ -68,7 +78,8 @@ class Outage:
         self._errors: defaultdict[tuple[_Subject, int], list[int]] = defaultdict(list)
         self._slow: defaultdict[_Subject, list[tuple[int, int]]] = defaultdict(list)
         self._latencies_us: defaultdict[str, list[int]] = defaultdict(list)
-        self._unanswered: defaultdict[tuple[Any, ...], list[str]] = defaultdict(list)
+        self._unanswered: defaultdict[tuple[Any, ...], list[_Waiting]] = defaultdict(list)
+        self._silent: list[_Waiting] = []
         self._broken: list[tuple[int, str | None, bool, str | None]] = []  # at, client_id, by RST, API that waited
         self._unreachable: defaultdict[int | None, list[int]] = defaultdict(list)
         self._served: dict[tuple[str, int], _Served] = {}
@@ -92,7 +103,7 @@ class Outage:
             self._first_us, self._first_api = at_us, row["api_name"]
         if row["response_at_us"] is None:
             if not (row["api_key"] == ApiKey.Produce and row["acks"] == 0):
-                self._unanswered[_connection(row)].append(row["api_name"])
+                self._waits(row)
             return
         self._answers.append(row["response_at_us"])
         self._nodes.add(row["node_id"])
@@ -107,6 +118,18 @@ class Outage:
             self._latencies_us[row["api_name"]].append(latency_us)
             if latency_us >= self._slow_us:
                 self._slow[_common([what for what, _ in told])].append((at_us, latency_us))
+
+    def _waits(self, row: RowLike) -> None:
+        named = [one for one in row["partitions"] or () if one["topic"] is not None]
+        about = [_Subject(row["api_name"], one["topic"], one["partition_index"], None) for one in named]
+        what = _common(about) if about else _Subject(row["api_name"], None, None, row["group_id"])
+        is_dropped = row["outcome"] == "dropped"
+        waiting = _Waiting(
+            row["request_at_us"], what, row["client_id"], row["forwarded_at_us"] is not None, is_dropped
+        )
+        self._unanswered[_connection(row)].append(waiting)
+        if is_dropped:
+            self._silent.append(waiting)
 
     def _serves(self, what: _Subject, row: RowLike) -> None:
         assert what.topic is not None
@@ -124,8 +147,14 @@ class Outage:
         if why.startswith("no broker could be reached"):
             self._unreachable[row["node_id"]].append(row["request_at_us"])
         elif why.startswith(("the broker", "closed by fault", "reset by fault")):
-            api = Counter(waited).most_common(1)[0][0] if waited else None
+            api = Counter(one.what.api for one in waited).most_common(1)[0][0] if waited else None
             self._broken.append((row["request_at_us"], row["client_id"], "reset" in why, api))
+        elif why.startswith("the client") and waited and not any(one.is_dropped for one in waited):
+            # Kafka answers in order: what came behind the first one waited for that.
+            first = waited[0]
+            gave_up_us = row["request_at_us"] - first.at_us
+            if gave_up_us >= self._slow_us and first.what.api not in {api.name for api in _WAITING_APIS}:
+                self._silent.append(first)
 
     # ---- what is to be done again ---------------------------------------------------------------
 
@@ -139,6 +168,7 @@ class Outage:
             *self._downtimes(),
             *self._error_rules(elections),
             *self._delays(),
+            *self._silences(),
             *self._breaks(),
         ]
         found.sort(key=lambda fault: fault["trigger"]["after_ms"])
@@ -265,19 +295,33 @@ class Outage:
             usual_us = median(self._latencies_us[what.api])
             for window in _windows([at_us for at_us, _ in slow]):
                 extra = [latency - usual_us for at_us, latency in slow if window[0] <= at_us <= window[-1]]
-                match: dict[str, Any] = {"api_key": what.api}
-                if what.topic is not None:
-                    match["topic"] = what.topic
-                if what.partition_index is not None:
-                    match["partition_index"] = what.partition_index
-                if what.group_id is not None:
-                    match["group_id"] = what.group_id
                 rules.append(
                     {
                         "kind": "delay",
                         "phase": "after_broker",
                         "delay_ms": _ms(sum(extra) / len(extra)),
-                        "match": match,
+                        "match": _match(what),
+                        "trigger": {
+                            "after_ms": self._after(window[0]),
+                            "times": len(window),
+                            "for_ms": _ms(window[-1] - window[0]) + _SLACK_MS,
+                        },
+                    }
+                )
+        return rules
+
+    def _silences(self) -> list[Fault]:
+        """Requests that were never answered, until their client gave the connection up."""
+        grouped: defaultdict[tuple[str | None, bool, _Subject], list[int]] = defaultdict(list)
+        for one in self._silent:
+            grouped[one.client_id, one.reached_broker, one.what].append(one.at_us)
+        rules = []
+        for (client_id, reached_broker, what), times in grouped.items():
+            for window in _windows(sorted(times)):
+                rules.append(
+                    {
+                        "kind": "drop_response" if reached_broker else "drop_request",
+                        "match": ({"client_id": client_id} if client_id else {}) | _match(what),
                         "trigger": {
                             "after_ms": self._after(window[0]),
                             "times": len(window),
@@ -320,6 +364,11 @@ class Outage:
 
 def _connection(row: RowLike) -> tuple[Any, ...]:
     return row["run_id"], row["proxy_id"], row["connection_id"]
+
+
+def _match(what: _Subject) -> dict[str, Any]:
+    named = {"topic": what.topic, "partition_index": what.partition_index, "group_id": what.group_id}
+    return {"api_key": what.api} | {field: value for field, value in named.items() if value is not None}
 
 
 def _what(row: RowLike) -> Iterable[tuple[_Subject, int | None]]:

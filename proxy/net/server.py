@@ -373,7 +373,7 @@ class Proxy:
     def wire_error(self, connection: Connection, error: WireError) -> None:
         self.counters.wire_errors[error.side or "client"] += 1
         log.warning(
-            "connection %d (%s, %s): the %s",
+            "connection %d (%s, %s): %s",
             connection.connection_id,
             connection.client_addr,
             connection.listener,

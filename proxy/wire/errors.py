@@ -38,7 +38,7 @@ class OwnMistake(WireError):  # noqa: N818 (likewise)
     @property
     def sentence(self) -> str:
         """What to tell people of it."""
-        return f"{self.side}: {self.reason}"
+        return f"the {self.side}: {self.reason}"
 
 
 class BodyTooLarge(WireError):  # noqa: N818 (likewise)

@@ -143,6 +143,40 @@ def test_connections_that_the_broker_ended_end_again_at_the_request_that_waited(
     assert (fault["kind"], fault["match"]) == ("close", {"client_id": "shop"})
 
 
+def unanswered(at_ms: float, api: ApiKey = ApiKey.Produce, **values: Any) -> dict[str, Any]:
+    return exchange(at_ms, api, response_at_us=None, error_code=None, **{"outcome": "no_response"} | values)
+
+
+def test_what_was_never_answered_is_dropped_again_once_for_each_connection_given_up() -> None:
+    part = {**dict.fromkeys(PARTITION_FIELDS), "topic": "orders", "partition_index": 2}
+    at_us = START_US + 1_000_000
+    (rule,) = steps(
+        exchange(0),
+        unanswered(1000, partitions=[part], forwarded_at_us=at_us),
+        unanswered(1001, partitions=[part], forwarded_at_us=at_us),  # waited for the one before
+        disconnect(31_000, "the client closed the connection"),
+        exchange(31_500, connection_id=2),
+    )
+    assert rule["kind"] == "drop_response"
+    assert rule["match"] == {"client_id": "shop", "api_key": "Produce", "topic": "orders", "partition_index": 2}
+    assert rule["trigger"] == {"after_ms": 1000.0, "times": 1, "for_ms": 1000.0}
+    # Who leaves, or waits for records, was not left without an answer.
+    for api, gone_at_ms in ((ApiKey.Produce, 1200), (ApiKey.Fetch, 9000)):
+        outage = Outage()
+        goes = disconnect(gone_at_ms, "the client closed the connection")
+        outage.add_all([exchange(0), unanswered(1000, api, forwarded_at_us=at_us), goes])
+        assert outage.steps() == []
+
+
+def test_what_a_rule_dropped_is_dropped_again_however_its_connection_ended() -> None:
+    (rule,) = steps(exchange(0), unanswered(1000, outcome="dropped"), unanswered(1001), exchange(1002))
+    assert rule["kind"] == "drop_request"
+    at_us = START_US + 1_000_000
+    dropped = unanswered(1000, ApiKey.Fetch, outcome="dropped", forwarded_at_us=at_us)
+    (rule,) = steps(exchange(0), dropped, disconnect(31_000, "the client closed the connection"))
+    assert (rule["kind"], rule["match"]["api_key"], rule["trigger"]["times"]) == ("drop_response", "Fetch", 1)
+
+
 def test_partitions_of_a_broker_that_is_gone_have_no_leader_meanwhile() -> None:
     gone = "no broker could be reached for broker-2: Connection refused"
     rows = [produce(at, 0) for at in range(0, 4000, 100)]
