@@ -35,9 +35,9 @@ BESIDE := tests/benchmarks tests/docker tests/docs tests/release
 demo: $(INSTALLED)
 	@$(BIN)/notleader demo $(INCIDENT)
 
-test: lint
+test: $(INSTALLED)
 	@sh scripts/test-tools.sh
-	@$(MAKE) --no-print-directory -k -j3 test-timed test-judged test-beside
+	@$(MAKE) --no-print-directory -k -j4 lint test-timed test-judged test-beside
 
 test-timed: $(INSTALLED)
 	@$(BIN)/python -m pytest -q --durations=20 $(JUDGED:%=--ignore=%) $(BESIDE:%=--ignore=%)

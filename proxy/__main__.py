@@ -1,15 +1,24 @@
 """The entry point: Ctrl-C ends the command without a traceback, even while Python still imports it."""
 
+from __future__ import annotations
+
 # Not `signal`: what that imports first takes longer than everything up to here.
 import _signal  # type: ignore[import-not-found]
 import sys
 
+TYPE_CHECKING = False  # not `typing`'s, for the same reason
+if TYPE_CHECKING:
+    from typer import Typer
+
 _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+# They take the signals themselves.
+_SERVERS = ("run", "replay", "toxiproxy")
 
 
 def main() -> None:
     """Run the ``notleader`` command."""
-    if sys.argv[1:2] == ["run"]:
+    word = sys.argv[1] if len(sys.argv) > 1 else None
+    if word == "run":
         # A proxy lives long: what only the other commands need, or only the help of this one, takes half as much memory
         # again. Until its event loop takes the signals over there is nothing to clean up.
         from notleader.proxy.control.flags import read
@@ -18,25 +27,23 @@ def main() -> None:
             from notleader.proxy.control.serving import serve
 
             sys.exit(serve(asked))
-        from notleader.proxy.cli.run import alone as app
-    elif sys.argv[1:2] == ["analyze"]:
+    elif word == "analyze":
         from notleader.proxy.cli.analyze import become
 
         sys.exit(become(sys.argv[2:]))
-    elif sys.argv[1:2] == ["replay"]:
-        from notleader.proxy.cli.replay import alone as app
-    elif sys.argv[1:2] == ["toxiproxy"]:
-        from notleader.proxy.cli.toxiproxy import alone as app
-    else:
-        sys.exit(_any_other())
-    app(prog_name="notleader")
+    from notleader.proxy.cli.alone import alone
+
+    app = alone(word)
+    if app is not None and word in _SERVERS:
+        app(prog_name="notleader")
+    if app is None:
+        from notleader.proxy.cli.app import app
+    sys.exit(_interruptible(app))
 
 
-def _any_other() -> int:
+def _interruptible(app: Typer) -> int:
     """Run a command that may have something to clean up: Ctrl-C is an exception in it, once it is to begin."""
     from typer.main import get_command
-
-    from notleader.proxy.cli.app import app
 
     command = get_command(app)  # takes typer a while
     try:

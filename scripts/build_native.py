@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shlex
 import sys
 import sysconfig
 from pathlib import Path
@@ -19,7 +20,8 @@ _COMPILED = (
     "notleader.proxy.recorder.pages",
 )
 # A probe's steps take some 11 % less as branches than by a jump table.
-_FLAGS = ["-O2", "-g0", "-fno-jump-tables"]
+# CFLAGS has the last word, as elsewhere.
+_FLAGS = ["-O2", "-g0", "-fno-jump-tables", *shlex.split(os.environ.get("CFLAGS", ""))]
 _OLDEST_GLIBC = (2, 17)  # of the systems that Python 3.11 and newer is published for (manylinux2014)
 _ALLOWED = {"libc", "libm", "libpthread", "libdl", "librt"}
 

@@ -196,8 +196,3 @@ replay.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         _parameter("verbose", Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")]),
     ]
 )
-
-alone = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
-"""The command `notleader` with nothing but `replay`."""
-alone.command()(replay)
-alone.callback()(lambda: None)

@@ -119,8 +119,3 @@ run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         ),
     ]
 )
-
-alone = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
-"""The command `notleader` with nothing but `run`."""
-alone.command()(run)
-alone.callback()(lambda: None)

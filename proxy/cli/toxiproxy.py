@@ -82,12 +82,6 @@ def toxiproxy(
     raise typer.Exit(uvloop.run(_serve(asked)))
 
 
-alone = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
-"""The command `notleader` with nothing but `toxiproxy`: what the others import, this one needs nothing of."""
-alone.command()(toxiproxy)
-alone.callback()(lambda: None)
-
-
 async def _serve(asked: _Options) -> int:
     from notleader.proxy.admin.guard import Guard
     from notleader.proxy.admin.serve import HttpServer

@@ -42,7 +42,7 @@ def volume(folder: Path) -> Path:
     return made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kafka() -> Iterator[KafkaCluster]:
     with KafkaCluster("4") as cluster:
         yield cluster

@@ -9,7 +9,7 @@ import pytest
 from notleader.proxy.lab.kafka import KafkaCluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kafka() -> Iterator[KafkaCluster]:
     with KafkaCluster("4") as cluster:
         yield cluster

@@ -1,4 +1,4 @@
-"""Real Kafka brokers for the tests, started when the first test asks and shared by the session; and a browser."""
+"""Real Kafka brokers for the tests, started when the first test asks and shared by all tests here; and a browser."""
 
 from __future__ import annotations
 
@@ -22,21 +22,14 @@ _QUICK_GROUPS = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kafka() -> Iterator[KafkaCluster]:
     """One broker of the newest Kafka 4.x; topics are not created by themselves."""
     with KafkaCluster("4", auto_create_topics=False, properties=_QUICK_GROUPS) as cluster:
         yield cluster
 
 
-@pytest.fixture(scope="session")
-def kafka39() -> Iterator[KafkaCluster]:
-    """One broker of Kafka 3.9, the last that speaks to clients of the 0.8 days."""
-    with KafkaCluster("3.9", auto_create_topics=False) as cluster:
-        yield cluster
-
-
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kafka3() -> Iterator[ManyDoors]:
     """Three brokers of the newest Kafka 4.x; a test that stops a node starts it again."""
     with ManyDoors("4", nodes=3, auto_create_topics=False) as cluster:

@@ -27,8 +27,8 @@ pytestmark = pytest.mark.spark
 
 # Of 6,400 worlds and 3,700 wide ones the first, and some later ones of which the analysis was wrong once.
 WORLDS = (
-    *[f"w{seed}" for seed in (*range(250), 525, 740, 824, 1262, 1737, 1760, 3364, 3634, 3749, 4665, 4775, 5232, 6111)],
-    *[f"v{seed}" for seed in (*range(100), 198, 201, 228, 246, 326, 336, 391, 405, 408, 450, 494, 516)],
+    *[f"w{seed}" for seed in (*range(120), 525, 740, 824, 1262, 1737, 1760, 3364, 3634, 3749, 4665, 4775, 5232, 6111)],
+    *[f"v{seed}" for seed in (*range(50), 198, 201, 228, 246, 326, 336, 391, 405, 408, 450, 494, 516)],
     *[f"v{seed}" for seed in (1069, 1439, 1473, 1498, 1596, 1602, 1719, 1895, 2039, 2479, 2741, 3569)],
 )
 SLOW_MS = 1000

@@ -52,12 +52,12 @@ def plays(exhaustive: bool) -> Iterator[tuple[Stage, Said, Cuts]]:
     small = [*recorded(exhaustive), *of_every_api(random)]
     for said in small:
         # Half of an exchange at every place takes as long as all of the others.
-        every = exhaustive or (len(said.request) + len(said.answer) < 500 and random.random() < 0.2)
-        yield main, said, cuts(said, random, every=every, most=15)
+        every = exhaustive or (len(said.request) + len(said.answer) < 500 and random.random() < 0.1)
+        yield main, said, cuts(said, random, every=every, most=6)
     for number, said in enumerate([*small, *fetches(), *produces()]):
         chosen = [*stages, elsewhere, shedding] if exhaustive else [elsewhere, stages[number % 5]]
         for stage in chosen:
-            yield stage, said, cuts(said, random, every=exhaustive, most=8)
+            yield stage, said, cuts(said, random, every=exhaustive, most=4)
     large = [*large_fetches(), *large_produces()]
     for number, said in enumerate(large if exhaustive else random.sample(large, len(large) // 2)):
         third = (stages[number % 5], elsewhere)[number % 3 == 0]
