@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.outcomes import is_failed_read, verifiable_polls
-from notleader.spark_analysis.transforms.attempts import was_answered
+from notleader.spark_analysis.transforms.attempts import any_did, was_answered
 
 _MOST_CLIENTS = 8
 
@@ -40,6 +40,7 @@ class CaptureProfile:
     not_leader: int
     out_of_range: int
     throttled: int
+    greeted: int
     anew: int
     """How many more appends at offset 0 there are than partitions that have one: a topic was made anew, perhaps."""
 
@@ -159,6 +160,7 @@ def profile_capture(exchanges: DataFrame) -> CaptureProfile:
         F.count_if(_answered(batches, 6)).alias("not_leader"),
         F.count_if(_answered(batches, 1)).alias("out_of_range"),
         F.count_if(F.col("throttle_time_ms") > 0).alias("throttled"),
+        F.count_if((F.col("api_name") == "ApiVersions") & any_did("touches", "altered_answer")).alias("greeted"),
         (_total(F.size(begun)) - begun_places).alias("anew"),
         F.min("request_at_us").alias("first_at_us"),
         # The end of a gap may be when somebody finished what was left behind, days later.
@@ -205,6 +207,7 @@ _COUNTS = (
     "not_leader",
     "out_of_range",
     "throttled",
+    "greeted",
     "anew",
 )
 

@@ -39,7 +39,7 @@ from notleader.spark_analysis.transforms.history import build_history, run_of
 from notleader.spark_analysis.transforms.landed import deliveries, fetched
 from notleader.spark_analysis.transforms.lives import history_of_lives, in_one_life, with_lives
 from notleader.spark_analysis.transforms.log import Log, LogProfile, as_log, unjudged
-from notleader.spark_analysis.transforms.obstacles import THROTTLED, Stood, what_stood
+from notleader.spark_analysis.transforms.obstacles import GREETED, THROTTLED, Stood, what_stood
 from notleader.spark_analysis.transforms.presence import with_gone
 from notleader.spark_analysis.transforms.starved import starved_reads
 from notleader.spark_analysis.transforms.unseen import with_unseen, with_unwritten
@@ -333,7 +333,8 @@ def explained(
 
 
 def _standing(exchanges: DataFrame, capture: CaptureProfile, said: OutcomeProfile) -> Stood:
-    did = (*capture.did, THROTTLED) if capture.throttled else capture.did
+    besides = {THROTTLED: capture.throttled, GREETED: capture.greeted}
+    did = (*capture.did, *(word for word, times in besides.items() if times))
     return what_stood(exchanges, did, end_us(capture, said), reads=said.polled > 0)
 
 

@@ -32,11 +32,12 @@ from notleader.spark_analysis.transforms.choices import (
     OF_THE_WAIT,
     choices,
     lost_its_connection,
+    misled,
     misplaced,
     own_causes,
     reasons,
 )
-from notleader.spark_analysis.transforms.following import following, names_error
+from notleader.spark_analysis.transforms.following import following, is_out_of_sequence, names_error
 from notleader.spark_analysis.transforms.intervals import covered, join_spans
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.obstacles import (
@@ -281,6 +282,7 @@ def _suspects(history: DataFrame, options: Options) -> DataFrame:
                 a["response_at_us"].isNull().alias("open"),
                 any_did(a["touches"], *SWALLOWED).alias("eaten"),
                 place.alias("place"),
+                misled(a).alias("misled"),
                 _left_us(a, place).alias("left_us"),
                 _comes_late(a, place).alias("late"),
             ),
@@ -553,7 +555,8 @@ def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
 def _kept_at() -> Column:
     """The places of the attempts that an obstacle on their connection kept from an answer until they were given up.
 
-    It did so for a good part of the time, and to the end of it. Besides, of attempts that lay in a silenced connection
+    It did so for a good part of the time, and to the end of it. Of what told the client a leader or coordinator the
+    places of the attempts that went there afterwards, in vain. Besides, of attempts that lay in a silenced connection
     while their client sent the message elsewhere, the place before: what was read later is no retry of that.
     """
     density = F.col("covered_us") / (F.col("until_us") - F.col("from_us"))
@@ -566,6 +569,9 @@ def _kept_at() -> Column:
         behind = F.col("silenced") | (line["asked_us"] >= F.col("order_us"))
         return behind & ~line["eaten"] & to_the_end & (kept_us > 0) & (kept_us >= waited_us * OF_THE_WAIT)
 
+    def sent_there(line: Column) -> Column:
+        return line["misled"] & line["asked_us"].between(F.col("from_us"), F.col("until_us"))
+
     def lay(line: Column) -> Column:
         return F.col("silenced") & (F.col("stands_us") <= line["asked_us"]) & line["late"]
 
@@ -575,7 +581,10 @@ def _kept_at() -> Column:
 
     places = F.concat(places_of(kept, 0), places_of(lay, 1))
     stands_there = F.col("silenced") | ((F.col("how") == "behind") & (F.col("did") != THROTTLED))
-    return F.when(stands_there, places).otherwise(F.array().cast("array<int>"))
+    # A leader or coordinator that a rule made up: the broker that it sent the client to says that it is none.
+    makes_up = (F.col("how") == "told") & F.col("did").isin("altered_answer", "answered")
+    led = F.transform(F.filter("o_lines", sent_there), lambda line: line["place"])
+    return F.when(stands_there, places).when(makes_up, led).otherwise(F.array().cast("array<int>"))
 
 
 def _broken(history: DataFrame) -> DataFrame:
@@ -592,6 +601,7 @@ def _broken(history: DataFrame) -> DataFrame:
     rows = history.filter(wrong).join(broadcast(last_ok), of_it, "left")
     kept = F.filter("_own", lambda c: ~c["did"].isin(*HOLDS, "shaped", MUTED) & ~tells_of_time_alone(c))
     called = F.coalesce("called_at_us", "end_us")
+    out_of_sequence = F.filter("attempts", is_out_of_sequence)
     return rows.select(
         "operation_id",
         "scope",
@@ -606,5 +616,7 @@ def _broken(history: DataFrame) -> DataFrame:
         ((F.col("outcome") == "pending") & was_answered(last["outcome"])).alias("unheard"),
         (F.size("attempts") == 0).alias("unsent"),
         F.when(F.col("_broker"), last["error_code"]).alias("refused"),
+        "partition",
+        F.when(F.col("outcome") == "ok", F.get(out_of_sequence, F.lit(0))["request_at_us"]).alias("out_us"),
         F.when(failed & (F.size("_last") > 0), F.col("_last")).otherwise(kept).alias("because"),
     )

@@ -9,7 +9,6 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.schemas import CAUSE
 from notleader.spark_analysis.transforms.attempts import (
-    all_but_last,
     any_did,
     begun_us,
     last_attempt,
@@ -104,6 +103,13 @@ def misplaced(attempt: Column) -> Column:
     return F.coalesce(attempt["error_code"].isin(*_NOT_THERE), F.lit(False))
 
 
+def misled(attempt: Column) -> Column:
+    """The attempt was answered so by the broker itself."""
+    return misplaced(attempt) & ~F.exists(
+        attempt["touches"], lambda t: t["error_code"].eqNullSafe(attempt["error_code"])
+    )
+
+
 def _said(t: Column, attempt: Column) -> Column:
     """The attempt's error is this rule's: it said that very code, or changed the request that was then refused."""
     own = t["error_code"].isNotNull() & (t["error_code"] == attempt["error_code"])
@@ -126,8 +132,8 @@ def _for_long(t: Column, wait_us: Column) -> Column:
 def reasons() -> dict[str, Column]:
     """What `choices` chooses from, of what `own_causes` and the comparison found.
 
-    `_waits`: what it waited for. `_earlier`: what went wrong before. `_sent_there`: what named it the broker that it
-    went to. `_misled`, `_again`: that this broker was the wrong one, at its last attempt, and at an earlier one.
+    `_waits`: what it waited for. `_earlier`: what went wrong before. `_sent_there`: what named it the broker that its
+    last attempt went to, where that was the wrong one.
     """
 
     def weighty(w: Column) -> Column:
@@ -152,22 +158,13 @@ def reasons() -> dict[str, Column]:
         lambda w: connects & (w["how"] == "anybody") & weighty(w) & ~F.array_contains(rules, w["rule"]),
     )
 
-    def misled(attempt: Column) -> Column:
-        return misplaced(attempt) & ~F.exists(
-            attempt["touches"], lambda t: t["error_code"].eqNullSafe(attempt["error_code"])
-        )
-
-    # A leader or coordinator that a rule made up: the broker that it sent the client to says that it is none.
-    made_up = F.filter("waits", lambda w: (w["how"] == "told") & w["did"].isin("altered_answer", "answered"))
     return {
         # What befell a client that nobody can name is a reason where there is no other.
         "_waits": F.array_distinct(
             F.transform(F.when(F.size(its_own) > 0, F.concat(its_own, others)).otherwise(anybody), as_own)
         ),
         "_earlier": F.when(F.size(_before("_own")) > 0, _before("_own")).when(F.size("follows") > 0, F.col("follows")),
-        "_sent_there": _unsure(made_up),
-        "_misled": misled(last_attempt()),
-        "_again": F.exists(all_but_last(), misled),
+        "_sent_there": F.filter(_kept(F.size("attempts") - 1), lambda cause: cause["how"] == "told"),
     }
 
 
@@ -193,7 +190,7 @@ def choices() -> dict[str, Column]:
     # What an attempt's own exchange doesn't tell, what stood on its connection does.
     of_each = F.transform("_again_by", lambda own, place: F.when(F.size(own) > 0, own).otherwise(_kept(place)))
     again = F.array_distinct(F.flatten(of_each))
-    retried = F.when((F.size(again) == 0) & F.col("_again"), F.col("_sent_there")).otherwise(again)
+    retried = F.when((F.size(again) == 0) & (F.col("outcome") == "ok"), F.col("follows")).otherwise(again)
     kept = F.when(_length_us() >= _AT_ONCE_US, waits).otherwise(F.filter(waits, lambda w: ~w["did"].isin(*HOLDS)))
     # Whose time was over waited for what was in its way, whatever the others failed by.
     waited = is_out_of_time() & F.exists(kept, lambda w: w["how"] != "anybody")
@@ -206,8 +203,7 @@ def choices() -> dict[str, Column]:
             F.when(follows, F.coalesce("_earlier", _before("waits")))
             # It waited for so long that its group had gone on without it.
             .when(last_attempt()["error_code"].isin(*_THROWN_OUT), _unsure(waits))
-            .when(F.col("_misled"), F.col("_sent_there"))
-            .otherwise(nothing),
+            .otherwise(F.col("_sent_there")),
         )
         .when(unsent & (F.size("told") > 0), F.col("told"))
         .when(unsent & (F.size(fenced) > 0), fenced)
@@ -224,7 +220,7 @@ def choices() -> dict[str, Column]:
         .otherwise(nothing)
     )
     unread = F.filter("waits", lambda w: w["how"] == "unread")
-    kept_by = F.transform("kept", lambda k: k["cause"])
+    kept_by = F.transform(F.filter("kept", lambda k: k["cause"]["how"] != "told"), lambda k: k["cause"])
     return {
         "slow_by": slow.cast(CAUSES),
         # What was acknowledged has come to no end that needs a reason.
@@ -235,5 +231,5 @@ def choices() -> dict[str, Column]:
 
 
 def _kept(place: Column) -> Column:
-    """What kept the attempt at that place from an answer until it was given up."""
+    """What kept the attempt at that place from an answer until it was given up, or sent it to the wrong broker."""
     return F.transform(F.filter("kept", lambda k: k["place"] == place), lambda k: k["cause"])

@@ -13,6 +13,7 @@ from notleader.spark_analysis.kafka_names import ERROR_NAMES
 _APART_US = 10_000_000
 # What a client says of its own patience, whatever it waited for: java, librdkafka, Go, Python.
 _TIME_IS_UP = r"(?i)time[sd]?[ _-]?out|deadline|expir"
+_OUT_OF_SEQUENCE = 45
 FOLLOWING = (45, 46, 47, 48, 49, 51, 53, 59, 67, 90)
 """Sequence, epoch and transaction errors: what a broker says because of something that happened before."""
 
@@ -23,15 +24,18 @@ def following(rows: DataFrame) -> DataFrame:
     `rows` are failed operations and those that were sent again: `operation_id`, `scope`, `client`, `topic`, `error`,
     `called_us`, `at_us` (when it ended), `heard_us` (when its client was told, which may tell of it later),
     `last_ok_us` (when its client last succeeded), `failed`, `unsent` (nothing of it was on the wire), `unheard` (it was
-    answered, and yet never ended), `refused` (the broker's error in answer to its last attempt), and `because`, the
-    CAUSES of its own end or retry.
+    answered, and yet never ended), `refused` (the broker's error in answer to its last attempt), `partition`, `out_us`
+    (of one that ended well when the first attempt was sent that came out of sequence), and `because`, the CAUSES of its
+    own end or retry.
 
     An operation that failed without having been on the wire follows from the last refusal that a rule made up, or
     brought about by changing the request, of the same client and topic, when it says the same error, other than that
     its time was over; and, in a client in which
     nothing succeeded any more (`last_ok_us`), from the last operation that a rule ended, as one does that never ends.
     One that the broker refused for its sequence, epoch or transaction follows from the last operation of its client
-    that a rule refused, swallowed or cut off.
+    that a rule refused, swallowed or cut off. One that ended well, and of which an attempt came out of sequence before,
+    from the last one of its client and partition that a rule did that to, where that was still under way: the sequences
+    of a partition have a hole until its retry has filled it.
     """
     caused = F.size("because") > 0
     # Each as what others may follow from, and as what may follow.
@@ -58,6 +62,11 @@ def following(rows: DataFrame) -> DataFrame:
             ),
         }
     )
+    of_its_place = Window.partitionBy("scope", "client", "topic", "partition").orderBy(*in_time)
+    hole = F.struct("because", F.col("moment.at_us").alias("at_us"))
+    told = told.withColumn(
+        "hole", F.last(F.when(caused, hole), True).over(of_its_place.rowsBetween(Window.unboundedPreceding, -1))
+    )
     same_topic = F.coalesce(F.col("refusal.topic") == F.col("topic"), F.lit(True))
     again = F.coalesce(F.col("error") == F.col("refusal.error"), F.lit(False)) & ~is_out_of_time()
     says_so = again | names_error(F.col("error"), F.col("refusal.code"))
@@ -68,6 +77,7 @@ def following(rows: DataFrame) -> DataFrame:
             (F.col("unsent") | F.col("unheard")) & (F.coalesce("last_ok_us", F.lit(0)) < F.col("killed.moment.at_us")),
             F.col("killed.because"),
         )
+        .when(F.col("hole.at_us") >= F.col("out_us"), F.col("hole.because"))
         .otherwise(F.lit(None))
     )
     follows = F.transform(causes, lambda c: c.withField("how", F.lit("follows")).withField("sure", F.lit(False)))
@@ -77,6 +87,12 @@ def following(rows: DataFrame) -> DataFrame:
 
 def _moment(at_us: Column, *, takes: bool) -> Column:
     return F.struct(at_us.alias("at_us"), F.lit(takes).alias("takes"))
+
+
+def is_out_of_sequence(attempt: Column) -> Column:
+    """The broker itself said that a batch before this one is missing."""
+    own = F.exists(attempt["touches"], lambda t: t["error_code"].eqNullSafe(attempt["error_code"]))
+    return F.coalesce(attempt["error_code"] == _OUT_OF_SEQUENCE, F.lit(False)) & ~own
 
 
 def is_out_of_time() -> Column:

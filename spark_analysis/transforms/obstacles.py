@@ -22,6 +22,8 @@ MUTED = "muted"
 """What an answer did to all that comes behind it, and nothing to its own exchange."""
 THROTTLED = "throttled"
 """What an answer did that a rule gave a throttle time, and nothing more, to what comes behind it (KIP-219)."""
+GREETED = "greeted"
+"""What an ApiVersions answer did that a rule had changed."""
 _OF_THE_ANSWER = ("held_answer", "altered_answer", "swallowed_answer")
 SWALLOWS = (*SWALLOWED, "silenced")
 _SAY_OTHERWISE = ("answered", "altered_request", "altered_answer", "garbled")
@@ -132,7 +134,7 @@ def what_stood(exchanges: DataFrame, did: Collection[str], last_us: int, *, read
     def some_did(*words: str) -> bool:
         return not set(words).isdisjoint(did)
 
-    found = [_answers(told, touched)]
+    found = [_answers(told, touched, greeted=some_did(GREETED))]
     found += [_fetches(told, touched)] if reads and some_did(*_SAY_OTHERWISE) else []
     found += [_lines(lines)] if some_did(*HOLDS, *SWALLOWS, MUTED, THROTTLED) else []
     found += [_cuts(told, touched)] if some_did(*CUTS) else []
@@ -204,6 +206,7 @@ _ASKED = (
     "throttle_time_ms",
     "acks",
     "detail",
+    "error_code",
 )
 """What an obstacle is read from, of an exchange."""
 
@@ -268,6 +271,7 @@ _OF_BATCHES = ("Produce", "Fetch", "ApiVersions", "SaslHandshake", "SaslAuthenti
 _IN_TURN = ("exchange_seq", "request_at_us")
 TXN_OFFSET_COMMIT = "TxnOffsetCommit"
 """What a consumer committed by a producer, whose client id and connections are others (KIP-98)."""
+_GREETING = "ApiVersions"
 _LOGINS = ("SaslHandshake", "SaslAuthenticate")
 COMMITS = ("OffsetCommit", TXN_OFFSET_COMMIT)
 _OF_TRANSACTIONS = ("AddPartitionsToTxn", "AddOffsetsToTxn", TXN_OFFSET_COMMIT, "EndTxn")
@@ -365,11 +369,27 @@ def _with_throttles() -> Column:
     return F.transform("touches", said)
 
 
-def _answers(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
+def _with_greeted(rows: DataFrame, exchanges: DataFrame) -> DataFrame:
+    """`rows` with `greeted`: its client sent or asked for batches before it was greeted as it is (`as_it_is_us`)."""
+    names, since_us = ("scope", "client_id"), F.coalesce("response_at_us", "request_at_us")
+    spans = rows.filter(F.col("api_name") == _GREETING).select(
+        *[F.col(name).alias(f"k_{name}") for name in (*names, "connection", "exchange_seq")],
+        since_us.alias("k_since_us"),
+        F.coalesce("as_it_is_us", F.greatest(since_us, "run_end_us")).alias("k_until_us"),
+    )
+    batches = exchanges.filter((F.col("event") == "exchange") & F.col("api_name").isin("Produce", "Fetch"))
+    of_it = ("k_connection", "k_exchange_seq")
+    went = join_moments(spans, batches, ("k_since_us", "k_until_us"), "request_at_us", same("k_", *names))
+    went = went.select(*of_it, F.lit(True).alias("greeted")).distinct()
+    return rows.join(broadcast(went), same("k_", "connection", "exchange_seq"), "left").drop(*of_it)
+
+
+def _answers(exchanges: DataFrame, touched: DataFrame, *, greeted: bool) -> DataFrame:
     """What a client was told, or not told, about everything but its batches: until it was told something else.
 
     Of its transactions that is also a producer id that it was given. A login that a rule let pass, with another
-    lifetime, keeps nobody waiting, nor does a commit that it acknowledged.
+    lifetime, keeps nobody waiting, nor does a commit that it acknowledged, nor, where rules changed lists of versions
+    (`greeted`), one that its client went on with.
     """
     others = touched.filter((F.col("event") == "exchange") & ~F.col("api_name").isin("Produce", "Fetch"))
     also = F.when(F.col("api_name").isin(*_OF_TRANSACTIONS), F.array("api_name", F.lit(_BEGINS_ANEW)))
@@ -387,9 +407,15 @@ def _answers(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
     begun_anew = (F.col("api_name") == _BEGINS_ANEW) & (F.size("touches") == 0)
     anew_us = F.min(F.when(begun_anew, F.col("response_at_us"))).over(since)
     next_us = F.least(F.lead(answered).over(order), F.when(F.col("api_name").isin(*_OF_TRANSACTIONS), anew_us))
-    rows = asked.withColumn("next_us", next_us).filter(F.size("touches") > 0)
+    # Who asks in a version that the broker doesn't know is told that, and asks again.
+    untouched = (F.size("touches") == 0) & (F.coalesce("error_code", F.lit(0)) == 0)
+    as_it_is = F.when((F.col("api_name") == _GREETING) & untouched, F.col("response_at_us"))
+    found = {"next_us": next_us, "as_it_is_us": F.min(as_it_is).over(since)}
+    rows = asked.withColumns(found if greeted else {"next_us": next_us}).filter(F.size("touches") > 0)
+    rows = _with_greeted(rows, exchanges) if greeted else rows.withColumn("greeted", F.lit(None).cast("boolean"))
     api, told_well = F.col("api_name"), F.coalesce(F.col("t.error_code"), F.lit(0)) == 0
     goes_on = api.isin(*_LOGINS) & (F.col("t.did") == "altered_answer") & told_well
+    goes_on |= F.coalesce("greeted", F.lit(False)) & (F.col("t.did") == "altered_answer") & told_well
     # Whose commit is acknowledged goes on, whether or not it ever was.
     goes_on |= api.isin(*COMMITS) & F.col("t.did").isin("answered", "altered_answer", "altered_request") & told_well
     rows = rows.select("*", F.posexplode("touches").alias("effect", "t")).filter(

@@ -372,6 +372,35 @@ def a_sequence_stays_broken(s: Story) -> None:
 
 
 @story
+def a_hole_in_the_sequence(s: Story) -> None:
+    # What was under way behind the refused batch comes out of sequence until that is sent again.
+    batch: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "took_ms": 2.0}
+    s.produce(1, message_ids=["m0"], base_sequence=0, error_code=6, outcome="injected", **batch,
+              **did(("refuse", "error", "answered", 6)))  # fmt: skip
+    s.produce(5, message_ids=["m1"], base_sequence=1, error_code=45, **batch)
+    s.produce(6, message_ids=["m2"], base_sequence=2, error_code=45, **batch)
+    for number in range(3):
+        s.produce(100 + 5 * number, message_ids=[f"m{number}"], base_sequence=number, base_offset=number, **batch)
+        s.send(number, f"m{number}", offset=number, took_ms=104 + 4 * number)
+
+
+@story
+def out_of_sequence_once_the_hole_was_filled(s: Story) -> None:
+    batch: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "took_ms": 2.0}
+    s.produce(1, message_ids=["m0"], base_sequence=0, error_code=6, outcome="injected", **batch,
+              **did(("refuse", "error", "answered", 6)))  # fmt: skip
+    s.produce(10, message_ids=["m0"], base_sequence=0, base_offset=0, **batch)
+    s.send(0, "m0", offset=0, took_ms=14)
+    # Another partition has sequences of its own.
+    s.produce(2, 1, message_ids=["m1"], base_sequence=0, error_code=45, **batch)
+    s.produce(12, 1, message_ids=["m1"], base_sequence=0, base_offset=0, **batch)
+    s.send(0, "m1", partition=1, offset=0, took_ms=15)
+    s.produce(20, message_ids=["m2"], base_sequence=1, error_code=45, **batch)
+    s.produce(30, message_ids=["m2"], base_sequence=1, base_offset=1, **batch)
+    s.send(19, "m2", offset=1, took_ms=14)
+
+
+@story
 def a_commit_refused(s: Story) -> None:
     place = one_of("orders", 0, base_offset=30, error_code=30)
     s.exchange(1, "OffsetCommit", group_id="g", outcome="injected", error_code=30, partitions=place,
@@ -916,6 +945,45 @@ def sent_to_the_old_leader_before_it_asked(s: Story) -> None:
         move = did(("move", "leader_move", "answered", 6))
         s.produce(at, message_ids=["m0"], error_code=6, outcome="injected", took_ms=1, **move)
     s.send(9, "m0", outcome="fail", error="NotLeaderForPartition", took_ms=105)
+
+
+@story
+def told_the_old_leader_when_it_had_been_refused(s: Story) -> None:
+    # Its leader moved by itself; what it was told afterwards kept it from there, and sent the other to the wrong one.
+    s.produce(5, message_ids=["m0"], error_code=6, took_ms=5)
+    s.exchange(12, "Metadata", outcome="altered", partitions=one_of("orders", 0),
+               **did(("old", "stale_metadata", "altered_answer", None, [0])))  # fmt: skip
+    s.produce(20, message_ids=["m1"], error_code=6, took_ms=2)
+    s.exchange(30, "Metadata", partitions=one_of("orders", 0))
+    for number in range(2):
+        s.produce(40 + number, message_ids=[f"m{number}"], base_offset=number, took_ms=1, node_id=2, connection_id=2)
+        s.send((4, 19)[number], f"m{number}", offset=number, took_ms=40)
+
+
+@story
+def offered_fewer_versions_and_going_on(s: Story) -> None:
+    fewer = did(("older", "cap_versions", "altered_answer"))
+    for number in range(2):
+        at, one = -1200 + 1200 * number, {"took_ms": 1, "connection_id": 1 + number}
+        s.exchange(at - 5, "ApiVersions", error_code=35, **one)
+        s.exchange(at, "ApiVersions", outcome="altered", **one, **fewer)
+    # It took a while until it sent what was called long before.
+    ok(s, -1100, "m2", 2, sent=9)
+    # The broker took its time; a delay on such an answer counts as ever.
+    ok(s, 10, "m0", 0, took_ms=1500)
+    s.exchange(3000, "ApiVersions", outcome="altered", took_ms=1400, connection_id=2,
+               **did(("older", "cap_versions", "altered_answer"), ("long", "delay", "held_answer"), since_ms=3001))  # fmt: skip
+    ok(s, 3001, "m1", 1, sent=4405, connection_id=2)
+
+
+@story
+def offered_too_few_versions(s: Story) -> None:
+    fewer = did(("older", "cap_versions", "altered_answer"))
+    s.exchange(0, "ApiVersions", outcome="altered", took_ms=1, **fewer)
+    s.send(10, "m0", outcome="fail", error="no usable version", took_ms=1500)
+    # The rule is gone.
+    s.exchange(2000, "ApiVersions", took_ms=1, connection_id=2)
+    ok(s, 2010, "m1", 0, connection_id=2)
 
 
 @story
@@ -1531,6 +1599,11 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "did_as_it_was_told_and_waited": {"late": {"hush (likely)"}},
     "told_to_wait_and_did_not": {"late": {None}},
     "an_answer_that_never_came": {"failed": {None}},
+    "a_hole_in_the_sequence": {"retried": {"refuse", "refuse (likely)"}, "wrong_broker": {"refuse"}},
+    "out_of_sequence_once_the_hole_was_filled": {"retried": {"refuse", None}, "wrong_broker": {"refuse"}},
+    "told_the_old_leader_when_it_had_been_refused": {"retried": {"old (likely)", None}},
+    "offered_fewer_versions_and_going_on": {"late": {None, "long"}},
+    "offered_too_few_versions": {"failed": {"older (likely)"}},
     "a_commit_refused": {"failed": {"refuse", None}},
     "a_read_refused": {"failed": {"lie"}},
     "a_read_refused_in_other_words": {"failed": {"lie (likely)"}},
