@@ -223,7 +223,7 @@ class OpenDecision:
         """
         fault, request = rule.fault, self._request
         if rule.needs & REQUEST_BODY and not is_known(request.header.api_key, request.header.api_version):
-            rule.refuse(f"API {request.header.api_key} v{request.header.api_version} can't be decoded")
+            self._refuse(rule, f"API {request.header.api_key} v{request.header.api_version} can't be decoded")
             return None
         context = self._plan.context(rule, self._connection, request, self._now_us)
         context.rewritten_request = self._body
@@ -232,12 +232,17 @@ class OpenDecision:
         if fault.match.needs_body and not self._means_body(rule, context):
             return None
         if fault.phase == "after_broker" and rule.needs & REQUEST_BODY and has_no_response(request):
-            rule.refuse("a Produce with acks=0 has no answer")
+            self._refuse(rule, "a Produce with acks=0 has no answer")
             return None
         if self._has_ended(rule, context) or not fault.applies(context):
             return None
         counted = self._fires(rule, context)
         return (context, counted) if counted else None
+
+    def _refuse(self, rule: Rule, reason: str) -> None:
+        """Of an exchange that comes outside its time window a rule means nothing."""
+        if rule.trigger.is_open(self._now_us):
+            rule.refuse(reason)
 
     def _means_body(self, rule: Rule, context: Context) -> bool:
         match, request = rule.fault.match, self._request

@@ -134,7 +134,11 @@ def _record_row(kafka: KafkaCluster, incident: str, row: list[Cell], out: Path, 
                 say(f"{len(done)}/{len(row)} cells, last {cell.client.name}")
 
         with ThreadPoolExecutor(LANES) as lanes:
-            list(lanes.map(one, row))
+            try:
+                list(lanes.map(one, row))
+            except KeyboardInterrupt:
+                say("interrupted: what is under way is finished and kept")
+                raise
         say(f"{len(done)} of {len(row)} cells")
 
 

@@ -22,7 +22,7 @@ class Recovery(Check):
     name = "recovery"
     title = "Recovery"
     brief = "acknowledged again after {slowest}"
-    brief_unknown = "at {n} no broker acknowledged anything since"
+    brief_unknown = "recovery at {n} not known"
     counts = ("place", "places")
     needs = ("sends", "faults")
     of_causes = False

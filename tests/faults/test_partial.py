@@ -108,6 +108,14 @@ def test_a_rule_after_the_broker_says_that_it_cannot_act_without_acks() -> None:
     assert plan.get("lost").last_refusal == "a Produce with acks=0 has no answer"
 
 
+def test_outside_its_window_a_rule_means_nothing_that_it_could_not_do() -> None:
+    for after_ms, refused in ((0, 1), (60_000, 0)):
+        match, trigger = {"api_key": "Produce", "topic": "orders"}, {"after_ms": after_ms, "times": "forever"}
+        plan = knowing_plan(fault(name="lost", kind="drop_response", match=match, trigger=trigger))
+        assert exchange(plan, produce(("orders", 0), acks=0)).hits == ()
+        assert plan.get("lost").refused == refused
+
+
 def test_a_fetch_without_a_session_is_answered_here_when_all_of_it_is_refused() -> None:
     done = exchange(refuse_orders_0("Fetch"), fetch(("orders", 0)), fetched())
     assert done.sent is None
