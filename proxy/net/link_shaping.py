@@ -110,9 +110,10 @@ class LinkShaping:
 
     def _sent(self, direction: Direction, pieces: list[bytes]) -> None:
         """These left a shaper."""
+        # Whoever gets them may be quicker than whoever sent them: its clock must not show an earlier time.
+        now_us = self._link.now_us()
         for piece in pieces:
             self._link.write(direction, piece)
-        now_us = self._link.now_us()
         self._recorded.crossings[direction].went(sum(map(len, pieces)), now_us)
         self._recorded.tell(now_us)
 

@@ -125,11 +125,13 @@ class ShapedRecord:
 
     def _answered(self, exchange: Exchange, end: int, now_us: int, *, arrived: bool) -> None:
         hits = self._held_request(exchange, now_us)
-        in_us = exchange.response_at_us
+        in_us = out_us = exchange.response_at_us
         piece = self.crossings["response"].piece_up_to(end)
         if piece is not None:
-            hits += _held(piece, "held_answer", in_us, now_us)
-        exchange.response_at_us = now_us if arrived else 0
+            # What comes behind the last that was shaped leaves as it comes.
+            out_us = max(in_us, piece.out_us) if arrived else now_us
+            hits += _held(piece, "held_answer", in_us, out_us)
+        exchange.response_at_us = out_us if arrived else 0
         if not arrived:
             exchange.outcome = "closed" if self._cut_by else "no_response"
             hits += [_with(hit, "cut") for hit in self._cut_by]

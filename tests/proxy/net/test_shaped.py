@@ -92,6 +92,21 @@ def test_what_leaves_at_once_was_held_by_nobody() -> None:
     assert [effects(entry) for entry in line.told] == [[]]
 
 
+def test_an_answer_left_when_it_did_however_long_a_busy_process_takes_to_say_so() -> None:
+    """Else a client's clock seems to be wrong, which had it before."""
+    whole = (Shape("response", slice_bytes=1000, slice_delay_us=5), NARROW)
+    for by in ({"response": whole}, {"request": (Shape("request", bytes_per_s=10**9), NARROW)}):
+        line = Line(**by)
+        if "response" in by:
+            line.came("response", 100, 9)
+            line.went("response", 100, 9)
+        line.record.add(exchange(1, 7, answered_us=9), 40_000)
+        (told,) = line.told
+        assert isinstance(told, Exchange)
+        assert told.response_at_us == 9
+        assert effects(told) == []
+
+
 def test_of_two_rules_each_held_it_for_as_long_as_it_would_have_done_alone() -> None:
     # 100 bytes: 1 s at a hundred a second, 100 ms at a thousand, whichever stands first in the chain.
     wide = Hit("wide", "bandwidth", "before_broker")
