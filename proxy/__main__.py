@@ -33,12 +33,14 @@ def main() -> None:
         sys.exit(become(sys.argv[2:]))
     from notleader.proxy.cli.alone import alone
 
-    app = alone(word)
-    if app is not None and word in _SERVERS:
-        app(prog_name="notleader")
-    if app is None:
+    asked_for = alone(word)
+    if asked_for is None:
         from notleader.proxy.cli.app import app
-    sys.exit(_interruptible(app))
+
+        asked_for = app
+    elif word in _SERVERS:
+        asked_for(prog_name="notleader")
+    sys.exit(_interruptible(asked_for))
 
 
 def _interruptible(app: Typer) -> int:

@@ -1,9 +1,10 @@
 """From a recorded outage to faults that do the same to clients of one healthy broker. Pure.
 
 What the clients saw is what is reproduced: error codes by API, topic and partition, answers that took too long,
-requests that were never answered, connections that broke, partitions that nobody served for a while. Which broker did it is left out, for in the
-replay one broker leads everything. All times count from the first exchange, here and in the replay: a rule that
-does nothing (``recorded-start``) is hit by the client's first request, and that adds the others.
+requests that were never answered, connections that broke, partitions that nobody served for a while. Which broker did
+it is left out, for in the replay one broker leads everything. All times count from the first exchange, here and in
+the replay: a rule that does nothing (``recorded-start``) is hit by the client's first request, and that adds the
+others.
 """
 
 from __future__ import annotations
@@ -124,9 +125,7 @@ class Outage:
         about = [_Subject(row["api_name"], one["topic"], one["partition_index"], None) for one in named]
         what = _common(about) if about else _Subject(row["api_name"], None, None, row["group_id"])
         is_dropped = row["outcome"] == "dropped"
-        waiting = _Waiting(
-            row["request_at_us"], what, row["client_id"], row["forwarded_at_us"] is not None, is_dropped
-        )
+        waiting = _Waiting(row["request_at_us"], what, row["client_id"], row["forwarded_at_us"] is not None, is_dropped)
         self._unanswered[_connection(row)].append(waiting)
         if is_dropped:
             self._silent.append(waiting)
@@ -315,21 +314,19 @@ class Outage:
         grouped: defaultdict[tuple[str | None, bool, _Subject], list[int]] = defaultdict(list)
         for one in self._silent:
             grouped[one.client_id, one.reached_broker, one.what].append(one.at_us)
-        rules = []
-        for (client_id, reached_broker, what), times in grouped.items():
-            for window in _windows(sorted(times)):
-                rules.append(
-                    {
-                        "kind": "drop_response" if reached_broker else "drop_request",
-                        "match": ({"client_id": client_id} if client_id else {}) | _match(what),
-                        "trigger": {
-                            "after_ms": self._after(window[0]),
-                            "times": len(window),
-                            "for_ms": _ms(window[-1] - window[0]) + _SLACK_MS,
-                        },
-                    }
-                )
-        return rules
+        return [
+            {
+                "kind": "drop_response" if reached_broker else "drop_request",
+                "match": ({"client_id": client_id} if client_id else {}) | _match(what),
+                "trigger": {
+                    "after_ms": self._after(window[0]),
+                    "times": len(window),
+                    "for_ms": _ms(window[-1] - window[0]) + _SLACK_MS,
+                },
+            }
+            for (client_id, reached_broker, what), times in grouped.items()
+            for window in _windows(sorted(times))
+        ]
 
     def _breaks(self) -> list[Fault]:
         """Connections that the broker ended: each costs its client one connection, at its next request."""

@@ -1,4 +1,4 @@
-"""The command `notleader` with nothing but the one that is asked for: to import all others takes longer than most work."""
+"""The command `notleader` with nothing but the one asked for: to import all others takes longer than most work."""
 
 from __future__ import annotations
 

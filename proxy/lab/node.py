@@ -145,7 +145,7 @@ def node_properties(node: Node, nodes: Iterable[Node], auto_create_topics: bool)
         "share.coordinator.state.topic.min.isr": in_sync,
         "share.coordinator.state.topic.num.partitions": copies,
         "group.initial.rebalance.delay.ms": "0",
-        # Twice a second the controller would write that there is nothing to write: a quarter of what an idle node takes.
+        # Twice a second the controller would write that there is nothing to write: a quarter of what idling takes.
         "metadata.max.idle.interval.ms": "5000",
         # A killed node is noticed in 4 s instead of 9.
         "broker.heartbeat.interval.ms": "500",

@@ -971,8 +971,8 @@ def offered_fewer_versions_and_going_on(s: Story) -> None:
     ok(s, -1100, "m2", 2, sent=9)
     # The broker took its time; a delay on such an answer counts as ever.
     ok(s, 10, "m0", 0, took_ms=1500)
-    s.exchange(3000, "ApiVersions", outcome="altered", took_ms=1400, connection_id=2,
-               **did(("older", "cap_versions", "altered_answer"), ("long", "delay", "held_answer"), since_ms=3001))  # fmt: skip
+    both = did(("older", "cap_versions", "altered_answer"), ("long", "delay", "held_answer"), since_ms=3001)
+    s.exchange(3000, "ApiVersions", outcome="altered", took_ms=1400, connection_id=2, **both)
     ok(s, 3001, "m1", 1, sent=4405, connection_id=2)
 
 
