@@ -38,9 +38,9 @@ answer, an answer without records to damage) counts it as `refused`, says why, a
 
 **Phases.** `before_broker`: the request never reached the broker. `after_broker`: the broker carried it out, then
 its answer was changed, held or lost; such rules are asked only about requests that reach the broker, and count when the
-request comes: `hits` may be there before the answer is. `connection`: when
-the client connects. Where the broker had to be asked for a refusal (Metadata, and Fetch in part) the capture says
-`after_broker`.
+request comes: `hits` may be there before the answer is. `connection`: when the client connects, of whom nothing but
+`listener`, `node_id` and `connection` can be matched then. Where the broker had to be asked for a refusal (Metadata,
+and Fetch in part) the capture says `after_broker`.
 
 **What only the broker knows.** A rule for a topic means a Metadata request for all topics once some answer has named
 that topic. A consumer that was reading before the first rule for topics came has a fetch session (KIP-227), whose
@@ -50,13 +50,34 @@ another (FETCH_SESSION_ID_NOT_FOUND, as after a broker's restart), which the cap
 Below, a *duration* in ms is a number, or a distribution to draw each from: `{distribution: uniform, min_ms, max_ms}`,
 `{distribution: normal, mean_ms, deviation_ms}` or `{distribution: pareto, min_ms, shape, max_ms}`.
 """
+_STEPS = """\
+## steps
+
+Faults in their course, in a config of `notleader run`, a body of `POST /v1/timelines` or an incident:
+
+```yaml
+steps:
+  - at: 2s                             # since the start, in seconds or as 1.5s, 200ms, 2m
+    add: {name: gone, kind: broker_down, node_id: 1}
+  - after: {fault: gone, hits: 3}      # once that rule has hit so often; hits is 1 unless it says otherwise
+    remove: gone
+    add:
+      - {name: slow, kind: delay, delay_ms: 500, match: {api_key: Produce}}
+  - at: 30s
+    clear: true
+```
+
+A step has one of `at` and `after`, and one or more of `clear` (all rules), `remove` (a name, or a list of them) and
+`add` (a fault, or a list; one of a name that is there takes its place), which are done in this order. One that waits
+for hits holds up no other.
+"""
 
 
 def page() -> str:
     """The whole page as Markdown."""
     parts = [_HEAD]
     parts += [_section("## match", _prose(Match), Match), _section("## trigger", _prose(Trigger), Trigger)]
-    parts.append("## Kinds\n")
+    parts += [_STEPS, "## Kinds\n"]
     parts += [_kind(kind, model) for kind, model in sorted(Fault.kinds.items())]
     return "\n".join(parts)
 
