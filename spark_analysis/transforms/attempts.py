@@ -246,6 +246,11 @@ def last_attempt() -> Column:
     return F.get("attempts", F.size("attempts") - 1)
 
 
+def by_the_broker_itself(attempt: Column) -> Column:
+    """The attempt's error, where it has one, is none that a rule said."""
+    return ~F.exists(attempt["touches"], lambda t: t["error_code"].eqNullSafe(attempt["error_code"]))
+
+
 def all_but_last() -> Column:
     """The attempts of a history row that were made again; none where it has none."""
     return F.slice("attempts", 1, F.greatest(F.size("attempts") - 1, F.lit(0)))

@@ -11,6 +11,7 @@ from notleader.spark_analysis.schemas import CAUSE
 from notleader.spark_analysis.transforms.attempts import (
     any_did,
     begun_us,
+    by_the_broker_itself,
     last_attempt,
     was_answered,
     went_unheard,
@@ -105,9 +106,7 @@ def misplaced(attempt: Column) -> Column:
 
 def misled(attempt: Column) -> Column:
     """The attempt was answered so by the broker itself."""
-    return misplaced(attempt) & ~F.exists(
-        attempt["touches"], lambda t: t["error_code"].eqNullSafe(attempt["error_code"])
-    )
+    return misplaced(attempt) & by_the_broker_itself(attempt)
 
 
 def _said(t: Column, attempt: Column) -> Column:

@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.kafka_names import ERROR_NAMES
+from notleader.spark_analysis.transforms.attempts import by_the_broker_itself
 
 # Errors that follow each other this closely may be of one cause.
 _APART_US = 10_000_000
@@ -91,8 +92,7 @@ def _moment(at_us: Column, *, takes: bool) -> Column:
 
 def is_out_of_sequence(attempt: Column) -> Column:
     """The broker itself said that a batch before this one is missing."""
-    own = F.exists(attempt["touches"], lambda t: t["error_code"].eqNullSafe(attempt["error_code"]))
-    return F.coalesce(attempt["error_code"] == _OUT_OF_SEQUENCE, F.lit(False)) & ~own
+    return F.coalesce(attempt["error_code"] == _OUT_OF_SEQUENCE, F.lit(False)) & by_the_broker_itself(attempt)
 
 
 def is_out_of_time() -> Column:

@@ -378,8 +378,14 @@ def _with_greeted(rows: DataFrame, exchanges: DataFrame) -> DataFrame:
         F.coalesce("as_it_is_us", F.greatest(since_us, "run_end_us")).alias("k_until_us"),
     )
     batches = exchanges.filter((F.col("event") == "exchange") & F.col("api_name").isin("Produce", "Fetch"))
+    # Two of each second do: that there is one is all that is asked.
+    second = (F.col("request_at_us") / 1_000_000).cast("long").alias("second")
+    batches = batches.groupBy(*names, second).agg(
+        F.array(F.min("request_at_us"), F.max("request_at_us")).alias("asked_us")
+    )
+    batches = batches.withColumn("asked_us", F.explode("asked_us"))
     of_it = ("k_connection", "k_exchange_seq")
-    went = join_moments(spans, batches, ("k_since_us", "k_until_us"), "request_at_us", same("k_", *names))
+    went = join_moments(spans, batches, ("k_since_us", "k_until_us"), "asked_us", same("k_", *names))
     went = went.select(*of_it, F.lit(True).alias("greeted")).distinct()
     return rows.join(broadcast(went), same("k_", "connection", "exchange_seq"), "left").drop(*of_it)
 
