@@ -211,7 +211,7 @@ def test_completion(installed: Path, tmp_path: Path, shell: str) -> None:
 INTERRUPTS = """
 import os, signal, sys
 left = None
-FIRST = ("notleader.proxy.cli.app", "notleader.proxy.control.flags")
+FIRST = ("notleader.proxy.cli.alone", "notleader.proxy.control.flags")
 
 def interrupt(event, arguments):
     global left
