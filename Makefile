@@ -23,10 +23,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-# Tests that nobody's timing decides: they run beside the others, with what these leave of the machine. What
-# Spark judges is a part of its own: behind one another they would end last, on one core.
+# Tests that nobody's timing decides: they run beside the others, with what these leave of the machine. Each part ends
+# at about the same time: of one that is left over the second core has nothing.
 JUDGED := tests/spark_analysis tests/truth
-BESIDE := tests/benchmarks tests/docker tests/docs tests/release
+BESIDE := tests/benchmarks tests/docker tests/docs tests/faults tests/proxy tests/release
 
 .PHONY: demo test test-beside test-judged test-timed test-clients test-outages test-incidents test-live test-compose \
 	test-toxiproxy test-workers test-cuts test-truth test-truth-mutants docs lint format clean

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from notleader.proxy.cli import run as run_cli
+from notleader.proxy.cli.alone import alone
 from notleader.proxy.control.flags import Flag, RunOptions, flags, read
 
 NUMBERS = st.sampled_from(["0", "7", "-3", "1.5", "1e3", "", "x"])
@@ -19,6 +20,8 @@ TEXTS = st.sampled_from(["127.0.0.1:9092", "", "a=b", "-", "--json", "none", "ei
 ODD = st.sampled_from(
     ["--help", "-v", "-vv", "--verbose", "--json", "--json=1", "--config=a.yaml", "--config", "--", "x"]
 )
+RUN = alone("run")
+assert RUN is not None
 
 
 def spelled(flag: Flag) -> st.SearchStrategy[list[str]]:
@@ -49,7 +52,7 @@ def served() -> Iterator[list[RunOptions]]:
 
 def by_typer(arguments: Sequence[str], served: list[RunOptions]) -> RunOptions | None:
     served.clear()
-    CliRunner().invoke(run_cli.alone, ["run", *arguments])
+    CliRunner().invoke(RUN, ["run", *arguments])
     return served.pop() if served else None
 
 
