@@ -38,7 +38,7 @@ _NO_FAULTS: Final = {
     ErrorCode.REPLICA_NOT_AVAILABLE,
 }
 # Answers that the broker holds back by design: slow says nothing there.
-_WAITING_APIS: Final = {ApiKey.Fetch, ApiKey.JoinGroup, ApiKey.SyncGroup, ApiKey.ShareFetch}
+_WAITING_APIS: Final = {api.name for api in (ApiKey.Fetch, ApiKey.JoinGroup, ApiKey.SyncGroup, ApiKey.ShareFetch)}
 _SERVING: Final = {ApiKey.Produce, ApiKey.Fetch}
 _LEADERSHIP: Final = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.FENCED_LEADER_EPOCH}
 
@@ -114,7 +114,7 @@ class Outage:
                 self._errors[what, code].append(at_us)
             elif code == 0 and row["api_key"] in _SERVING and what.topic is not None:
                 self._serves(what, row)
-        if row["api_key"] not in _WAITING_APIS:
+        if row["api_name"] not in _WAITING_APIS:
             latency_us = row["response_at_us"] - at_us
             self._latencies_us[row["api_name"]].append(latency_us)
             if latency_us >= self._slow_us:
@@ -152,7 +152,7 @@ class Outage:
             # Kafka answers in order: what came behind the first one waited for that.
             first = waited[0]
             gave_up_us = row["request_at_us"] - first.at_us
-            if gave_up_us >= self._slow_us and first.what.api not in {api.name for api in _WAITING_APIS}:
+            if gave_up_us >= self._slow_us and first.what.api not in _WAITING_APIS:
                 self._silent.append(first)
 
     # ---- what is to be done again ---------------------------------------------------------------
@@ -267,11 +267,7 @@ class Outage:
                 match["group_id"] = group_id
             begin = min(window[0] for window in partitions.values())
             end = max(window[-1] for window in partitions.values())
-            trigger: dict[str, Any] = {
-                "after_ms": self._after(begin),
-                "times": times_each,
-                "for_ms": _ms(end - begin) + _SLACK_MS,
-            }
+            trigger = self._trigger(begin, end, times_each)
             if len(named) > 1:
                 trigger["per"] = "partition"
             rules.append({"kind": "error", "error_code": error_name(code) or code, "match": match, "trigger": trigger})
@@ -300,11 +296,7 @@ class Outage:
                         "phase": "after_broker",
                         "delay_ms": _ms(sum(extra) / len(extra)),
                         "match": _match(what),
-                        "trigger": {
-                            "after_ms": self._after(window[0]),
-                            "times": len(window),
-                            "for_ms": _ms(window[-1] - window[0]) + _SLACK_MS,
-                        },
+                        "trigger": self._trigger(window[0], window[-1], len(window)),
                     }
                 )
         return rules
@@ -318,11 +310,7 @@ class Outage:
             {
                 "kind": "drop_response" if reached_broker else "drop_request",
                 "match": ({"client_id": client_id} if client_id else {}) | _match(what),
-                "trigger": {
-                    "after_ms": self._after(window[0]),
-                    "times": len(window),
-                    "for_ms": _ms(window[-1] - window[0]) + _SLACK_MS,
-                },
+                "trigger": self._trigger(window[0], window[-1], len(window)),
             }
             for (client_id, reached_broker, what), times in grouped.items()
             for window in _windows(sorted(times))
@@ -345,14 +333,14 @@ class Outage:
                     {
                         "kind": "reset" if by_reset else "close",
                         **({"match": match} if match else {}),
-                        "trigger": {
-                            "after_ms": self._after(window[0]),
-                            "times": len(window),
-                            "for_ms": _ms(window[-1] - window[0]) + _SLACK_MS,
-                        },
+                        "trigger": self._trigger(window[0], window[-1], len(window)),
                     }
                 )
         return rules
+
+    def _trigger(self, begin_us: int, end_us: int, times: int) -> dict[str, Any]:
+        """So often, at that time, and a little later."""
+        return {"after_ms": self._after(begin_us), "times": times, "for_ms": _ms(end_us - begin_us) + _SLACK_MS}
 
     def _after(self, at_us: int) -> float:
         assert self._first_us is not None

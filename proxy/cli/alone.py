@@ -1,4 +1,7 @@
-"""The command `notleader` with nothing but the one asked for: to import all others takes longer than most work."""
+"""Where the commands of `notleader` are, and `notleader` with nothing but the one that is asked for.
+
+To import all others takes longer than most of them work.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Final
 
 import typer
 
-_WHERE: Final = {
+WHERE: Final = {
     "run": "notleader.proxy.cli.run:run",
     "replay": "notleader.proxy.cli.replay:replay",
     "toxiproxy": "notleader.proxy.cli.toxiproxy:toxiproxy",
@@ -22,18 +25,24 @@ _WHERE: Final = {
     "log": "notleader.proxy.brokerlog.cli:log_app",
     "wire": "notleader.proxy.cli.wire:app",
 }
+"""Module and name of each command, or group of them, in the order of the help."""
 
 
-def alone(word: str | None) -> typer.Typer | None:
-    """The command with that one or group of them; None of what is no such word."""
-    if word not in _WHERE:
-        return None
-    module, name = _WHERE[word].split(":")
+def put(app: typer.Typer, word: str) -> None:
+    """Import that command, or group, and have it be one of the app's."""
+    module, name = WHERE[word].split(":")
     found = getattr(import_module(module), name)
-    app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
-    app.callback()(lambda: None)
     if isinstance(found, typer.Typer):
         app.add_typer(found, name=word)
     else:
         app.command()(found)
+
+
+def alone(word: str | None) -> typer.Typer | None:
+    """The command with that one or group of them; None of what is no such word."""
+    if word not in WHERE:
+        return None
+    app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
+    app.callback()(lambda: None)
+    put(app, word)
     return app

@@ -13,21 +13,11 @@ from notleader.faults.schema import FaultDocumentError, Problem, parse_faults, v
 from notleader.faults.timeline import parse_timeline
 from notleader.faults.waiting import names_in, waits_in_vain
 from notleader.proxy import __version__
-from notleader.proxy.brokerlog.cli import log_app
+from notleader.proxy.cli import alone
 from notleader.proxy.cli.analyze import become
-from notleader.proxy.cli.capture import capture_app
 from notleader.proxy.cli.completion import teach_bash
-from notleader.proxy.cli.fault import fault_app
 from notleader.proxy.cli.files import init, schema
-from notleader.proxy.cli.replay import replay
-from notleader.proxy.cli.run import run
-from notleader.proxy.cli.toxiproxy import toxiproxy
-from notleader.proxy.cli.wire import app as wire_app
 from notleader.proxy.config.settings import ConfigError, lines_in, load, located, read_yaml
-from notleader.proxy.lab.bisect.cli import bisect
-from notleader.proxy.lab.cli import demo, incident_app, kafka_app
-from notleader.proxy.lab.explore.cli import explore
-from notleader.proxy.lab.matrix_cli import matrix
 from notleader.proxy.record import helpers
 from notleader.proxy.wire.names import did_you_mean
 
@@ -43,19 +33,8 @@ app = typer.Typer(
 errors = Console(stderr=True)
 teach_bash()
 
-app.command()(run)
-app.command()(replay)
-app.command()(toxiproxy)
-app.command()(demo)
-app.add_typer(kafka_app, name="kafka")
-app.add_typer(incident_app, name="incident")
-app.command()(matrix)
-app.command()(explore)
-app.command()(bisect)
-app.add_typer(fault_app, name="fault")
-app.add_typer(capture_app, name="capture")
-app.add_typer(log_app, name="log")
-app.add_typer(wire_app, name="wire")
+for word in alone.WHERE:
+    alone.put(app, word)
 app.command()(init)
 app.command()(schema)
 spark_app = typer.Typer(no_args_is_help=True, help="The Spark that analyses leave, and what spark-submit takes.")

@@ -369,9 +369,14 @@ def _with_throttles() -> Column:
     return F.transform("touches", said)
 
 
-def _with_greeted(rows: DataFrame, exchanges: DataFrame) -> DataFrame:
-    """`rows` with `greeted`: its client sent or asked for batches before it was greeted as it is (`as_it_is_us`)."""
+def _with_greeted(asked: DataFrame, exchanges: DataFrame) -> DataFrame:
+    """The touched of `asked`, with `greeted`: its client sent or asked for batches before it was greeted as it is."""
     names, since_us = ("scope", "client_id"), F.coalesce("response_at_us", "request_at_us")
+    # Who asks in a version that the broker doesn't know is told that, and asks again.
+    untouched = (F.size("touches") == 0) & (F.coalesce("error_code", F.lit(0)) == 0)
+    as_it_is = F.when((F.col("api_name") == _GREETING) & untouched, F.col("response_at_us"))
+    rows = asked.withColumn("as_it_is_us", F.min(as_it_is).over(those_after(names, _IN_TIME)))
+    rows = rows.filter(F.size("touches") > 0)
     spans = rows.filter(F.col("api_name") == _GREETING).select(
         *[F.col(name).alias(f"k_{name}") for name in (*names, "connection", "exchange_seq")],
         since_us.alias("k_since_us"),
@@ -413,15 +418,12 @@ def _answers(exchanges: DataFrame, touched: DataFrame, *, greeted: bool) -> Data
     begun_anew = (F.col("api_name") == _BEGINS_ANEW) & (F.size("touches") == 0)
     anew_us = F.min(F.when(begun_anew, F.col("response_at_us"))).over(since)
     next_us = F.least(F.lead(answered).over(order), F.when(F.col("api_name").isin(*_OF_TRANSACTIONS), anew_us))
-    # Who asks in a version that the broker doesn't know is told that, and asks again.
-    untouched = (F.size("touches") == 0) & (F.coalesce("error_code", F.lit(0)) == 0)
-    as_it_is = F.when((F.col("api_name") == _GREETING) & untouched, F.col("response_at_us"))
-    found = {"next_us": next_us, "as_it_is_us": F.min(as_it_is).over(since)}
-    rows = asked.withColumns(found if greeted else {"next_us": next_us}).filter(F.size("touches") > 0)
-    rows = _with_greeted(rows, exchanges) if greeted else rows.withColumn("greeted", F.lit(None).cast("boolean"))
+    rows = asked.withColumn("next_us", next_us)
+    rows = _with_greeted(rows, exchanges) if greeted else rows.filter(F.size("touches") > 0)
     api, told_well = F.col("api_name"), F.coalesce(F.col("t.error_code"), F.lit(0)) == 0
     goes_on = api.isin(*_LOGINS) & (F.col("t.did") == "altered_answer") & told_well
-    goes_on |= F.coalesce("greeted", F.lit(False)) & (F.col("t.did") == "altered_answer") & told_well
+    if greeted:
+        goes_on |= F.coalesce("greeted", F.lit(False)) & (F.col("t.did") == "altered_answer") & told_well
     # Whose commit is acknowledged goes on, whether or not it ever was.
     goes_on |= api.isin(*COMMITS) & F.col("t.did").isin("answered", "altered_answer", "altered_request") & told_well
     rows = rows.select("*", F.posexplode("touches").alias("effect", "t")).filter(
