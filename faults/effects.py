@@ -30,7 +30,7 @@ from notleader.faults.actions import (
 )
 from notleader.faults.answers import partition_key
 from notleader.proxy.wire.codec import Codec
-from notleader.proxy.wire.partitions import iter_partitions
+from notleader.proxy.wire.partitions import OFFSET_ANSWERS, iter_partitions
 
 Did = Literal[
     "answered",
@@ -90,12 +90,14 @@ class Effect(NamedTuple):
 
     `error_code` is what the client is told because of this rule; None where the rule tells it no error. `held_us` is
     for how long this rule alone held the exchange, µs; None where it did not, or until something else happened.
+    `offsets_before` has the offsets that ListOffsets or OffsetFetch named where this rule has them name another.
     """
 
     did: Did
     error_code: int | None = None
     partitions: frozenset[PartitionKey] | None = None
     held_us: int | None = None
+    offsets_before: tuple[tuple[PartitionKey, int], ...] = ()
 
 
 def of_request(outcomes: Iterable[Outcome], partitions: frozenset[PartitionKey] | None) -> tuple[Effect, ...]:
@@ -132,15 +134,17 @@ def altered(codec: Codec, before: Any, after: Any, partitions: frozenset[Partiti
     request names topics, and the partitions of one that nobody has asked for yet are in the answer alone.
     """
     added = Counter(error_codes(after)) - Counter(error_codes(before))
-    return Effect("altered_answer", next(iter(added), None), _changed(codec, before, after) or partitions or None)
-
-
-def _changed(codec: Codec, before: Any, after: Any) -> frozenset[PartitionKey]:
-    """The partitions of which two answers differ in what they say."""
     one, other = (
         {partition_key(entry): entry.fields for entry in iter_partitions(codec, body)} for body in (before, after)
     )
-    return frozenset(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
+    changed = frozenset(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
+    offset = OFFSET_ANSWERS.get(codec.api_key)
+    moved = tuple(
+        (key, one[key][offset])
+        for key in sorted(changed & one.keys() & other.keys(), key=str)
+        if offset in one[key] and one[key][offset] != other[key].get(offset)
+    )
+    return Effect("altered_answer", next(iter(added), None), changed or partitions or None, offsets_before=moved)
 
 
 def standing(actions: Iterable[Standing]) -> tuple[Effect, ...]:

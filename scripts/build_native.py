@@ -62,20 +62,28 @@ def _manylinux_tag(libraries: bytes) -> str | None:
     return f"{python}-{python}-manylinux_{major}_{minor}_{machine.replace('-', '_')}"
 
 
+def packages(root: Path) -> Path:
+    """The folder with the package as its modules name it: one takes declarations from another's .pxd.
+
+    An sdist does not have it. Its link is relative and made anew: in a checkout that was copied or moved it would lead
+    to the one that this came from.
+    """
+    package = root / "build" / "package" / "notleader"
+    package.mkdir(parents=True, exist_ok=True)
+    (package / "__init__.py").touch()
+    (package / "proxy").unlink(missing_ok=True)
+    (package / "proxy").symlink_to(Path("../../../proxy"))
+    return package.parent
+
+
 def _compiled(root: Path) -> list[Path]:
     """Where the compiled modules are, relative to ``root``."""
     from Cython.Build import cythonize
     from setuptools import Distribution, Extension
     from setuptools.command.build_ext import build_ext
 
-    # The package as its modules name it, which an sdist does not have: one takes declarations from another's .pxd.
-    package = root / "build" / "package" / "notleader"
-    package.mkdir(parents=True, exist_ok=True)
-    (package / "__init__.py").touch()
-    if not (package / "proxy").is_symlink():
-        (package / "proxy").symlink_to(root.resolve() / "proxy")
     before = os.getcwd()
-    os.chdir(package.parent)
+    os.chdir(packages(root))
     try:
         extensions = [
             Extension(name, [name.replace(".", "/") + ".pyx"], extra_compile_args=_FLAGS) for name in _COMPILED

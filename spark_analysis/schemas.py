@@ -148,6 +148,15 @@ EFFECT = _struct(
     ("error_code", _SHORT, Told("what the client is told because of it", "no error")),
     ("partitions", ArrayType(_INT, True), Told("places in the row's own `partitions`, from 0", "the whole exchange")),
     ("held_us", _LONG, _HELD),
+    (
+        "offsets_before",
+        ArrayType(_LONG, True),
+        Told(
+            "of ListOffsets and OffsetFetch the offset that was named before of each of these `partitions`; null of one"
+            " whose offset is as it was",
+            "no offset was changed",
+        ),
+    ),
 )
 
 # What a rule did to one partition of an exchange.

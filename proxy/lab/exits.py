@@ -16,14 +16,13 @@ from notleader.proxy.lab.interrupts import interruptible
 from notleader.proxy.lab.paths import CacheFolderError, cache_place
 from notleader.proxy.lab.stages import fail
 
-_EXIT_INTERRUPTED = 128 + signal.SIGINT
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG)
 
 
 @contextlib.contextmanager
 def clear_errors(*, as_json: bool) -> Iterator[None]:
-    """One line and exit 2 for what the user can act on, exit 130 for Ctrl-C; no traceback for either.
+    """One line and exit 2 for what the user can act on, exit 130 for Ctrl-C and 143 for SIGTERM; no traceback.
 
     `as_json`: the line is a JSON document on stdout too.
     """
@@ -38,9 +37,9 @@ def clear_errors(*, as_json: bool) -> Iterator[None]:
             raise
         say_refused(f"notleader: {line}", as_json=as_json)
         raise typer.Exit(2) from error
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         fail("interrupted; nothing is left running")
-        raise typer.Exit(_EXIT_INTERRUPTED) from None
+        raise typer.Exit(128 + next(iter(interrupt.args), signal.SIGINT)) from None
 
 
 def _unwritten(error: OSError) -> str | None:

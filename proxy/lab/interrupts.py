@@ -15,7 +15,7 @@ _AGAIN_S = 0.2
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Turn the first of the signals into a KeyboardInterrupt in the body and ignore the later ones.
+    """Turn the first of the signals into a KeyboardInterrupt with its number in the body and ignore the later ones.
 
     Main thread only, as Python's signal handlers are.
     """
@@ -25,7 +25,7 @@ def interruptible() -> Iterator[None]:
     def interrupt(number: int, frame: FrameType | None) -> None:
         if not heard.is_set():
             heard.set()
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(number)
 
     before = {number: signal.signal(number, interrupt) for number in _SIGNALS}
     try:

@@ -226,7 +226,8 @@ def _hits(hits: Iterable[Hit]) -> list[Any]:
 
 
 def _effect(effect: Effect) -> list[Any]:
-    return [effect.did, effect.error_code, _chosen(effect.partitions), effect.held_us]
+    before = [[str(topic), index, offset] for (topic, index), offset in effect.offsets_before]
+    return [effect.did, effect.error_code, _chosen(effect.partitions), effect.held_us, before]
 
 
 def _chosen(chosen: Iterable[tuple[Any, int]] | None) -> list[Any] | None:
@@ -348,10 +349,18 @@ def _read_hits(hits: Iterable[Any]) -> tuple[Hit, ...]:
             name,
             kind,
             phase,
-            effects=tuple(Effect(did, code, _read_chosen(chosen), *held_us) for did, code, chosen, *held_us in effects),
+            effects=tuple(map(read_effect, effects)),
         )
         for name, kind, phase, effects in hits
     )
+
+
+def read_effect(effect: Sequence[Any]) -> Effect:
+    """What a rule did, as `_effect` wrote it; a journal of an older version ends it earlier."""
+    did, code, chosen, *later = effect
+    held_us, before = (*later, None, None)[:2]
+    offsets = tuple(((topic, index), offset) for topic, index, offset in before or ())
+    return Effect(did, code, _read_chosen(chosen), held_us, offsets)
 
 
 def _read_chosen(chosen: list[Any] | None) -> frozenset[tuple[str, int]] | None:

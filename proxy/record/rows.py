@@ -5,7 +5,7 @@ Parquet types, and a test compares both with what ``spark_analysis`` reads.
 """
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import cache
 from typing import Any, Final
@@ -23,7 +23,7 @@ from notleader.proxy.record.skim import skim_request, skim_response, skimmed, to
 from notleader.proxy.wire.codec import Body, Codec, is_known
 from notleader.proxy.wire.errors import WireError
 from notleader.proxy.wire.names import ApiKey
-from notleader.proxy.wire.partitions import PartitionEntry, speaks_of_partitions
+from notleader.proxy.wire.partitions import OFFSET_ANSWERS, PartitionEntry, speaks_of_partitions
 from notleader.proxy.wire.records import Allowance, iter_batches, iter_records
 from notleader.proxy.wire.schemas import Field
 from notleader.proxy.wire.secret_fields import WHOLLY_SECRET, without_secrets
@@ -88,8 +88,6 @@ PARTITION_KINDS: Final = {
     "key_hashes": "int64s",
 }
 PARTITION_FIELDS: Final = tuple(PARTITION_KINDS)
-# Answers whose point is one offset per partition; it is the row's base_offset.
-_OFFSET_ANSWERS: Final[dict[int, str]] = {ApiKey.ListOffsets: "offset", ApiKey.OffsetFetch: "committed_offset"}
 # Of AddPartitionsToTxn and ShareFetch the last two. What CreateTopics says of configurations it can't show is none.
 _ERROR_FIELDS: Final = ("error_code", "partition_error_code", "acknowledge_error_code")
 MESSAGE_ID_HEADER: Final = "notleader-id"
@@ -417,8 +415,8 @@ class Rows:
                 row["base_offset"] = fields["base_offset"]
             elif exchange.api_key == ApiKey.Fetch:
                 self._batches(row, fields["records"], facts)
-            elif exchange.api_key in _OFFSET_ANSWERS:
-                row["base_offset"] = fields.get(_OFFSET_ANSWERS[exchange.api_key])
+            elif exchange.api_key in OFFSET_ANSWERS:
+                row["base_offset"] = fields.get(OFFSET_ANSWERS[exchange.api_key])
             epoch = _leader_epoch(fields)
             if epoch is not None and (row["leader_epoch"] is None or row["leader_epoch"] < 0):
                 row["leader_epoch"] = epoch
@@ -559,9 +557,18 @@ def _faults(
         kinds.append(hit.kind)
         phase = phase or hit.phase
         who = {"rule": hit.rule_name, "kind": hit.kind}
-        for did, code, chosen, held_us in hit.effects:
+        for did, code, chosen, held_us, before in hit.effects:
             places = _places(chosen, partitions)
-            effects.append({**who, "did": did, "error_code": code, "partitions": places, "held_us": held_us})
+            effects.append(
+                {
+                    **who,
+                    "did": did,
+                    "error_code": code,
+                    "partitions": places,
+                    "held_us": held_us,
+                    "offsets_before": _offsets(before, places or (), partitions or ()) if before else None,
+                }
+            )
     return names, kinds, phase, effects or None
 
 
@@ -570,11 +577,20 @@ def _places(chosen: Iterable[PartitionKey] | None, partitions: list[PartitionRow
     if chosen is None:
         return None
     keys = {(str(topic), index) for topic, index in chosen}
-    return [
-        place
-        for place, row in enumerate(partitions or ())
-        if (row["topic"], row["partition_index"]) in keys or (row["topic_id"], row["partition_index"]) in keys
-    ]
+    return [place for place, row in enumerate(partitions or ()) if not keys.isdisjoint(_keys(row))]
+
+
+def _keys(row: PartitionRow) -> tuple[tuple[str, int], ...]:
+    """How an effect may call a row's partition: by name, or by the topic's id."""
+    return (row["topic"], row["partition_index"]), (row["topic_id"], row["partition_index"])
+
+
+def _offsets(
+    before: Iterable[tuple[PartitionKey, int]], places: Iterable[int], partitions: Sequence[PartitionRow]
+) -> list[int | None]:
+    """What was said of each of `places` before; None where the offset is as it was."""
+    said = {(str(topic), index): offset for (topic, index), offset in before}
+    return [next((said[key] for key in _keys(partitions[place]) if key in said), None) for place in places]
 
 
 def _kept(frame: Kept) -> bytes | None:

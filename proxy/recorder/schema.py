@@ -29,6 +29,7 @@ EFFECT = pa.struct(
         ("error_code", pa.int16()),
         ("partitions", pa.list_(pa.int32())),
         ("held_us", pa.int64()),
+        ("offsets_before", pa.list_(pa.int64())),
     ]
 )
 

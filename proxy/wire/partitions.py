@@ -6,14 +6,17 @@ inside it named after partitions, of structs with an index or of bare int32, or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from notleader.proxy.wire.codec import Body, Codec
+from notleader.proxy.wire.names import ApiKey
 from notleader.proxy.wire.schemas import NO_UUID, Field
 
+# Answers whose point is one offset per partition, and the field that has it.
+OFFSET_ANSWERS: Final[Mapping[int, str]] = {ApiKey.ListOffsets: "offset", ApiKey.OffsetFetch: "committed_offset"}
 _INDEX_NAMES = ("partition_index", "partition", "partition_id", "index")
 
 

@@ -15,8 +15,10 @@ from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.landed import PREFETCHED_US, handed_out
 from notleader.spark_analysis.transforms.log import settled_by_log
 from notleader.spark_analysis.transforms.sent_back import (
+    PLACES,
     is_out_of_range,
     of_clients,
+    offset_of_broker,
     says_a_place,
     seeks,
     told_places,
@@ -36,7 +38,10 @@ class Skipped(Check):
     needs = ("sends", "consumer")
     order = 17
     means = Meaning(
-        invalid="a group read on both sides of a record that somebody else got, and not it",
+        invalid=(
+            "a group read on both sides of a record that somebody else got, and not it; or began behind it, where a "
+            "rule named a later offset to begin at than the broker had"
+        ),
         valid=(
             "no such record, or one that the log no longer has; without the log, of those sent in transactions none "
             "is asked for, as some are aborted; of a group that asked for an offset of its own accord, between two "
@@ -52,14 +57,15 @@ class Skipped(Check):
     )
 
     def signs(self, tables: Tables, options: Options) -> DataFrame:
-        return _passed_over(tables, _gaps(_read(tables)))
+        return _passed_over(tables, _gaps(tables))
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        gaps = _handed_out(_gaps(_read(tables)), tables)
+        gaps = _handed_out(_gaps(tables), tables)
         gaps = gaps.drop("j_unheard", "j_elsewhere").join(broadcast(_sought(tables, gaps)), list(_GAP), "left")
         missed = _passed_over(tables, gaps.filter(~F.coalesce("by_itself", F.lit(False))))
         told = _blamed(missed, tables) if tables.capture.faulted else missed
         ruled = F.col("_rule").isNotNull() if tables.capture.faulted else F.lit(False)
+        acked, by = F.col("at.seen_by") == _ACKNOWLEDGED, F.concat(F.lit(" was seen by "), F.col("at.seen_by"))
         return as_cases(
             tables.history.drop("scope").join(told, "operation_id"),
             self.name,
@@ -68,7 +74,7 @@ class Skipped(Check):
             topic=F.col("at.topic"),
             partition=F.col("at.partition"),
             duration_us=F.lit(None),
-            note=F.concat(F.lit("offset "), F.col("at.offset"), F.lit(" was seen by "), F.col("at.seen_by")),
+            note=F.concat(F.lit("offset "), F.col("at.offset"), F.when(acked, " was acknowledged").otherwise(by)),
             **(
                 {name: F.col(f"_{name}") for name in ("rule", "kind", "trouble")}
                 if tables.capture.faulted
@@ -77,6 +83,11 @@ class Skipped(Check):
         )
 
     def sentence(self, group: Group) -> str:
+        if group.trouble == _BEGUN:
+            them = "it" if group.cases == 1 else "them"
+            records = count(group.cases, "record")
+            where = f"it was told to begin behind {them}{by_rule(group)}"
+            return f"{group.client} never got {records} of {place(group)}: {where}"
         verb = "was" if group.cases == 1 else "were"
         what = (
             f"{count(group.cases, 'record')} of {place(group)} {verb} seen in the log,"
@@ -99,33 +110,79 @@ def _read(tables: Tables) -> DataFrame:
     return tables.delivered.withColumn("group", F.coalesce("group_id", "client"))
 
 
+_ACKNOWLEDGED = "answer"
+_BEGUN = "begun"
 _GAP = ("j_group", "j_scope", "j_topic", "j_partition", "j_low")
 
 
-def _gaps(read: DataFrame) -> DataFrame:
-    """_GAP, j_high, j_client, j_from_us, j_since_us, j_until_us, j_unheard, j_elsewhere: what a group passed over.
+def _gaps(tables: Tables) -> DataFrame:
+    """_GAP, j_high, j_client, j_from_us, j_since_us, j_until_us and three flags: what a group passed over.
 
     Between the offset `j_low`, which it had come to at first at `j_from_us`, and `j_high`, where `j_client` went on.
-    `j_since_us` is `j_from_us` here, `j_unheard` and `j_elsewhere` are false; see `_handed_out` and `_sought`.
+    Or, `j_begun`, between the offset that the broker had named it to begin at, and the later one that a rule named
+    instead. `j_since_us` is `j_from_us` here, `j_unheard` and `j_elsewhere` are false; see `_handed_out` and `_sought`.
     """
     place = ("group", "scope", "topic", "partition")
     before = Window.partitionBy(*place).orderBy("first_offset", "at_us").rowsBetween(Window.unboundedPreceding, -1)
     reached = F.max(F.struct("last_offset", (-F.col("at_us")).alias("since"))).over(before)
-    return (
-        read.withColumn("reached", reached)
-        .filter(F.col("first_offset") > F.col("reached.last_offset") + 1)
-        .select(
-            *[F.col(name).alias(f"j_{name}") for name in place],
-            F.col("reached.last_offset").alias("j_low"),
-            F.col("first_offset").alias("j_high"),
-            F.col("client").alias("j_client"),
-            (-F.col("reached.since")).alias("j_from_us"),
-            (-F.col("reached.since")).alias("j_since_us"),
-            F.col("at_us").alias("j_until_us"),
-            F.lit(False).alias("j_unheard"),
-            F.lit(False).alias("j_elsewhere"),
-        )
+    read = _read(tables).withColumns({"reached": reached, "goes_on_at": F.col("first_offset"), "begun": F.lit(False)})
+    if _may_have_begun_late(tables):
+        read = _begun(read, tables)
+    return read.filter(F.col("goes_on_at") > F.col("reached.last_offset") + 1).select(
+        *[F.col(name).alias(f"j_{name}") for name in place],
+        F.col("reached.last_offset").alias("j_low"),
+        F.col("goes_on_at").alias("j_high"),
+        F.col("client").alias("j_client"),
+        (-F.col("reached.since")).alias("j_from_us"),
+        (-F.col("reached.since")).alias("j_since_us"),
+        F.col("at_us").alias("j_until_us"),
+        F.lit(False).alias("j_unheard"),
+        F.lit(False).alias("j_elsewhere"),
+        F.col("begun").alias("j_begun"),
     )
+
+
+def _may_have_begun_late(tables: Tables) -> bool:
+    return "altered_answer" in tables.capture.did
+
+
+def _begun(read: DataFrame, tables: Tables) -> DataFrame:
+    """`read`, where a group's first place in a partition goes by the last offset that its client was told before.
+
+    Had the broker named an earlier one, it had `reached` that, and `goes_on_at` what it was told instead.
+    """
+    answers = tables.exchanges.filter(F.col("api_name").isin(*PLACES) & F.col("response_at_us").isNotNull())
+    answers = answers.select("*", F.posexplode("partitions").alias("place", "p")).filter(F.col("p.base_offset") >= 0)
+    answers = of_clients(answers, tables.operations).select(
+        F.col("scope").alias("s_scope"),
+        F.col("t_client").alias("s_client"),
+        F.col("p.topic").alias("s_topic"),
+        F.col("p.partition_index").alias("s_partition"),
+        F.col("response_at_us").alias("s_at_us"),
+        F.col("p.base_offset").alias("s_offset"),
+        offset_of_broker(F.col("place")).alias("s_of_broker"),
+    )
+    first = read.filter(F.col("reached").isNull())
+    own = [column for column in read.columns if column not in ("reached", "goes_on_at", "begun")]
+    met = first.join(
+        broadcast(answers),
+        [
+            same("s_", "scope", "client", "topic", "partition"),
+            F.col("s_at_us") <= F.col("at_us"),
+            F.col("s_offset") <= F.col("first_offset"),
+        ],
+    )
+    told = F.max(F.struct("s_at_us", "s_offset", "s_of_broker")).alias("told")
+    later = met.groupBy(*own).agg(told).filter(F.col("told.s_of_broker") < F.col("told.s_offset"))
+    begun = later.select(
+        *own,
+        F.struct((F.col("told.s_of_broker") - 1).alias("last_offset"), (-F.col("told.s_at_us")).alias("since")).alias(
+            "reached"
+        ),
+        F.col("told.s_offset").alias("goes_on_at"),
+        F.lit(True).alias("begun"),
+    )
+    return read.filter(F.col("reached").isNotNull()).unionByName(begun)
 
 
 def _handed_out(gaps: DataFrame, tables: Tables) -> DataFrame:
@@ -163,7 +220,13 @@ def _passed_over(tables: Tables, gaps: DataFrame) -> DataFrame:
     # them: without the log nothing here says how it ended. What the log no longer has may have been gone for the group.
     silent = ~settled_by_log()
     seen = tables.history.filter(committed | (silent & ~F.col("transactional")))
-    points = seen.select("scope", "operation_id", F.explode("landed").alias("at"))
+    at = F.col("landed")
+    if _may_have_begun_late(tables):
+        # What was acknowledged lay there while the broker's log began before it; later it may have been deleted.
+        told = F.struct("topic", "partition", "offset", F.lit(_ACKNOWLEDGED).alias("seen_by"))
+        nobody = (F.coalesce(F.size(at), F.lit(0)) <= 0) & silent & (F.col("outcome") == "ok")
+        at = F.when(nobody, F.array(told).cast(seen.schema["landed"].dataType)).otherwise(at)
+    points = seen.select("scope", "operation_id", F.explode(at).alias("at"))
     points = points.select("*", "at.topic", "at.partition", "at.offset")
     groups = gaps.groupBy(*[F.col(f"j_{name}").alias(f"g_{name}") for name in place]).agg(
         F.collect_set("j_group").alias("groups")
@@ -176,7 +239,15 @@ def _passed_over(tables: Tables, gaps: DataFrame) -> DataFrame:
         F.col("j_low").alias("offset"),
         "j_group",
         F.struct(
-            "j_low", "j_high", "j_client", "j_from_us", "j_since_us", "j_until_us", "j_unheard", "j_elsewhere"
+            "j_low",
+            "j_high",
+            "j_client",
+            "j_from_us",
+            "j_since_us",
+            "j_until_us",
+            "j_unheard",
+            "j_elsewhere",
+            "j_begun",
         ).alias("gap"),
     )
     # A gap begins behind the offset that it is named by, and behind a record there.
@@ -185,6 +256,7 @@ def _passed_over(tables: Tables, gaps: DataFrame) -> DataFrame:
         asked.unionByName(begun, allowMissingColumns=True)
         .withColumn("in", F.last("gap", ignorenulls=True).over(before))
         .filter(F.col("at").isNotNull() & (F.col("offset") < F.col("in.j_high")))
+        .filter((F.col("at.seen_by") != _ACKNOWLEDGED) | F.col("in.j_begun"))
         .select(
             "scope",
             "operation_id",
@@ -212,6 +284,7 @@ def _blamed(missed: DataFrame, tables: Tables) -> DataFrame:
         joined(F.array_sort(F.array_distinct(F.transform(sure, lambda t: t["rule"])))).alias("_rule"),
         joined(F.array_sort(F.array_distinct(F.transform(sure, lambda t: t["kind"])))).alias("_kind"),
         F.coalesce(
+            F.when(F.col("_m.j_begun"), F.lit(_BEGUN)),
             F.array_max(F.transform(sure, lambda t: t["what"])),
             F.when((F.size("sent_by") > 0) | F.coalesce("_m.j_unheard", F.lit(False)), F.lit(PERHAPS)),
         ).alias("_trouble"),

@@ -19,7 +19,7 @@ from notleader.spark_analysis.transforms.obstacles import (
 )
 
 _OUT_OF_RANGE = 1
-_PLACES = ("OffsetFetch", "ListOffsets")
+PLACES = ("OffsetFetch", "ListOffsets")
 _MEMBERSHIP = ("Heartbeat", "JoinGroup", "SyncGroup", "FindCoordinator", "OffsetFetch",
                "ConsumerGroupHeartbeat", "Fetch")  # fmt: skip
 _TOLD = ("answered", "altered_answer", "altered_request")
@@ -48,7 +48,7 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
     backwards = Window.partitionBy("scope", "client_id").orderBy(F.desc("request_at_us"))
     later = backwards.rowsBetween(Window.unboundedPreceding, -1)
     asked = (
-        exchanges.filter(F.col("api_name").isin(*_PLACES, *_MEMBERSHIP, *COMMITS) & (touched | went_well | finds))
+        exchanges.filter(F.col("api_name").isin(*PLACES, *_MEMBERSHIP, *COMMITS) & (touched | went_well | finds))
         .withColumns(
             {
                 "healed_us": F.min(F.when(went_well, F.col("response_at_us"))).over(later),
@@ -69,7 +69,7 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
     lied = (api == "FindCoordinator") & did.isin(*_TOLD) & (code == 0)
     what = (
         F.when((api == "Fetch") & (code == _OUT_OF_RANGE), F.lit("out_of_range"))
-        .when(api.isin(*_PLACES) & says_a_place(F.col("t")), F.lit("place"))
+        .when(api.isin(*PLACES) & says_a_place(F.col("t")), F.lit("place"))
         .when(commits & ((did.isin(*_TOLD) & (code == 0)) | (did == "swallowed_request")), F.lit("commit"))
         # Of an answer that was changed the broker took the commit.
         .when(commits & (did == "answered"), F.lit("refused"))
@@ -125,6 +125,16 @@ def told_groups(told: DataFrame, joins: DataFrame) -> DataFrame:
 def says_a_place(touch: Column) -> Column:
     """Whether what a rule did to a ListOffsets or OffsetFetch may change the offset that its answer tells."""
     return touch["did"].isin(*_TOLD) & (F.coalesce(touch["error_code"], F.lit(0)) == 0)
+
+
+def offset_of_broker(place: Column) -> Column:
+    """The offset that the broker had named for the row's partition at `place`; null where no rule changed it."""
+    before = F.transform(
+        F.filter("effects", lambda e: e["offsets_before"].isNotNull()),
+        lambda e: F.get(e["offsets_before"], (F.array_position(e["partitions"], place) - 1).cast("int")),
+    )
+    # Each rule has what stood there before it: the first of them had the broker's own.
+    return F.get(F.filter(before, lambda offset: offset.isNotNull()), F.lit(0))
 
 
 def is_out_of_range() -> Column:

@@ -58,6 +58,15 @@ def test_an_offset_can_be_named_outright_and_never_falls_below_zero() -> None:
     assert [entry["offset"] for entry in answer["topics"][0]["partitions"]] == [0, 7]
 
 
+def test_an_offset_lie_says_what_was_named_before() -> None:
+    plan = Plan(faults=[fault(kind="offset_lie", add=-30), fault(kind="offset_lie", offset=100, asked="any")])
+    done = exchange(plan, list_offsets(6, (0, -1), (1, -2)), at_100)
+    first, second = (hit.effects[0] for hit in done.hits)
+    assert first.offsets_before == ((("orders", 0), 100),)
+    # What it leaves as it was is no lie, whatever a rule before it had said.
+    assert second.offsets_before == ((("orders", 0), 70),)
+
+
 def test_what_no_question_means_is_said() -> None:
     plan = Plan(faults=[fault(name="lie", kind="offset_lie", add=-1)])
     exchange(plan, list_offsets(6, (0, -2)), at_100)

@@ -68,6 +68,20 @@ def build_tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin/python"
 
 
+def test_a_checkout_that_was_copied_builds_in_itself(build_tools: Path, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name / "proxy").mkdir(parents=True)
+    package = "build/package/notleader"
+    for name in ("first", "second"):
+        ask = f"import pathlib, build_native; build_native.packages(pathlib.Path({str(tmp_path / name)!r}))"
+        subprocess.run([str(build_tools), "-c", ask], cwd=PROJECT / "scripts", check=True)
+        assert (tmp_path / name / package / "proxy").resolve() == tmp_path / name / "proxy"
+        if name == "first":
+            # As it was made once: by its whole path, which a copy keeps.
+            (tmp_path / "second" / package).mkdir(parents=True)
+            (tmp_path / "second" / package / "proxy").symlink_to(tmp_path / "first/proxy")
+
+
 @pytest.mark.parametrize(
     ("setting", "reason"),
     [({"CC": "/bin/false"}, "/bin/false"), ({"NOTLEADER_PURE": "1"}, "as NOTLEADER_PURE asks")],

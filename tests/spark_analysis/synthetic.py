@@ -39,6 +39,7 @@ EFFECT = pa.struct(
         ("error_code", pa.int16()),
         ("partitions", pa.list_(pa.int32())),
         ("held_us", pa.int64()),
+        ("offsets_before", pa.list_(pa.int64())),
     ]
 )
 EXCHANGE = pa.schema(

@@ -262,10 +262,10 @@ async def test_reordered_partitions_reach_their_own_records(kafka: KafkaCluster,
         assert proxy.plan.get("r").hits > 2
 
 
-async def test_offset_lie_and_an_offset_out_of_range(kafka: KafkaCluster, proxy_for: ProxyFor) -> None:
+async def test_offset_lie_and_an_offset_out_of_range(kafka: KafkaCluster, proxy_for: ProxyFor, tmp_path: Path) -> None:
     kafka.create_topic("lied-about", partitions=1)
     lie = {"name": "lie", "kind": "offset_lie", "add": -3, "match": {"topic": "lied-about"}, "asked": "latest"}
-    async with proxy_for(kafka.bootstrap, faults=[lie]) as proxy:
+    async with proxy_for(kafka.bootstrap, faults=[lie], capture=str(tmp_path)) as proxy:
         async with AIOKafkaProducer(bootstrap_servers=str(proxy.listen)) as producer:
             for number in range(5):
                 await producer.send_and_wait("lied-about", b"v%d" % number, partition=0)
@@ -286,6 +286,12 @@ async def test_offset_lie_and_an_offset_out_of_range(kafka: KafkaCluster, proxy_
             with pytest.raises(OffsetOutOfRangeError):
                 async with asyncio.timeout(30):
                     await consumer.getone()
+    lied_about = [
+        (row["partitions"][0]["base_offset"], [effect["offsets_before"] for effect in row["effects"] or ()])
+        for row in rows(tmp_path)
+        if row["api_name"] == "ListOffsets"
+    ]
+    assert lied_about[:3] == [(2, [[5]]), (5, []), (3, [[0]])]
 
 
 async def test_stale_metadata_hides_a_leader_that_has_moved(kafka3: KafkaCluster, proxy_for: ProxyFor) -> None:

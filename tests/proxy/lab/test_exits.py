@@ -1,9 +1,10 @@
-"""How the lab's commands end where they can't write."""
+"""How the lab's commands end where they can't write, and by a signal."""
 
 from __future__ import annotations
 
 import errno
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,10 @@ def test_where_no_cache_can_be_no_kafka_was_left(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     ended = CliRunner().invoke(app, ["kafka", "down"])
     assert (ended.exit_code, ended.output) == (0, "nothing was running\n")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_the_exit_code_says_which_signal_ended_it(number: signal.Signals, code: int) -> None:
+    with pytest.raises(typer.Exit) as ended, clear_errors(as_json=False):
+        signal.raise_signal(number)
+    assert ended.value.exit_code == code

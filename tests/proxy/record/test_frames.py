@@ -10,7 +10,7 @@ import pytest
 from notleader.faults.decision import Hit
 from notleader.faults.effects import Effect
 from notleader.proxy.pump import Exchange, passing
-from notleader.proxy.record.frames import NO_BLOCK, pack_exchange, pack_topic, unpack
+from notleader.proxy.record.frames import NO_BLOCK, pack_exchange, pack_topic, read_effect, unpack
 from notleader.proxy.record.rows import COLUMNS, Level, Rows
 from notleader.proxy.recorder.schema import batch_of
 from notleader.proxy.wire.names import ApiKey
@@ -20,9 +20,11 @@ from tests.proxy.record.test_blocks import IDENTITY, exchange, frames, name_of
 from tests.proxy.wire.frames import recorded as frames_of_real_clients
 
 VALUE = b"what the customer said"
+LIED = frozenset({("orders", 0), ("orders", 1)})
 HITS = (
     Hit("one", "error", "before_broker", "", (Effect("answered", 6, frozenset({("orders", 0)})),)),
     Hit("two", "delay", "after_broker", "", (Effect("held_answer", None, None, 250_000),)),
+    Hit("lie", "offset_lie", "after_broker", "", (Effect("altered_answer", None, LIED, None, ((("orders", 0), 3),)),)),
 )
 
 
@@ -48,6 +50,20 @@ def test_exchanges_of_real_clients_with_and_without_faults(level: Level) -> None
     rows = same(level, real_ones())
     assert any(row["effects"] for row in rows)
     assert level is Level.HEADER or any(row["partitions"] for row in rows)
+
+
+def test_what_an_offset_was_before_stands_beside_its_partition() -> None:
+    asked = {"topics": [{"name": "orders", "partitions": [{"partition_index": index} for index in (2, 1, 0)]}]}
+    named = [{"partition_index": index, "error_code": 0, "offset": 9} for index in (2, 1, 0)]
+    told = {"topics": [{"name": "orders", "partitions": named}]}
+    lied = exchange(1, ApiKey.ListOffsets, 6, *frames(ApiKey.ListOffsets, 6, 1, asked, told), hits=HITS[2:])
+    (row,) = same(Level.PARTITION, [lied])
+    assert [(e["partitions"], e["offsets_before"]) for e in row["effects"]] == [([1, 2], [None, 3])]
+
+
+@pytest.mark.parametrize("effect", [["cut", None, None], ["cut", None, None, None]])
+def test_an_effect_of_an_older_journal_is_read(effect: list[Any]) -> None:
+    assert read_effect(effect) == Effect("cut")
 
 
 def produce(number: int = 1) -> Exchange:

@@ -871,6 +871,60 @@ def began_at_the_end_after_a_commit_that_never_was(s: Story) -> None:
     second_life_at_the_end(s, committed=True, outcome="injected", **did(("fake", "offset_commit_lie", "answered")))
 
 
+def begins(s: Story, at_offset: int, *, told: int, of_broker: int, seen: bool = True) -> None:
+    """A group begins in a log that another one has read, where a rule named `told` in place of `of_broker`."""
+    for number in range(6):
+        ok(s, number, f"m{number}", number)
+        if seen:
+            s.poll(10 + number, f"m{number}", number, client=f"{s.client}-auditor", group_id="auditors")
+    for number in range(at_offset, 6):
+        s.poll(60 + number, f"m{number}", number, client=s.client, group_id=s.client)
+    lie = did(("lie", "offset_lie", "altered_answer", None, [1]))
+    lie["effects"][0]["offsets_before"] = [of_broker]
+    other, own = (one_of("orders", index, base_offset=offset)[0] for index, offset in ((1, 0), (0, told)))
+    s.exchange(50, "ListOffsets", partitions=[other, own], outcome="altered", **lie)
+
+
+@story
+def begun_behind_what_the_broker_had(s: Story) -> None:
+    begins(s, 3, told=3, of_broker=0)
+
+
+@story
+def begun_behind_what_nobody_else_had_read(s: Story) -> None:
+    begins(s, 3, told=3, of_broker=1, seen=False)
+
+
+@story
+def begun_later_than_what_nobody_else_had_read(s: Story) -> None:
+    begins(s, 3, told=3, of_broker=3, seen=False)
+
+
+@story
+def begun_at_a_log_s_end_that_a_rule_made_later(s: Story) -> None:
+    begins(s, 5, told=5, of_broker=4)
+
+
+@story
+def begun_where_a_rule_had_it_begin_earlier(s: Story) -> None:
+    begins(s, 2, told=2, of_broker=4)
+
+
+@story
+def lied_to_and_then_told_the_truth(s: Story) -> None:
+    begins(s, 4, told=3, of_broker=0)
+    s.exchange(55, "ListOffsets", partitions=one_of("orders", 0, base_offset=4))
+
+
+@story
+def begun_where_it_was_told_by_two_rules(s: Story) -> None:
+    begins(s, 3, told=3, of_broker=2)
+    told = s.exchange(52, "ListOffsets", partitions=one_of("orders", 0, base_offset=3), outcome="altered",
+                      **did(("near", "offset_lie", "altered_answer", None, [0]),
+                            ("far", "offset_lie", "altered_answer", None, [0])))  # fmt: skip
+    told["effects"][0]["offsets_before"], told["effects"][1]["offsets_before"] = [1], [2]
+
+
 @story
 def jumped_while_shaken(s: Story) -> None:
     fetched_past_a_gap(s)
@@ -1658,6 +1712,13 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "handed_records_after_a_lie_and_sought": {"skipped": set()},
     "sent_past_records_and_no_fetch_tells_when": {"skipped": {"lie"}},
     "told_another_end": {"skipped": {"beyond"}},
+    "begun_behind_what_the_broker_had": {"skipped": {"lie"}},
+    "begun_behind_what_nobody_else_had_read": {"skipped": {"lie"}},
+    "begun_later_than_what_nobody_else_had_read": {"skipped": set()},
+    "begun_at_a_log_s_end_that_a_rule_made_later": {"skipped": {"lie"}},
+    "begun_where_a_rule_had_it_begin_earlier": {"skipped": set()},
+    "lied_to_and_then_told_the_truth": {"skipped": set()},
+    "begun_where_it_was_told_by_two_rules": {"skipped": {"far, lie, near"}},
     "began_at_the_end_without_a_place": {"skipped": set()},
     "began_at_the_end_though_it_had_committed": {"skipped": {None}},
     "began_at_the_end_after_a_commit_that_never_was": {"skipped": {"?"}},
