@@ -14,6 +14,7 @@ from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile, end
 from notleader.spark_analysis.schemas import CASE, as_field
 from notleader.spark_analysis.transforms.causes import Struck
 from notleader.spark_analysis.transforms.log import Log
+from notleader.spark_analysis.transforms.unseen import LITTLE
 
 REGISTRY: dict[str, Check] = {}
 
@@ -193,6 +194,12 @@ class HistoryCheck(Check):
 def case(check: str, verdict: Column | str, by: str = "touched_by", **given: Column) -> Column:
     """A CASE struct from a history row; what is not given comes from the row, rule and trouble from its causes `by`."""
     return F.struct(*_of_case(check, verdict, by, **given))
+
+
+def unless_little() -> dict[str, Column]:
+    """Of `case`: what is said where no rule accounts for it, and yet a rule had answered it with an error."""
+    told = F.exists("touched_by", lambda c: (c["how"] == "own") & F.coalesce(c["error_code"] != 0, F.lit(False)))
+    return {"trouble": F.when(told, LITTLE).otherwise(F.col("trouble")), "own_trouble": F.lit(False)}
 
 
 def _of_case(check: str, verdict: Column | str, by: str, **given: Column) -> list[Column]:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case, is_send, no_send
+from notleader.spark_analysis.checks.base import (
+    Group,
+    HistoryCheck,
+    Meaning,
+    Tables,
+    case,
+    is_send,
+    no_send,
+    unless_little,
+)
 from notleader.spark_analysis.checks.phrases import because, calls, count, duration
 from notleader.spark_analysis.options import Options
 
@@ -51,6 +60,7 @@ class BlockedCall(HistoryCheck):
                 operation=no_send(),
                 duration_us=F.col("blocked_us"),
                 note=F.col("error"),
+                **unless_little(),
             ),
         )
 

@@ -119,6 +119,10 @@ class Duplicate(Check):
             .filter(F.col("copies") > F.col("sent"))
             .select("scope", "message_id", "calls", *of_all, "r.*")
         )
+        # What went out once only was copied by whoever repeated it, whatever else kept its answer away.
+        repeated = F.filter("copied_by", lambda c: c["did"].eqNullSafe("repeated"))
+        once = (F.size("attempts") == 1) & (F.size(repeated) > 0)
+        rows = rows.withColumn("copied_by", F.when(once, repeated).otherwise(F.col("copied_by")))
         note = F.concat(
             F.col("copies"),
             F.lit(" copies, offsets "),

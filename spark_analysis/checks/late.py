@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case, is_send
+from notleader.spark_analysis.checks.base import Group, HistoryCheck, Meaning, Tables, case, is_send, unless_little
 from notleader.spark_analysis.checks.phrases import because, duration, sends
 from notleader.spark_analysis.options import Options
 
@@ -35,7 +35,7 @@ class Late(HistoryCheck):
         verdict = F.when(over, "invalid").otherwise("valid")
         # A failure says itself when it came; it counts here only when it broke a bound.
         noticed = is_send() & (over | (slow & budget.isNull() & (F.col("outcome") == "ok")))
-        return F.when(noticed, case(self.name, verdict, "slow_by", note=note))
+        return F.when(noticed, case(self.name, verdict, "slow_by", note=note, **unless_little()))
 
     def sentence(self, group: Group) -> str:
         if group.verdict == "invalid":

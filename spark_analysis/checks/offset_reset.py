@@ -33,7 +33,7 @@ class OffsetReset(Check):
         evidence="captured Fetch answers",
         cause=(
             "the rule that said it; of the broker's own the rule (likely) that told the client a place within 10 s "
-            "before: an answer to ListOffsets or OffsetFetch that was changed or made up"
+            "before (an answer to ListOffsets or OffsetFetch that was changed or made up), or changed its records"
         ),
     )
 
@@ -73,9 +73,11 @@ class OffsetReset(Check):
         fetches = count(group.cases, "Fetch", "Fetches")
         what = f"{fetches} of {place(group)}{by_client(group)} met OFFSET_OUT_OF_RANGE"
         if group.rule:
-            what += (
-                by_rule(group) if group.trouble != "place" else f" at a place that was told{by_rule(group)} (likely)"
-            )
+            sent = {
+                "place": f" at a place that was told{by_rule(group)} (likely)",
+                "records": f" after records of it were changed{by_rule(group)} (likely)",
+            }
+            what += sent.get(group.trouble or "", by_rule(group))
         return f"{what}: look where it went on"
 
     def all_clear(self, tables: Tables) -> str:
@@ -86,7 +88,7 @@ def _blamed(told: DataFrame, tables: Tables) -> DataFrame:
     """`told` with the rule that said it, else the one that sent the client to that offset."""
     rows = told.withColumns({"since_us": F.col("at_us") - _SOON_US, "first_offset": F.lit(None).cast("long")})
     found = with_senders_back(rows, told_places(tables.exchanges, None))
-    places = F.filter("sent_by", lambda t: t["what"] == "place")
+    places = F.filter("sent_by", lambda t: t["what"].isin("place", "records"))
 
     def of(field: str) -> Column:
         said = F.transform("said", lambda t: t[field])
@@ -97,4 +99,4 @@ def _blamed(told: DataFrame, tables: Tables) -> DataFrame:
         )
 
     likely = (F.size("said") == 0) & (F.size(places) > 0)
-    return found.withColumns({"rule": of("rule"), "kind": of("kind"), "trouble": F.when(likely, F.lit("place"))})
+    return found.withColumns({"rule": of("rule"), "kind": of("kind"), "trouble": F.when(likely, places[0]["what"])})

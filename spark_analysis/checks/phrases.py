@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from notleader.spark_analysis.checks.base import Group
 from notleader.spark_analysis.kafka_names import error_name
-from notleader.spark_analysis.transforms.unseen import PERHAPS, UNSEEN
+from notleader.spark_analysis.transforms.unseen import LITTLE, PERHAPS, UNSEEN
 
 _HAPPENED = {
     "dropped": "had a request or its answer swallowed",
@@ -102,6 +102,7 @@ SENT = {
     "place": "the offset that it was told was changed or made up",
     "commit": "the commit of its place was acknowledged or swallowed, and never was",
     "refused": "a commit of its place was refused",
+    "records": "records that it was handed were changed",
     "group": "what keeps its group together was refused, held, swallowed or cut off",
 }
 """How a rule sent a consumer elsewhere, by `what` of `transforms.sent_back`."""
@@ -151,6 +152,8 @@ def _link(whose: str, how: str, did: str, code: str = "") -> str:
         return f"lay unread in a connection that was {'answered with garbage' if did == 'garbled' else did}"
     if how == "call":
         return f"waited for another of the same call, {doing}"
+    if how == "read" and did == "altered_answer" and not error:
+        return "were handed records or offsets that had been changed"
     if how == "read":
         return f"had a request for records or offsets {doing}"
     if how == "anybody":
@@ -178,6 +181,8 @@ def because(group: Group, one: str | None = None, whose: str = "the client") -> 
     them = "it" if group.cases == 1 else "they"
     if group.trouble == PERHAPS:
         return "; whether a fault had a hand in it is not known: rules touched what others write with"
+    if group.trouble == LITTLE:
+        return f"; errors that rules told {'it' if group.cases == 1 else 'them'} were the lesser part of that"
     if group.trouble == UNSEEN:
         return f"; whether a fault had a hand in it is not known: {them} {met(group)}"
     told = f"{one} {met(group._replace(cases=1), whose)}" if one else f"{them} {met(group, whose)}"

@@ -125,6 +125,12 @@ def any_did(touches: str | Column, *words: str) -> Column:
     return F.exists(touches, lambda t: t["did"].isin(*words))
 
 
+def changes_records(touch: Column) -> Column:
+    """A rule changed the answer of a Fetch, and told no error in it: records were not as the broker had sent them."""
+    changed = (touch["did"] == "altered_answer") & (F.coalesce(touch["error_code"], F.lit(0)) == 0)
+    return changed & ~tells_of_time_alone(touch)
+
+
 def tells_of_time_alone(touch: Column) -> Column:
     """Whether what a rule changed of an answer is its throttle time (KIP-219), nothing about records."""
     return (touch["did"] == "altered_answer") & (touch["kind"] == "throttle")

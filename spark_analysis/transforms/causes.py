@@ -15,7 +15,6 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast, is_short, settled, threads
-from notleader.spark_analysis.schemas import HISTORY
 from notleader.spark_analysis.transforms.attempts import (
     AT_ITS_END_US,
     SWALLOWED,
@@ -55,7 +54,6 @@ from notleader.spark_analysis.transforms.starved import OF_A_MEMBER, READ
 _LOSE_THE_UNREAD = ("cut", "silenced", "garbled")
 _MOST_STRUCK = 10_000
 _CALLED_TOGETHER_US = 1_000
-_ATTEMPTS = HISTORY["attempts"].dataType
 _IN_ITS_WAY, _AT_ITS_BROKER = range(2)
 _COMPARED = {"waits": CAUSES, "told": CAUSES, "follows": CAUSES, "kept": KEPT}
 """What the comparison found of an operation."""
@@ -107,7 +105,7 @@ def with_causes(
         reads = starved()
         if reads is None:
             return rows, None
-        reads = reads.withColumns({"end_us": F.col("completed_at_us"), "attempts": F.array().cast(_ATTEMPTS)})
+        reads = reads.withColumn("end_us", F.col("completed_at_us"))
         own = [name for name in reads.columns if name not in rows.columns]
         return rows.unionByName(reads, allowMissingColumns=True), own
 
@@ -344,6 +342,7 @@ def _at_their_brokers(suspects: DataFrame, history: DataFrame) -> DataFrame:
     )
     rows = suspects.join(broadcast(known), same("p_", *place, own="o_"), "left")
     nodes = F.when(F.size("o_lines") == 0, F.col("p_nodes")).otherwise(F.col("o_lines.node_id"))
+    nodes = F.when(F.col("reads"), F.array_union(nodes, F.coalesce("p_nodes", F.array()))).otherwise(nodes)
     return rows.withColumn("o_nodes", nodes).drop("p_nodes", *[f"p_{name}" for name in place])
 
 
@@ -366,7 +365,8 @@ def _met(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
         & F.col("read_us").isNull()
         & F.exists("o_lines", lambda line: (line["connection"] == F.col("connection")) & line["eaten"])
     )
-    unsent = F.size("o_lines") == 0
+    # What a read waited for may have stood in the way of the Fetches before the one that had its record.
+    unsent = (F.size("o_lines") == 0) | F.col("reads")
     pairs = join_spans(
         suspects.withColumn("over_us", F.greatest("ended_us", "sent_us")),
         obstacles.withColumn("since_us", F.coalesce("read_us", "from_us")),
@@ -563,8 +563,8 @@ def _kept_at() -> Column:
 
     def kept(line: Column) -> Column:
         waited_us = line["left_us"] - line["asked_us"]
-        kept_us = (line["left_us"] - F.greatest("from_us", line["asked_us"])) * density
         over_us = F.least("until_us", F.when(F.col("silenced"), F.col("stands_us")))
+        kept_us = (F.least(line["left_us"], over_us) - F.greatest("from_us", line["asked_us"])) * density
         to_the_end = over_us >= line["left_us"] - AT_ITS_END_US
         behind = F.col("silenced") | (line["asked_us"] >= F.col("order_us"))
         return behind & ~line["eaten"] & to_the_end & (kept_us > 0) & (kept_us >= waited_us * OF_THE_WAIT)

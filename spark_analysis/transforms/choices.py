@@ -18,6 +18,7 @@ from notleader.spark_analysis.transforms.attempts import (
 )
 from notleader.spark_analysis.transforms.following import FOLLOWING, is_out_of_time
 from notleader.spark_analysis.transforms.obstacles import CUTS, HOLDS, SWALLOWS
+from notleader.spark_analysis.transforms.starved import READ
 
 CAUSES = f"array<{CAUSE.simpleString()}>"
 """The type of the columns `slow_by`, `ended_by` and `retried_by`."""
@@ -150,7 +151,8 @@ def reasons() -> dict[str, Column]:
     its_own = heavy(lambda w: ~w["how"].isin("anybody", "unread"))
     anybody = heavy(lambda w: w["how"] == "anybody")
     # Who lost its connection, or never had one, needs one: what another rule does to whoever comes keeps it, too.
-    connects = F.exists("waits", lost_its_connection) | (F.size("attempts") == 0)
+    never = (F.size("attempts") == 0) | (F.col("operation") == READ)
+    connects = F.exists("waits", lost_its_connection) | never
     rules = F.transform(its_own, lambda w: w["rule"])
     others = F.filter(
         "waits",

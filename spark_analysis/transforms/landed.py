@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import broadcast, in_key_order
 from notleader.spark_analysis.schemas import LANDED, as_field
-from notleader.spark_analysis.transforms.attempts import was_answered
+from notleader.spark_analysis.transforms.attempts import changes_records, error_of, touches_at, was_answered, wire
 from notleader.spark_analysis.transforms.intervals import join_offsets
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.log import OLDER
@@ -56,10 +56,14 @@ def fetched(exchanges: DataFrame, scope: Column) -> DataFrame:
 
 
 def handed_out(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
-    """scope, client, topic, partition, from_offset, record_count, `fetched_us`: what answers of brokers gave whom."""
+    """What answers of brokers gave whom: scope, client, topic, partition, from_offset, record_count, `fetched_us`.
+
+    `fetch` is the exchange as an attempt.
+    """
     fetches = exchanges.filter((F.col("api_name") == "Fetch") & was_answered(F.col("outcome")))
-    batches = fetches.withColumn("p", F.explode("partitions")).filter(
-        (F.col("p.base_offset") >= 0) & (F.coalesce("p.error_code", F.lit(0)) == 0)
+    handed = ~F.exists(touches_at(F.col("place")), changes_records)
+    batches = fetches.select("*", F.posexplode("partitions").alias("place", "p")).filter(
+        (F.col("p.base_offset") >= 0) & (F.coalesce("p.error_code", F.lit(0)) == 0) & handed
     )
     return of_clients(batches, operations).select(
         "scope",
@@ -69,6 +73,15 @@ def handed_out(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
         F.col("p.base_offset").alias("from_offset"),
         "p.record_count",
         F.col("response_at_us").alias("fetched_us"),
+        wire(
+            error_code=error_of("p"),
+            base_offset=F.col("p.base_offset"),
+            match_kind=F.lit("offset"),
+            attempt_id=F.xxhash64("run_id", "proxy_id", "connection_id", "exchange_seq", "place"),
+            topic=F.col("p.topic"),
+            partition_index=F.col("p.partition_index"),
+            touches=touches_at(F.col("place")),
+        ).alias("fetch"),
     )
 
 

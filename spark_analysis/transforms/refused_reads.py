@@ -1,13 +1,13 @@
-"""Reads that failed because of what a broker was made to say: the last error to what their client had asked for."""
+"""Reads that failed because of what a broker was made to say: the last error, or changed records, that came before."""
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.outcomes import is_failed_read
 from notleader.spark_analysis.plans import broadcast
-from notleader.spark_analysis.transforms.attempts import error_of, touches_at
+from notleader.spark_analysis.transforms.attempts import changes_records, error_of, touches_at
 from notleader.spark_analysis.transforms.choices import CAUSES, as_cause
 from notleader.spark_analysis.transforms.following import names_error
 from notleader.spark_analysis.transforms.keys import same
@@ -18,6 +18,9 @@ _ASKED = ("Fetch", "ListOffsets")
 _NAMED_US = 10_000_000
 # Of an error that it doesn't name all that is known is that the failure came right after it.
 _UNNAMED_US = 1_000_000
+# CORRUPT_MESSAGE, which no broker says of what a rule changed behind it; and what clients say that read it.
+_CORRUPT = 2
+_SAYS_CORRUPT = r"(?i)crc|checksum|corrupt|magic|bad_msg|invalid record"
 _PLACE = ("scope", "client", "topic", "code")
 
 
@@ -26,7 +29,7 @@ def refused_reads(rows: DataFrame, exchanges: DataFrame, operations: DataFrame) 
 
     `rows` are the history's, with `end_us`. A read has no exchange of its own: it is told with the last error that its
     client got for its topic (for any, where it names none) in answer to a Fetch or ListOffsets, and that may be the
-    broker's own, which is no rule's.
+    broker's own, which is no rule's. Records that a rule changed are such an error.
     """
     failed = rows.filter(is_failed_read()).select(
         "operation_id",
@@ -45,7 +48,7 @@ def refused_reads(rows: DataFrame, exchanges: DataFrame, operations: DataFrame) 
         "at_us",
         "operation_id",
         "called_us",
-        names_error(F.col("error"), F.col("code")).alias("named"),
+        (names_error(F.col("error"), F.col("code")) | _says_corrupt()).alias("named"),
     )
     both = answers.unionByName(asked, allowMissingColumns=True)
     is_read = F.col("operation_id").isNotNull()
@@ -70,17 +73,20 @@ def refused_reads(rows: DataFrame, exchanges: DataFrame, operations: DataFrame) 
 
 def _errors(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
     """_PLACE, `at_us` and `t`: each error that came to a client's Fetch or ListOffsets; `t` null: the broker's own."""
+    changed = (F.col("api_name") == "Fetch") & F.exists("touches", changes_records)
     in_one = F.exists("partitions", lambda p: F.coalesce(p["error_code"] != 0, F.lit(False)))
-    wrong = F.coalesce(F.col("error_code") != 0, F.lit(False)) | F.coalesce(in_one, F.lit(False))
+    wrong = F.coalesce(F.col("error_code") != 0, F.lit(False)) | F.coalesce(in_one, F.lit(False)) | changed
     asked = exchanges.filter(
         F.col("api_name").isin(*_ASKED) & (F.col("event") == "exchange") & F.col("response_at_us").isNotNull() & wrong
     )
-    placed = asked.select("*", F.posexplode_outer("partitions").alias("place", "p")).withColumn("code", error_of("p"))
-    placed = placed.filter(F.col("code") != 0)
-    own = F.filter(
-        touches_at(F.coalesce("place", F.lit(-1))), lambda t: F.coalesce(t["error_code"] == F.col("code"), F.lit(False))
-    )
-    return of_clients(placed.withColumn("t", F.get(own, F.lit(0))), operations).select(
+    placed = asked.select("*", F.posexplode_outer("partitions").alias("place", "p"))
+    here = touches_at(F.coalesce("place", F.lit(-1)))
+    said = error_of("p")
+    of_error = F.filter(here, lambda t: F.coalesce(t["error_code"] == said, F.lit(False)))
+    of_records = F.filter(F.when(F.col("api_name") == "Fetch", here), changes_records)
+    code = F.when(said != 0, said).when(F.size(of_records) > 0, F.lit(_CORRUPT))
+    placed = placed.withColumns({"code": code, "t": F.get(F.when(said != 0, of_error).otherwise(of_records), F.lit(0))})
+    return of_clients(placed.filter(F.col("code").isNotNull()), operations).select(
         "scope",
         F.col("t_client").alias("client"),
         F.col("p.topic").alias("topic"),
@@ -88,3 +94,7 @@ def _errors(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
         F.col("response_at_us").alias("at_us"),
         "t",
     )
+
+
+def _says_corrupt() -> Column:
+    return (F.col("code") == _CORRUPT) & F.coalesce(F.rlike("error", F.lit(_SAYS_CORRUPT)), F.lit(False))

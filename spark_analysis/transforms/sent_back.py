@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import broadcast
-from notleader.spark_analysis.transforms.attempts import SWALLOWED, touches_at, was_answered
+from notleader.spark_analysis.transforms.attempts import SWALLOWED, changes_records, touches_at, was_answered
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.obstacles import (
     COMMITS,
@@ -20,8 +20,8 @@ from notleader.spark_analysis.transforms.obstacles import (
 
 _OUT_OF_RANGE = 1
 PLACES = ("OffsetFetch", "ListOffsets")
-_MEMBERSHIP = ("Heartbeat", "JoinGroup", "SyncGroup", "FindCoordinator", "OffsetFetch",
-               "ConsumerGroupHeartbeat", "Fetch")  # fmt: skip
+_OF_MEMBERS = ("Heartbeat", "JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat")
+_MEMBERSHIP = (*_OF_MEMBERS, "FindCoordinator", "OffsetFetch")
 _TOLD = ("answered", "altered_answer", "altered_request")
 _KEPT = (*SWALLOWED, "cut", "silenced", "muted", "garbled")
 _HELD = ("held_request", "held_answer")
@@ -48,7 +48,9 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
     backwards = Window.partitionBy("scope", "client_id").orderBy(F.desc("request_at_us"))
     later = backwards.rowsBetween(Window.unboundedPreceding, -1)
     asked = (
-        exchanges.filter(F.col("api_name").isin(*PLACES, *_MEMBERSHIP, *COMMITS) & (touched | went_well | finds))
+        exchanges.filter(
+            F.col("api_name").isin(*PLACES, *_MEMBERSHIP, *COMMITS, "Fetch") & (touched | went_well | finds)
+        )
         .withColumns(
             {
                 "healed_us": F.min(F.when(went_well, F.col("response_at_us"))).over(later),
@@ -57,6 +59,10 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
         )
         .filter(touched)
     )
+    # A Fetch is in the way of what its member asks its group on the same connection.
+    grouped = exchanges.filter(F.col("api_name").isin(*_OF_MEMBERS)).select(connection().alias("g_connection"))
+    asked = asked.join(broadcast(grouped.distinct()), connection() == F.col("g_connection"), "left")
+    of_its_group = (F.col("api_name") != "Fetch") | F.col("g_connection").isNotNull()
     placed = asked.select("*", F.posexplode_outer("partitions").alias("place", "p")).withColumn(
         "t", F.explode(touches_at(F.coalesce(F.col("place"), F.lit(-1))))
     )
@@ -70,10 +76,11 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
     what = (
         F.when((api == "Fetch") & (code == _OUT_OF_RANGE), F.lit("out_of_range"))
         .when(api.isin(*PLACES) & says_a_place(F.col("t")), F.lit("place"))
+        .when((api == "Fetch") & changes_records(F.col("t")), F.lit("records"))
         .when(commits & ((did.isin(*_TOLD) & (code == 0)) | (did == "swallowed_request")), F.lit("commit"))
         # Of an answer that was changed the broker took the commit.
         .when(commits & (did == "answered"), F.lit("refused"))
-        .when(lied | did.isin(*_KEPT) | held | ((code != 0) & (api != "Fetch")), F.lit("group"))
+        .when(of_its_group & (lied | did.isin(*_KEPT) | held | ((code != 0) & (api != "Fetch"))), F.lit("group"))
     )
     # What is never answered is in its way until its connection ends, or it may ask anew.
     kept_us = F.when(did.isin(*_KEPT), F.col("ended_us"))
@@ -195,6 +202,6 @@ def with_senders_back(rows: DataFrame, told: DataFrame, whose: Sequence[Column] 
     def of(what: str) -> Column:
         return F.filter(met, lambda t: t["what"] == what)
 
-    first = (sure, of("commit"), of("refused"), met)
+    first = (sure, of("commit"), of("refused"), of("records"), met)
     found = F.coalesce(*[F.when(F.size(those) > 0, those) for those in first], before)
     return rows.withColumn("sent_by", F.coalesce(found, F.array()))

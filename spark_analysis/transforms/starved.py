@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast, table_of
+from notleader.spark_analysis.schemas import HISTORY
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.landed import handed_out
 from notleader.spark_analysis.transforms.sent_back import of_clients
@@ -16,6 +17,7 @@ READ = "read"
 OF_A_MEMBER = "read behind its group"
 """The same beside another member of its group: what that was told, and what took its connections, counts."""
 
+_ATTEMPTS = HISTORY["attempts"].dataType
 _PLACE = ("scope", "group", "topic", "partition")
 # What a member of a group, or who would be one, asks for.
 _OF_MEMBERS = ("FindCoordinator", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetFetch", "OffsetCommit",
@@ -33,7 +35,7 @@ _WAIT = (
 _STARVED = (
     "struct<operation_id:bigint,scope:string,group:string,reader:string,client:string,operation:string,topic:string,"
     "partition:int,offset:bigint,called_at_us:bigint,completed_at_us:bigint,again_us:bigint,latency_us:bigint,"
-    "outcome:string,attempt_count:int,transactional:boolean>"
+    f"outcome:string,attempt_count:int,transactional:boolean,attempts:{_ATTEMPTS.simpleString()}>"
 )
 
 
@@ -49,8 +51,9 @@ def starved_reads(
     takes over its own work, having been handed what comes next, is no such time. Of records in transactions nobody
     knows here since when a consumer may read them.
 
-    There is a row for each `client` of the group: what befalls any of its members may hold up all of them. At most ten
-    thousand; None of none.
+    `attempts` has the Fetch whose answer had it, if one is known: since that was asked for, only what stood in the way
+    of that one Fetch can have kept it. There is a row for each `client` of the group: what befalls any of its members
+    may hold up all of them. At most ten thousand; None of none.
     """
     spark = history.sparkSession
     read = delivered.withColumn("group", F.coalesce("group_id", "client"))
@@ -79,7 +82,11 @@ def starved_reads(
     waits = _handed_out(waits, exchanges, operations)
     ended = F.least(F.coalesce("read_us", "last_us"), "handed_us")
     wait = F.struct((ended - F.col("began_us")).alias("us"), "offset", "began_us", ended.alias("ended_us"))
-    longest = waits.groupBy(*_PLACE, "reader", "again_us").agg(F.max(wait).alias("w")).filter(F.col("w.us") >= slow_us)
+    longest = (
+        waits.groupBy(*_PLACE, "reader", "again_us")
+        .agg(F.max(wait).alias("w"), F.max_by("fetch", wait).alias("fetch"))
+        .filter(F.col("w.us") >= slow_us)
+    )
     members = read.groupBy(F.col("scope").alias("m_scope"), F.col("group").alias("m_group")).agg(
         F.slice(F.array_sort(F.collect_set("client")), 1, _MOST_MEMBERS).alias("members")
     )
@@ -100,10 +107,11 @@ def starved_reads(
             F.lit("ok").alias("outcome"),
             F.lit(0).alias("attempt_count"),
             F.lit(False).alias("transactional"),
+            F.when(F.col("fetch").isNotNull(), F.array("fetch")).otherwise(F.array()).cast(_ATTEMPTS).alias("attempts"),
         )
         .collect()
     )
-    return table_of(spark, [row.asDict() for row in found], _STARVED) if found else None
+    return table_of(spark, [row.asDict(recursive=True) for row in found], _STARVED) if found else None
 
 
 def _later(read: DataFrame, lay: DataFrame, slow_us: int) -> DataFrame:
@@ -167,8 +175,8 @@ def _there(waits: DataFrame, exchanges: DataFrame) -> DataFrame:
 def _handed_out(waits: DataFrame, exchanges: DataFrame, operations: DataFrame) -> DataFrame:
     """`waits` with `handed_us`: when the broker's answer had it that the reader read, or first had what it never read.
 
-    Null where no answer says what it had. What was handed out before the wait began, and not again, is none of them: it
-    lay with its reader.
+    Besides `fetch`, the exchange of that answer, as an attempt. Null where no answer says what it had. What was handed
+    out before the wait began, and not again, is none of them: it lay with its reader.
     """
     place = ("scope", "reader", "topic", "partition")
     answers = handed_out(exchanges, operations).select(
@@ -179,6 +187,7 @@ def _handed_out(waits: DataFrame, exchanges: DataFrame, operations: DataFrame) -
         "from_offset",
         (F.col("from_offset") + F.col("record_count")).alias("behind_offset"),
         F.col("fetched_us").alias("h_at_us"),
+        "fetch",
     )
     spans = waits.groupBy(*place).agg(
         F.collect_set(F.struct("again_us", F.coalesce("before_us", F.lit(0)).alias("since_us"))).alias("spans")
@@ -188,6 +197,7 @@ def _handed_out(waits: DataFrame, exchanges: DataFrame, operations: DataFrame) -
         "from_offset",
         "behind_offset",
         "h_at_us",
+        "fetch",
         F.exists(
             "spans",
             lambda s: (
@@ -203,14 +213,14 @@ def _handed_out(waits: DataFrame, exchanges: DataFrame, operations: DataFrame) -
         F.col("from_offset") <= F.col("offset"),
         F.coalesce(F.col("behind_offset") > F.col("offset"), F.lit(True)),
     ]
-    columns = waits.columns
+    columns, read = waits.columns, F.col("read_us").isNotNull()
     handed = (
         waits.join(theirs.filter("meanwhile"), had_it, "left")
         .groupBy(*columns)
         .agg(
-            F.when(F.col("read_us").isNotNull(), F.max("h_at_us")).otherwise(F.min("h_at_us")).alias("handed_us"),
+            F.when(read, F.max("h_at_us")).otherwise(F.min("h_at_us")).alias("handed_us"),
+            F.when(read, F.max_by("fetch", "h_at_us")).otherwise(F.min_by("fetch", "h_at_us")).alias("fetch"),
         )
         .join(broadcast(knows.withColumn("known", F.lit(True))), same("k_", *place), "left")
     )
-    unread = F.col("read_us").isNull()
-    return handed.filter(F.col("handed_us").isNotNull() | F.col("known").isNull() | unread)
+    return handed.filter(F.col("handed_us").isNotNull() | F.col("known").isNull() | ~read)

@@ -15,6 +15,9 @@ UNSEEN = "unseen"
 PERHAPS = "perhaps"
 """`trouble` of a case that rules were near to, where what is known names none of them and clears none."""
 
+LITTLE = "little"
+"""`trouble` of a case whose time no rule accounts for, although one had answered it with an error."""
+
 _WRITES = ("Produce", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn")
 _SURE = ("message_id", "sequence")
 _MOST = 10_000

@@ -221,6 +221,38 @@ def copied(s: Story) -> None:
 
 
 @story
+def sent_once_and_copied(s: Story) -> None:
+    # Its answer was swallowed as well, and nobody sent it again.
+    s.produce(0, message_ids=["m0"], base_offset=0, outcome="dropped", took_ms=None,
+              **did(("twice", "duplicate", "repeated"), ("eat", "drop_response", "swallowed_answer")))  # fmt: skip
+    s.send(0, "m0", outcome="info", error="timed out", took_ms=4000)
+    s.poll(40, "m0", 0)
+    s.poll(50, "m0", 1)
+
+
+@story
+def refused_once_and_then_the_broker_was_slow(s: Story) -> None:
+    s.produce(0.5, message_ids=["m0"], error_code=6, outcome="injected", **did(("lose", "error", "answered", 6)))
+    ok(s, 0, "m0", 0, sent=100, took_ms=2900)
+
+
+@story
+def delayed_a_trifle_until_its_broker_was_gone(s: Story) -> None:
+    # A rule holds everything for a moment; the last of it was in the broker's hands when that ended.
+    def trifle(at: float) -> dict[str, Any]:
+        held = did(("trifle", "delay", "held_request"), until_ms=at + 5)
+        held["effects"][0]["held_us"] = 5 * MS
+        return held
+
+    for number in range(40):
+        ok(s, 10 * number, f"m{number}", number, sent=10 * number, took_ms=6, **trifle(10 * number))
+    s.produce(400, message_ids=["m40"], outcome="no_response", took_ms=None, **trifle(400))
+    s.exchange(445, "", event="disconnect", took_ms=None, client_id=None)
+    s.produce(1500, message_ids=["m40"], base_offset=40, connection_id=2)
+    s.send(399, "m40", offset=40, took_ms=1105)
+
+
+@story
 def overtaken_by_the_next_one(s: Story) -> None:
     s.produce(
         0.5, message_ids=["m0"], outcome="dropped", took_ms=None, **did(("eat", "drop_request", "swallowed_request"))
@@ -488,6 +520,96 @@ def thrown_out_and_reading_on_for_a_moment(s: Story) -> None:
                **did(("shake", "error", "answered", 27)))  # fmt: skip
     s.poll(104, "m1", 1, **reads)
     s.poll(1300, "m1", 1, **reads)
+
+
+def thrown_out_beside_a_held_fetch(s: Story, *, connection: int) -> None:
+    """What its group refuses throws it out; a Fetch is held meanwhile, on that connection of the client."""
+    reads = {"client": s.client, "group_id": "g"}
+    s.poll(0, "m0", 0, **reads)
+    s.exchange(50, "Heartbeat", group_id="g", connection_id=7)
+    s.exchange(90, "Fetch", connection_id=connection, took_ms=1150, partitions=one_of("orders", 0),
+               **did(("slow", "delay", "held_answer"), since_ms=91))  # fmt: skip
+    s.exchange(100, "OffsetCommit", group_id="g", connection_id=7, error_code=22, outcome="altered",
+               partitions=one_of("orders", 0, base_offset=1, error_code=22),
+               **did(("shake", "error", "altered_answer", 22)))  # fmt: skip
+    s.poll(104, "m1", 1, **reads)
+    s.poll(1300, "m1", 1, **reads)
+
+
+@story
+def thrown_out_while_a_fetch_is_held_elsewhere(s: Story) -> None:
+    thrown_out_beside_a_held_fetch(s, connection=8)
+
+
+@story
+def thrown_out_behind_a_held_fetch(s: Story) -> None:
+    # Some clients send all that a broker is asked over one connection: behind a Fetch that is held nothing is heard.
+    thrown_out_beside_a_held_fetch(s, connection=7)
+
+
+def waits_to_read(s: Story, asked_at: float, **of_the_fetch: Any) -> None:
+    """A member whose heartbeats are refused for long gets its next record with the Fetch of `asked_at`."""
+    member: dict[str, Any] = {"client_id": s.client, "group_id": s.client}
+    reads = {**member, "client": s.client}
+    fetch = {"client_id": s.client, "connection_id": 8}
+    ok(s, 0, "m0", 0)
+    s.exchange(4, "Fetch", partitions=one_of("orders", 0, base_offset=0, record_count=1), **fetch)
+    s.poll(30, "m0", 0, **reads)
+    ok(s, 40, "m1", 1)
+    for at in range(60, 2500, 300):
+        s.exchange(at, "Heartbeat", connection_id=7, error_code=16, outcome="injected", took_ms=1, **member,
+                   **did(("elsewhere", "error", "answered", 16)))  # fmt: skip
+    s.exchange(2520, "Heartbeat", connection_id=7, **member)
+    s.exchange(asked_at, "Fetch", partitions=one_of("orders", 0, base_offset=1, record_count=1), **fetch,
+               **of_the_fetch)  # fmt: skip
+    s.poll(2560, "m1", 1, **reads)
+
+
+@story
+def handed_out_late_while_its_group_was_refused(s: Story) -> None:
+    waits_to_read(s, 50, took_ms=2500, **did(("slow", "delay", "held_answer"), since_ms=52))
+
+
+@story
+def asked_for_late_as_its_group_was_refused(s: Story) -> None:
+    waits_to_read(s, 2530, took_ms=15, **did(("slow", "delay", "held_answer"), since_ms=2532))
+
+
+def read_what_was_changed(s: Story, at: float) -> None:
+    """Records that a rule changed; its client trips over them and asks for what is nowhere."""
+    s.exchange(at, "Fetch", outcome="altered", partitions=one_of("orders", 0, base_offset=9, record_count=3),
+               **did(("damage", "corrupt", "altered_answer", None, [0])))  # fmt: skip
+
+
+@story
+def a_read_of_changed_records(s: Story) -> None:
+    read_what_was_changed(s, 4000)
+    failed_read(s, 0, 4050, "_BAD_MSG: MessageSet at offset 9 failed CRC32C check")
+
+
+@story
+def a_read_of_changed_records_in_other_words(s: Story) -> None:
+    read_what_was_changed(s, 4000)
+    failed_read(s, 0, 4050, "records may have been lost")
+
+
+@story
+def a_read_of_records_that_were_as_they_are(s: Story) -> None:
+    # Only when the client may ask again was changed.
+    s.exchange(4000, "Fetch", outcome="altered", partitions=one_of("orders", 0, base_offset=9, record_count=3),
+               **did(("hush", "throttle", "altered_answer")))  # fmt: skip
+    failed_read(s, 0, 4050, "_BAD_MSG: MessageSet at offset 9 failed CRC32C check")
+
+
+@story
+def sent_back_by_changed_records(s: Story) -> None:
+    reads = {"client": s.client, "group_id": "g"}
+    for offset in range(6):
+        s.poll(5 + offset, f"m{offset}", offset, **reads)
+    read_what_was_changed(s, 20)
+    s.exchange(24, "Fetch", error_code=1, partitions=one_of("orders", 0, error_code=1))
+    for offset in range(6):
+        s.poll(30 + offset, f"m{offset}", offset, **reads)
 
 
 @story
@@ -1645,6 +1767,17 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "overtaken_by_the_next_one": {"reordered": {"eat"}, "retried": {"eat"}},
     "told_an_offset_that_is_too_large": {"reordered": {"lie"}},
     "copied": {"duplicate": {"eat"}, "retried": {"eat"}},
+    "sent_once_and_copied": {"duplicate": {"twice"}},
+    "refused_once_and_then_the_broker_was_slow": {"late": {None}, "retried": {"lose"}},
+    "delayed_a_trifle_until_its_broker_was_gone": {"retried": {None}},
+    "thrown_out_while_a_fetch_is_held_elsewhere": {"read_again": {"shake (likely)"}},
+    "thrown_out_behind_a_held_fetch": {"read_again": {"slow (likely)"}},
+    "handed_out_late_while_its_group_was_refused": {"starved": {"slow"}},
+    "asked_for_late_as_its_group_was_refused": {"starved": {"elsewhere (likely)"}},
+    "a_read_of_changed_records": {"failed": {"damage"}},
+    "a_read_of_changed_records_in_other_words": {"failed": {"damage (likely)"}},
+    "a_read_of_records_that_were_as_they_are": {"failed": {None}},
+    "sent_back_by_changed_records": {"read_again": {"damage"}, "offset_reset": {"damage (likely)"}},
     "held_by_two_for_long_and_for_a_trifle": {"late": {"long"}},
     "held_by_a_thin_line": {"late": {"thin"}},
     "refused_and_then_not_even_sent": {"failed": {"refuse", "refuse (likely)", None}},
@@ -1864,6 +1997,16 @@ def sentence_of(findings: list[Finding], check: str, name: str) -> str:
             "; it had a request for records or offsets answered OFFSET_OUT_OF_RANGE by rule lie (error).",
         ),
         ("failed", "a_read_refused_in_other_words", "by rule lie (error) (likely)"),
+        (
+            "failed",
+            "a_read_of_changed_records",
+            "; it was handed records or offsets that had been changed by rule damage (corrupt).",
+        ),
+        (
+            "late",
+            "refused_once_and_then_the_broker_was_slow",
+            "; errors that rules told it were the lesser part of that.",
+        ),
         ("read_again", "sent_back_by_a_lie", "; it was told OFFSET_OUT_OF_RANGE by rule lie (error)"),
         ("read_again", "sent_back_out_of_its_group", "by rule shake (error) (likely)"),
         (
