@@ -63,7 +63,9 @@ class Lost(Check):
     )
 
     def suspects(self, tables: Tables, options: Options) -> Column:
-        missing = (F.col("landed_count") == 0) & ~_accounted_for()
+        # Whoever read it before a replica without it was elected has it; the log has not.
+        missing = (F.col("landed_count") == 0) | F.coalesce(F.col("in_log") == "absent", F.lit(False))
+        missing &= ~_accounted_for()
         return is_send() & (F.col("outcome") == "ok") & missing
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
@@ -102,6 +104,9 @@ class Lost(Check):
         note = (
             F.when(said == "open", F.lit("in a transaction that had not ended when the log was read"))
             .when(deleted, F.lit("it may have been deleted by retention or compaction"))
+            .when(
+                (said == "absent") & (F.col("landed_count") > 0), F.lit("a consumer got it, and the log has it no more")
+            )
             .when((said == "absent") & F.col("log_here").isNotNull(), _holds("log_here"))
             .when(said == "absent", F.lit("the log does not have it"))
             .when(_never_arrived(), F.lit("no request that carried it reached the broker"))

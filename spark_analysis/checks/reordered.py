@@ -18,6 +18,7 @@ from notleader.spark_analysis.transforms.attempts import (
 )
 from notleader.spark_analysis.transforms.clocks import ONE_CLOCK_US
 from notleader.spark_analysis.transforms.keys import same
+from notleader.spark_analysis.transforms.landed import jumps, one_by_one, spans
 from notleader.spark_analysis.transforms.log import settled_by_log
 
 _CHANGES = ("altered_answer", "altered_request", "answered", "repeated")
@@ -75,7 +76,7 @@ class Reordered(Check):
         before = F.struct(*told)
         rows = (
             tables.history.drop("scope", "partition", "offset")
-            .join(_overtaken(tables.history, of_one_producer=True), "operation_id")
+            .join(_overtaken(_with_places(tables), of_one_producer=True), "operation_id")
             .join(
                 tables.history.select(before.alias("before")),
                 F.col("before.operation_id") == F.col("earlier.operation_id"),
@@ -155,6 +156,18 @@ def _set_meanwhile(history: DataFrame) -> DataFrame:
         .filter(F.col("least") > F.col("most") + ONE_CLOCK_US)
         .drop("least", "most")
     )
+
+
+def _with_places(tables: Tables) -> DataFrame:
+    """The history without sends of which readers show that they are nowhere: these lie before and behind nothing."""
+    if not tables.outcomes.polled:
+        return tables.history
+    read = spans(one_by_one(tables.delivered), jumps(tables.delivered, tables.exchanges, tables.operations))
+    nowhere = is_send() & ~settled_by_log() & F.col("message_id").isNotNull() & (F.size("landed") == 0)
+    passed = F.exists("spans", lambda span: (span["low"] <= F.col("offset")) & (F.col("offset") < span["high"]))
+    unseen = tables.history.filter(nowhere & F.col("offset").isNotNull())
+    gone = unseen.join(broadcast(read), same("r_", "scope", "topic", "partition", "life")).filter(passed)
+    return tables.history.join(gone.select("operation_id"), "operation_id", "left_anti")
 
 
 def _overtaken(history: DataFrame, *, of_one_producer: bool = False) -> DataFrame:

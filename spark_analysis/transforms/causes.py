@@ -52,6 +52,8 @@ from notleader.spark_analysis.transforms.refused_reads import refused_reads
 from notleader.spark_analysis.transforms.starved import OF_A_MEMBER, READ
 
 _LOSE_THE_UNREAD = ("cut", "silenced", "garbled")
+# What a client has written waits for so long, at most, until a busy proxy reads it.
+_UNREAD_US = 50_000
 _MOST_STRUCK = 10_000
 _CALLED_TOGETHER_US = 1_000
 _IN_ITS_WAY, _AT_ITS_BROKER = range(2)
@@ -369,7 +371,7 @@ def _met(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     unsent = (F.size("o_lines") == 0) | F.col("reads")
     pairs = join_spans(
         suspects.withColumn("over_us", F.greatest("ended_us", "sent_us")),
-        obstacles.withColumn("since_us", F.coalesce("read_us", "from_us")),
+        obstacles.withColumn("since_us", F.coalesce(F.col("read_us") - _UNREAD_US, "from_us")),
         ("begun_us", "over_us"),
         ("since_us", "until_us"),
         F.col("o_scope").eqNullSafe(F.col("scope")) & (F.col("o_client") == F.col("client")),

@@ -247,9 +247,15 @@ def _with_cover(rows: DataFrame, cover: DataFrame) -> DataFrame:
         F.col("scope").eqNullSafe(F.col("t_scope")) & (F.col("_topic") == F.col("t_topic")),
         "left",
     )
-    return joined.withColumn(
-        "_cover", F.when(F.col("_partition").isNull(), F.col("of_topic")).otherwise(F.col("of_partition"))
-    )
+    # A topic is read whole: what it has no cover of was no partition of it then.
+    nothing = {
+        **{name: F.lit(0).cast("long") for name in ("start", "end", "unnamed")},
+        "problem": F.lit(None).cast("string"),
+    }
+    empty = F.struct(*[nothing.get(name, F.col(f"of_topic.{name}")).alias(name) for name in facts])
+    empty = F.when(F.col("of_topic").isNotNull(), empty)
+    known = F.when(F.col("_partition").isNull(), F.col("of_topic"))
+    return joined.withColumn("_cover", known.otherwise(F.coalesce("of_partition", empty)))
 
 
 def _with_neighbour(rows: DataFrame, log: DataFrame) -> DataFrame:
