@@ -9,7 +9,12 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, 
 from notleader.spark_analysis.checks.phrases import because, sends
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
-from notleader.spark_analysis.transforms.attempts import any_did, kept_from_broker, tells_of_time_alone
+from notleader.spark_analysis.transforms.attempts import (
+    any_did,
+    kept_from_broker,
+    tells_of_time_alone,
+    was_answered,
+)
 from notleader.spark_analysis.transforms.choices import CAUSES, as_cause
 from notleader.spark_analysis.transforms.intervals import join_offsets
 from notleader.spark_analysis.transforms.keys import same
@@ -126,7 +131,11 @@ class Lost(Check):
                 lambda c: (
                     ((F.coalesce(c["error_code"], F.lit(0)) == 0) | _never_arrived())
                     & ~tells_of_time_alone(c)
-                    & (c["did"].isin(*_LOSES) | ((c["did"] == "cut") & _never_arrived()) | (c["how"] == "unread"))
+                    & (
+                        c["did"].isin(*_LOSES)
+                        | ((c["did"] == "cut") & (_never_arrived() | _went_unanswered()))
+                        | (c["how"] == "unread")
+                    )
                 ),
             ),
         )
@@ -213,3 +222,8 @@ def _holds(message: str) -> Column:
 def _never_arrived() -> Column:
     """Of each request that is known to have carried the record a rule took the broker's place, or swallowed it."""
     return (F.col("match_kind") == "message_id") & F.forall("attempts", kept_from_broker)
+
+
+def _went_unanswered() -> Column:
+    """No request that carried the record had an answer, as ever with acks=0: whether it arrived nobody has said."""
+    return (F.size("attempts") > 0) & F.forall("attempts", lambda a: ~was_answered(a["outcome"]))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, joined
 from notleader.spark_analysis.checks.phrases import SENT, SET_ELSEWHERE, by_rule, count, place
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
-from notleader.spark_analysis.transforms.attempts import touches_at
+from notleader.spark_analysis.transforms.attempts import is_as_it_was, touches_at
 from notleader.spark_analysis.transforms.commits import set_elsewhere
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.landed import PREFETCHED_US, handed_out
@@ -304,7 +304,7 @@ def _sought(tables: Tables, gaps: DataFrame) -> DataFrame:
     out_of_range = is_out_of_range()
     of_group = Window.partitionBy("scope", "group_id", "p.topic", "p.partition_index").orderBy("request_at_us")
     committed = F.max(api == "OffsetCommit").over(of_group)
-    lost_one = F.max((api == "OffsetCommit") & ~_is_untouched()).over(of_group)
+    lost_one = F.max((api == "OffsetCommit") & ~is_as_it_was()).over(of_group)
     keeps_none = (api == "OffsetFetch") & (F.col("p.base_offset") < 0) & ~committed
     why = (
         F.when((api == "ListOffsets") & ~changed, "asked")
@@ -326,7 +326,7 @@ def _sought(tables: Tables, gaps: DataFrame) -> DataFrame:
         F.col("p.base_offset").alias("s_offset"),
         F.col("request_at_us").alias("s_at_us"),
         "why",
-        ((F.col("api_name") == "OffsetFetch") & _is_untouched()).alias("untouched"),
+        ((F.col("api_name") == "OffsetFetch") & is_as_it_was()).alias("untouched"),
     )
     # Who goes on where an operator has set its group to does as it is told.
     obeying = asked.filter(F.col("untouched")).join(
@@ -379,7 +379,7 @@ def _set_by_others(tables: Tables) -> DataFrame:
     rows = (
         tables.exchanges.filter(F.col("api_name").isin("OffsetCommit", *_MEMBERS))
         .withColumn("is_member", F.bool_or(F.col("api_name").isin(*_MEMBERS)).over(by_connection))
-        .filter((F.col("api_name") == "OffsetCommit") & ~F.col("is_member") & _is_untouched())
+        .filter((F.col("api_name") == "OffsetCommit") & ~F.col("is_member") & is_as_it_was())
         .filter((F.col("outcome") == "answered") & F.col("group_id").isNotNull())
         .withColumn("p", F.explode("partitions"))
         .filter(F.coalesce("p.error_code", F.lit(0)) == 0)
@@ -392,7 +392,3 @@ def _set_by_others(tables: Tables) -> DataFrame:
         F.col("p.base_offset").alias("x_offset"),
         F.col("response_at_us").alias("x_at_us"),
     ).distinct()
-
-
-def _is_untouched() -> Column:
-    return F.coalesce(F.size("fault_names"), F.lit(0)) <= 0

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases
-from notleader.spark_analysis.checks.phrases import because, by_client, count, duration, place
+from notleader.spark_analysis.checks.phrases import because, by_client, by_rule, count, duration, place
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.transforms.starved import OF_A_MEMBER
 
@@ -34,7 +34,9 @@ class Starved(Check):
         evidence="when senders were told their offsets, what consumers got, and when a captured Fetch answer had it",
         cause=(
             "the rules that were in the way of its consumer, or that told other members of the group something else or "
-            "took their connections, for a quarter of that time or more"
+            "took their connections, for a quarter of that time or more; of what was never read (likely) those that "
+            "had told the consumer something else, or taken its connection, within 2 s of what it read there last, "
+            "where it went on fetching for 5 s"
         ),
     )
 
@@ -68,6 +70,12 @@ class Starved(Check):
         )
 
     def sentence(self, group: Group) -> str:
+        if group.trouble is not None and ":follows:" in group.trouble:
+            return (
+                f"{by_client(group).removeprefix(' by ')} read nothing of {place(group)} any more, for"
+                f" {duration(group.slowest_us)}, and fetched on elsewhere; right before it had been struck"
+                f"{by_rule(group)} (likely)"
+            )
         reads = f"{count(group.cases, 'read')} of {place(group)}{by_client(group)}"
         whose = "another member of its group" if group.operation == OF_A_MEMBER else "the client"
         return f"{reads} waited up to {duration(group.slowest_us)} for what lay there{because(group, whose=whose)}"

@@ -44,9 +44,12 @@ def produce_attempts(exchanges: DataFrame) -> DataFrame:
     placed = placed.withColumn("touches", touches_at(F.col("place"), F.col("error_code"))).join(
         broadcast(_cut_connections(exchanges)), list(_CONNECTION), "left"
     )
-    unanswered = (F.col("outcome") == "no_response") & (F.coalesce("acks", F.lit(-1)) != 0)
-    reached = F.filter("ends", lambda e: (e["t"]["did"] != _BEHIND) | (e["seq"] < F.col("exchange_seq")))
-    under_it = F.when(unanswered, F.array_except(F.transform(reached, lambda e: e["t"]), "touches"))
+    unheard, asks = F.col("outcome") == "no_response", F.coalesce("acks", F.lit(-1)) != 0
+    # What needs no answer had been taken, unless it came behind what the broker closed the connection over.
+    behind = F.filter("ends", lambda e: e["seq"] < F.col("exchange_seq"))
+    all_of_it = F.filter("ends", lambda e: ~e["spoilt"] & (e["t"]["did"] != _BEHIND))
+    reached = F.when(asks, F.array_union(all_of_it, behind)).otherwise(F.filter(behind, lambda e: e["spoilt"]))
+    under_it = F.when(unheard, F.array_except(F.transform(reached, lambda e: e["t"]), "touches"))
     rows = placed.withColumn("touches", F.concat("touches", F.coalesce(under_it, F.array().cast(_TOUCHES)))).select(
         F.xxhash64(
             "run_id", "proxy_id", "connection_id", "exchange_seq", "p.topic", "p.partition_index", "p.base_sequence"
@@ -67,6 +70,10 @@ _CONNECTION = ("run_id", "proxy_id", "connection_id")
 
 
 AT_ITS_END_US = 100_000
+# How soon a broker closes a connection over what it can't take.
+_CLOSES_US = 1_000_000
+CLOSED_BY_BROKER = "the broker "
+"""How `detail` begins of a connection that the broker ended."""
 _BEHIND = "kept_behind"
 """What an exchange that was swallowed, or held to the end, does to those behind it that got no answer either."""
 
@@ -75,7 +82,8 @@ def _cut_connections(exchanges: DataFrame) -> DataFrame:
     """`ends`, what kept a connection's requests from their answers: a cut all, what is swallowed or held those behind.
 
     As (`seq`, `t`): the first exchange that it happened to, and the touch of the others. Kafka answers a connection in
-    order.
+    order. A broker that can't take what needs no answer closes the connection over it: where a rule had changed that,
+    it is the rule's cut.
     """
     did = F.col("t.did")
     unanswered = F.col("response_at_us").isNull() & (F.col("event") == "exchange")
@@ -88,32 +96,44 @@ def _cut_connections(exchanges: DataFrame) -> DataFrame:
     kept = did.isin(*SWALLOWED) | held
     closes = F.col("event") == "disconnect"
     cut = did.isin("cut", "garbled")
+    spoilt = (did == "altered_request") & (F.col("acks") == 0) & unanswered & ~eaten
+    spoils_us = F.when(spoilt, F.col("forwarded_at_us") + _CLOSES_US)
+    as_cut = F.col("t").withField("did", F.lit("cut"))
     ended = (
         exchanges.filter(closes | (F.size("touches") > 0))
         .withColumn("t", F.explode_outer("touches"))
-        .filter(cut | kept | closes)
+        .filter(cut | kept | closes | spoilt)
         .withColumns(
             {
                 "held": F.coalesce(held, F.lit(False)),
-                "over_us": F.when(held, F.col("broker_responded_at_us") + F.col("t.held_us")),
-                "t": F.when(kept, F.col("t").withField("did", F.lit(_BEHIND))).when(cut, F.col("t")),
+                "over_us": F.when(held, F.col("broker_responded_at_us") + F.col("t.held_us")).otherwise(spoils_us),
+                "t": F.when(kept, F.col("t").withField("did", F.lit(_BEHIND)))
+                .when(cut, F.col("t"))
+                .when(spoilt, as_cut),
+                "spoilt": F.coalesce(spoilt, F.lit(False)),
             }
         )
     )
-    first = ended.groupBy(*_CONNECTION, "t", "held").agg(
+    by_broker = F.startswith("detail", F.lit(CLOSED_BY_BROKER))
+    first = ended.groupBy(*_CONNECTION, "t", "held", "spoilt").agg(
         F.min("exchange_seq").alias("seq"),
         F.max("over_us").alias("over_us"),
         F.max(F.when(closes, F.col("request_at_us"))).alias("closed_us"),
+        F.max(F.when(closes, by_broker)).alias("by_broker"),
     )
-    ends = F.array_sort(F.collect_list(F.when(F.col("t").isNotNull(), F.struct("seq", "t", "held", "over_us"))))
+    ends = F.array_sort(
+        F.collect_list(F.when(F.col("t").isNotNull(), F.struct("seq", "t", "held", "over_us", "spoilt")))
+    )
     # What was let go before the connection ended was kept by something else from then on.
     to_the_end = F.filter("ends", lambda e: F.coalesce(e["over_us"] >= F.col("closed_us") - AT_ITS_END_US, F.lit(True)))
     # Who is held behind the first of them waits for that one: his own hold may be long over.
     front = F.array_min(F.transform(F.filter("ends", lambda e: e["t"]["did"] == _BEHIND), lambda e: e["seq"]))
-    counting = F.filter("ends", lambda e: ~e["held"] | (e["seq"] <= front))
+    counting = F.filter(
+        "ends", lambda e: (~e["held"] | (e["seq"] <= front)) & (~e["spoilt"] | F.coalesce("by_broker", F.lit(False)))
+    )
     return (
         first.groupBy(*_CONNECTION)
-        .agg(ends.alias("ends"), F.max("closed_us").alias("closed_us"))
+        .agg(ends.alias("ends"), F.max("closed_us").alias("closed_us"), F.max("by_broker").alias("by_broker"))
         .withColumn("ends", to_the_end)
         .select(*_CONNECTION, counting.alias("ends"))
         .filter(F.size("ends") > 0)
@@ -123,6 +143,12 @@ def _cut_connections(exchanges: DataFrame) -> DataFrame:
 def any_did(touches: str | Column, *words: str) -> Column:
     """Whether one of `touches` did one of that."""
     return F.exists(touches, lambda t: t["did"].isin(*words))
+
+
+def is_as_it_was() -> Column:
+    """No rule did more to the row's exchange than hold it, or tell its client to wait: what was said is as it was."""
+    late = ("held_request", "held_answer", "shaped", "muted", "throttled")
+    return ~F.exists("touches", lambda t: ~(t["did"].isin(*late) | tells_of_time_alone(t)))
 
 
 def changes_records(touch: Column) -> Column:

@@ -48,10 +48,14 @@ from notleader.spark_analysis.transforms.obstacles import (
     ends_of,
     obstacles_of,
 )
+from notleader.spark_analysis.transforms.presence import with_gone
 from notleader.spark_analysis.transforms.refused_reads import refused_reads
 from notleader.spark_analysis.transforms.starved import OF_A_MEMBER, READ
 
 _LOSE_THE_UNREAD = ("cut", "silenced", "garbled")
+# Who never reads a partition again after a rule had been in its way, and fetches on for so long, has lost it.
+_STOPS_US = 2_000_000
+_GOES_ON_US = 5_000_000
 # What a client has written waits for so long, at most, until a busy proxy reads it.
 _UNREAD_US = 50_000
 _MOST_STRUCK = 10_000
@@ -107,7 +111,7 @@ def with_causes(
         reads = starved()
         if reads is None:
             return rows, None
-        reads = reads.withColumn("end_us", F.col("completed_at_us"))
+        reads = with_gone(reads.withColumn("end_us", F.col("completed_at_us")), exchanges, operations, rows)
         own = [name for name in reads.columns if name not in rows.columns]
         return rows.unionByName(reads, allowMissingColumns=True), own
 
@@ -121,7 +125,10 @@ def with_causes(
         obstacles = obstacles_of(stood(), names, rows)
         obstacles = settled(obstacles) if is_short(obstacles) else obstacles.persist()
         striking = pool.submit(_struck, obstacles, rows)
-        compared = _weights(readying.result(), obstacles).join(following_up.result(), "operation_id", "full")
+        follows = following_up.result()
+        if reading.result()[1] is not None:
+            follows = follows.unionByName(_stopped(reading.result()[0], obstacles))
+        compared = _weights(readying.result(), obstacles).join(follows, "operation_id", "full")
         if failed_reads:
             compared = _with_reads(compared, refused_reads(rows, exchanges, operations))
         if out is not None:
@@ -145,6 +152,37 @@ def with_causes(
         return told, None, struck
     is_read = F.col("operation").isin(READ, OF_A_MEMBER)
     return told.filter(~is_read).drop(*of_reads), told.filter(is_read), struck
+
+
+def _stopped(rows: DataFrame, obstacles: DataFrame) -> DataFrame:
+    """`operation_id` → `follows`: what had been in the way of who never read on there, and went on fetching elsewhere.
+
+    That is what told it something else, swallowed or cut off what it asked for, about when it had read there last.
+    """
+    never = (F.col("operation") == READ) & F.col("again_us").isNull() & (F.size("attempts") == 0)
+    goes_on = F.col("fetches_us") - F.col("called_at_us") >= _GOES_ON_US
+    stopped = rows.filter(never & goes_on & F.col("before_us").isNotNull()).select(
+        "operation_id",
+        F.col("scope").alias("r_scope"),
+        F.col("client").alias("r_client"),
+        F.col("topic").alias("r_topic"),
+        F.col("partition").alias("r_partition"),
+        "latency_us",
+        "before_us",
+    )
+    here = F.coalesce(
+        F.exists("places", lambda of: (of["topic"] == F.col("r_topic")) & (of["partition"] == F.col("r_partition"))),
+        F.col("topic").isNull() | (F.col("topic") == F.col("r_topic")),
+    )
+    then = (F.col("from_us") <= F.col("before_us") + _STOPS_US) & (F.col("until_us") >= F.col("before_us") - _STOPS_US)
+    breaks = F.col("how").isin("told", "cut", "read") & ~F.col("did").isin(*HOLDS)
+    met = stopped.join(obstacles.filter(breaks), [same("r_", "scope", "client"), here, then])
+    cause = F.struct(
+        "rule", "kind", F.lit("follows").alias("how"), "did", "error_code", F.lit(False).alias("sure"),
+        F.col("latency_us").alias("weight_us"),
+    )  # fmt: skip
+    found = met.groupBy("operation_id").agg(F.collect_set(cause).cast(CAUSES).alias("follows"))
+    return found.select("operation_id", "follows")
 
 
 def _with_reads(compared: DataFrame, reads: DataFrame) -> DataFrame:
@@ -256,6 +294,8 @@ def _suspects(history: DataFrame, options: Options) -> DataFrame:
     # Called done, as ever with acks=0, and never seen: it may have lain in a socket.
     unread = (F.col("outcome") == "ok") & F.coalesce(F.col("trouble") == "unsent", F.lit(False))
     wrong = (F.col("outcome") != "ok") | (slow >= bound) | (F.col("attempt_count") > 1) | unread
+    gone_us = F.when(F.col("operation") == OF_A_MEMBER, F.col("gone_us")) if "gone_us" in history.columns else None
+    gone_us = F.lit(None).cast("long") if gone_us is None else gone_us
     return history.filter(wrong & begun_us().isNotNull()).select(
         "operation_id",
         "error",
@@ -268,8 +308,9 @@ def _suspects(history: DataFrame, options: Options) -> DataFrame:
         F.col("partition").alias("o_partition"),
         begun_us().alias("begun_us"),
         F.greatest("end_us", begun_us() + 1).alias("ended_us"),
-        # Once it was on the wire and answered there, what the client was told elsewhere kept it no longer.
-        F.coalesce(F.when(answered, last["request_at_us"]), F.col("end_us")).alias("sent_us"),
+        # Once it was on the wire and answered there, what the client was told elsewhere kept it no longer; nor does
+        # what befell a member of its group that has gone.
+        F.least(F.coalesce(F.when(answered, last["request_at_us"]), F.col("end_us")), gone_us).alias("sent_us"),
         # It went to one broker alone, which never said that it is the wrong one.
         ((F.col("outcome") == "ok") & ~F.exists("attempts", misplaced)).alias("went_well"),
         F.transform(

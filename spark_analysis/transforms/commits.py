@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import broadcast
-from notleader.spark_analysis.transforms.attempts import error_of, touches_at, wire
+from notleader.spark_analysis.transforms.attempts import error_of, is_as_it_was, touches_at, wire
 from notleader.spark_analysis.transforms.intervals import join_moments, of_call
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.obstacles import COMMITS
@@ -100,7 +100,7 @@ def set_elsewhere(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
     As members were told them, where no rule touched that, nor a commit of that group there: somebody may have set them
     past the proxy.
     """
-    asked = exchanges.filter((F.col("api_name") == "OffsetFetch") & (F.coalesce(F.size("fault_names"), F.lit(0)) <= 0))
+    asked = exchanges.filter((F.col("api_name") == "OffsetFetch") & is_as_it_was())
     told = of_clients(with_groups_of_connections(exchanges, asked), operations).select(
         F.col("scope").alias("s_scope"),
         F.col("group_id").alias("s_group"),
@@ -114,7 +114,7 @@ def set_elsewhere(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
         same("k_", "scope", "group", "topic", "partition", "offset", own="s_"),
         F.col("k_at_us") <= F.col("s_at_us"),
     ]
-    touched = exchanges.filter((F.col("api_name") == "OffsetCommit") & (F.size("fault_names") > 0)).select(
+    touched = exchanges.filter((F.col("api_name") == "OffsetCommit") & ~is_as_it_was()).select(
         F.col("scope").alias("u_scope"),
         F.col("group_id").alias("u_group"),
         F.explode("partitions.topic").alias("u_topic"),

@@ -13,7 +13,14 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import broadcast, settled, those_after
-from notleader.spark_analysis.transforms.attempts import SWALLOWED, any_did, begun_us, tells_of_time_alone, was_answered
+from notleader.spark_analysis.transforms.attempts import (
+    SWALLOWED,
+    any_did,
+    begun_us,
+    is_as_it_was,
+    tells_of_time_alone,
+    was_answered,
+)
 from notleader.spark_analysis.transforms.intervals import join_moments
 from notleader.spark_analysis.transforms.keys import same
 
@@ -373,7 +380,7 @@ def _with_greeted(asked: DataFrame, exchanges: DataFrame) -> DataFrame:
     """The touched of `asked`, with `greeted`: its client sent or asked for batches before it was greeted as it is."""
     names, since_us = ("scope", "client_id"), F.coalesce("response_at_us", "request_at_us")
     # Who asks in a version that the broker doesn't know is told that, and asks again.
-    untouched = (F.size("touches") == 0) & (F.coalesce("error_code", F.lit(0)) == 0)
+    untouched = is_as_it_was() & (F.coalesce("error_code", F.lit(0)) == 0)
     as_it_is = F.when((F.col("api_name") == _GREETING) & untouched, F.col("response_at_us"))
     rows = asked.withColumn("as_it_is_us", F.min(as_it_is).over(those_after(names, _IN_TIME)))
     rows = rows.filter(F.size("touches") > 0)
@@ -415,7 +422,7 @@ def _answers(exchanges: DataFrame, touched: DataFrame, *, greeted: bool) -> Data
         "left_semi",
     )
     answered = F.coalesce("response_at_us", "request_at_us")
-    begun_anew = (F.col("api_name") == _BEGINS_ANEW) & (F.size("touches") == 0)
+    begun_anew = (F.col("api_name") == _BEGINS_ANEW) & is_as_it_was()
     anew_us = F.min(F.when(begun_anew, F.col("response_at_us"))).over(since)
     next_us = F.least(F.lead(answered).over(order), F.when(F.col("api_name").isin(*_OF_TRANSACTIONS), anew_us))
     rows = asked.withColumn("next_us", next_us)

@@ -9,10 +9,13 @@ from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.obstacles import clients_of, connection
 
 
-def with_gone(history: DataFrame, exchanges: DataFrame, operations: DataFrame) -> DataFrame:
-    """`history` with `gone_us`, null while the client may have lived to the end of the recording.
+def with_gone(
+    rows: DataFrame, exchanges: DataFrame, operations: DataFrame, history: DataFrame | None = None
+) -> DataFrame:
+    """`rows` with `gone_us`, null while the client may have lived to the end of the recording.
 
-    A connection that a rule cut is no end of its client, nor is one after which its host still knocked in vain.
+    Whose connections are whose tells `history`, which `rows` are where it isn't given. A connection that a rule cut is
+    no end of its client, nor is one after which its host still knocked in vain.
     """
     host = F.regexp_replace("client_addr", r":\d+$", "")
     at = F.col("request_at_us")
@@ -32,7 +35,7 @@ def with_gone(history: DataFrame, exchanges: DataFrame, operations: DataFrame) -
     knocks = in_vain.groupBy(F.col("scope").alias("k_scope"), F.col("host").alias("k_host")).agg(
         F.max("knocked_us").alias("knocked_us")
     )
-    names = clients_of(history, operations)
+    names = clients_of(rows if history is None else history, operations)
     known = lives.drop("knocked_us").filter(F.col("wire_id").isNotNull())
     by_name = names.filter(F.col("wire_id").isNotNull()).select("scope", "wire_id", "client")
     by_connection = names.filter(F.col("connection").isNotNull()).select("scope", "connection", "client")
@@ -63,4 +66,4 @@ def with_gone(history: DataFrame, exchanges: DataFrame, operations: DataFrame) -
         .select("g_scope", "g_client", "gone_us")
     )
     same = F.col("scope").eqNullSafe(F.col("g_scope")) & (F.col("client") == F.col("g_client"))
-    return history.join(broadcast(left), same, "left").drop("g_scope", "g_client")
+    return rows.join(broadcast(left), same, "left").drop("g_scope", "g_client")

@@ -8,7 +8,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import broadcast
-from notleader.spark_analysis.transforms.attempts import SWALLOWED, changes_records, touches_at, was_answered
+from notleader.spark_analysis.transforms.attempts import (
+    SWALLOWED,
+    changes_records,
+    is_as_it_was,
+    touches_at,
+    was_answered,
+)
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.obstacles import (
     COMMITS,
@@ -31,6 +37,7 @@ _LONG_US = 1_000_000
 _OUT = (22, 25, 27, 82)
 _JOINS = ("JoinGroup", "ConsumerGroupHeartbeat")
 _GOES_ON_US = 1_000_000
+_WELL_AGAIN_US = 5_000_000
 _MOST = 1_000
 
 
@@ -42,7 +49,7 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
     Without `operations` clients are Kafka's client ids.
     """
     touched = (F.size("fault_names") > 0) | F.col("effects").isNotNull()
-    went_well = F.col("api_name").isin(*COMMITS) & was_answered(F.col("outcome")) & ~touched
+    went_well = F.col("api_name").isin(*COMMITS) & was_answered(F.col("outcome")) & is_as_it_was()
     went_well &= F.coalesce(F.col("error_code"), F.lit(0)) == 0
     finds = F.col("api_name") == "FindCoordinator"
     backwards = Window.partitionBy("scope", "client_id").orderBy(F.desc("request_at_us"))
@@ -185,7 +192,11 @@ def with_senders_back(rows: DataFrame, told: DataFrame, whose: Sequence[Column] 
         place &= F.coalesce(t["partition"] == F.col("partition"), F.lit(True))
         # A commit that never was tells only when somebody asks for it, which may be much later.
         commit = t["what"].isin("commit", "refused") & F.coalesce(t["offset"] > F.col("first_offset"), F.lit(False))
-        return place & (t["at_us"] <= F.col("at_us")) & (commit | (t["at_us"] >= since_us))
+        # Whose commit was taken after that is still in its group, and what it reads again long afterwards is no sign.
+        well_again = (t["what"] == "group") & F.coalesce(
+            t["healed_us"] + _WELL_AGAIN_US <= F.col("at_us"), F.lit(False)
+        )
+        return place & (t["at_us"] <= F.col("at_us")) & (commit | (t["at_us"] >= since_us)) & ~well_again
 
     met = F.filter("told", lambda t: here(t, F.col("since_us")))
     # Whom its group has thrown out goes on for a moment with what it was handed.

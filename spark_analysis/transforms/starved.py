@@ -35,6 +35,7 @@ _WAIT = (
 _STARVED = (
     "struct<operation_id:bigint,scope:string,group:string,reader:string,client:string,operation:string,topic:string,"
     "partition:int,offset:bigint,called_at_us:bigint,completed_at_us:bigint,again_us:bigint,latency_us:bigint,"
+    "before_us:bigint,fetches_us:bigint,"
     f"outcome:string,attempt_count:int,transactional:boolean,attempts:{_ATTEMPTS.simpleString()}>"
 )
 
@@ -52,7 +53,8 @@ def starved_reads(
     knows here since when a consumer may read them.
 
     `attempts` has the Fetch whose answer had it, if one is known: since that was asked for, only what stood in the way
-    of that one Fetch can have kept it. There is a row for each `client` of the group: what befalls any of its members
+    of that one Fetch can have kept it. `before_us` is when its group had read there last, `fetches_us` when its reader
+    got its last answer to a Fetch. There is a row for each `client` of the group: what befalls any of its members
     may hold up all of them. At most ten thousand; None of none.
     """
     spark = history.sparkSession
@@ -73,6 +75,7 @@ def starved_reads(
         .agg(
             F.min("request_at_us").alias("first_us"),
             F.max(F.greatest("request_at_us", F.coalesce("response_at_us", "request_at_us"))).alias("last_us"),
+            F.max(F.when(F.col("api_name") == "Fetch", F.col("response_at_us"))).alias("fetches_us"),
         )
     )
     of_reader = [same("s_", "scope"), F.col("reader") == F.col("s_client")]
@@ -84,7 +87,12 @@ def starved_reads(
     wait = F.struct((ended - F.col("began_us")).alias("us"), "offset", "began_us", ended.alias("ended_us"))
     longest = (
         waits.groupBy(*_PLACE, "reader", "again_us")
-        .agg(F.max(wait).alias("w"), F.max_by("fetch", wait).alias("fetch"))
+        .agg(
+            F.max(wait).alias("w"),
+            F.max_by("fetch", wait).alias("fetch"),
+            F.max_by("before_us", wait).alias("before_us"),
+            F.max("fetches_us").alias("fetches_us"),
+        )
         .filter(F.col("w.us") >= slow_us)
     )
     members = read.groupBy(F.col("scope").alias("m_scope"), F.col("group").alias("m_group")).agg(
@@ -104,6 +112,8 @@ def starved_reads(
             F.col("w.ended_us").alias("completed_at_us"),
             "again_us",
             F.col("w.us").alias("latency_us"),
+            "before_us",
+            "fetches_us",
             F.lit("ok").alias("outcome"),
             F.lit(0).alias("attempt_count"),
             F.lit(False).alias("transactional"),

@@ -866,6 +866,11 @@ def set_forward_by_an_operator(s: Story) -> None:
 
 
 @story
+def set_forward_by_an_operator_and_delayed(s: Story) -> None:
+    went_on_at_two(s, client_id="operator", connection_id=9, **by_rule("trifle", "delay", "held_request"))
+
+
+@story
 def committed_what_it_had_not_read(s: Story) -> None:
     went_on_at_two(s)
 

@@ -196,16 +196,21 @@ def hang(history: History) -> Iterator[tuple[str, object]]:
     yield from (("invalid", message) for message, send, _ in history.sends() if send.outcome == "pending")
 
 
-@judge
-def lost(history: History) -> Iterator[tuple[str, object]]:
-    seen = landed(history)
+def was_passed(history: History, send: Send) -> bool:
+    """Whether a reader had come to where the send was told to be, and went on behind it."""
     spans: dict[tuple[str, int], list[int]] = {}
     for of, read in places_read(history):
         spans.setdefault((read.reader, of), []).append(read.offset)
+    there = [offsets for (_, of), offsets in spans.items() if of == life_of_send(history, send)]
+    return send.offset is not None and any(min(o) <= send.offset < max(o) for o in there)
+
+
+@judge
+def lost(history: History) -> Iterator[tuple[str, object]]:
+    seen = landed(history)
     for message, send, attempts in history.sends():
         if send.outcome == "ok" and message not in seen:
-            there = [offsets for (_, of), offsets in spans.items() if of == life_of_send(history, send)]
-            passed = send.offset is not None and any(min(o) <= send.offset < max(o) for o in there)
+            passed = was_passed(history, send)
             # A rule answered each of its requests in the broker's place.
             kept = bool(attempts) and all(attempt.faulted and attempt.base_offset < 0 for _, attempt in attempts)
             yield "invalid" if passed or kept else "unknown", message
@@ -249,9 +254,9 @@ def has_a_first_copy(attempts: list[tuple[int, Attempt]]) -> bool:
 def reordered(history: History) -> Iterator[tuple[str, object]]:
     """By where a record went first: what a consumer got before the offset that was told was there before.
 
-    Whether one that was on the wire and one that was not are of one producer, nobody knows. Nor, where calls and
-    requests are of no one clock, which was called first, unless it was first on the wire, too. Nor where one lies that
-    may have got there before it was sent again, and that nobody read.
+    What readers passed over lies nowhere. Whether one that was on the wire and one that was not are of one producer,
+    nobody knows. Nor, where calls and requests are of no one clock, which was called first, unless it was first on the
+    wire, too. Nor where one lies that may have got there before it was sent again, and that nobody read.
     """
     wire = {m: [at for at, _ in attempts] for m, _, attempts in history.sends()}
     no_one_clock = clock_was_set(history)
@@ -259,7 +264,9 @@ def reordered(history: History) -> Iterator[tuple[str, object]]:
     acked = [
         (m, s, min(s.offset, *seen.get(m, {s.offset})), bool(attempts))
         for m, s, attempts in history.sends()
-        if s.outcome == "ok" and s.offset is not None and (m in seen or not has_a_first_copy(attempts))
+        if s.outcome == "ok"
+        and s.offset is not None
+        and (m in seen or not (has_a_first_copy(attempts) or was_passed(history, s)))
     ]
     for message, send, place, captured in acked:
         earlier = [

@@ -575,6 +575,31 @@ def asked_for_late_as_its_group_was_refused(s: Story) -> None:
     waits_to_read(s, 2530, took_ms=15, **did(("slow", "delay", "held_answer"), since_ms=2532))
 
 
+def never_reads_again(s: Story, *, fetches_until: float) -> None:
+    """Its connection was cut when it had read there last; it fetches on from another broker."""
+    reads = {"client": s.client, "client_id": s.client, "group_id": s.client}
+    ok(s, 0, "m0", 0)
+    s.poll(30, "m0", 0, **reads)
+    s.exchange(40, "Fetch", connection_id=7, outcome="closed", took_ms=None, partitions=one_of("orders", 0),
+               **did(("break", "reset", "cut")))  # fmt: skip
+    link_event(s, 41, "disconnect", 7, **did(("break", "reset", "cut")))
+    ok(s, 50, "m1", 1)
+    for at in range(60, int(fetches_until), 500):
+        s.exchange(at, "Fetch", connection_id=8, node_id=2, partitions=one_of("invoices", 0))
+    s.exchange(9000, "Heartbeat", connection_id=9, node_id=2, group_id=s.client)
+
+
+@story
+def never_reads_again_after_a_cut(s: Story) -> None:
+    never_reads_again(s, fetches_until=9000)
+
+
+@story
+def reads_nothing_at_all_after_a_cut(s: Story) -> None:
+    # Its application may have no more wish to.
+    never_reads_again(s, fetches_until=3000)
+
+
 def read_what_was_changed(s: Story, at: float) -> None:
     """Records that a rule changed; its client trips over them and asks for what is nowhere."""
     s.exchange(at, "Fetch", outcome="altered", partitions=one_of("orders", 0, base_offset=9, record_count=3),
@@ -1772,6 +1797,8 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "delayed_a_trifle_until_its_broker_was_gone": {"retried": {None}},
     "thrown_out_while_a_fetch_is_held_elsewhere": {"read_again": {"shake (likely)"}},
     "thrown_out_behind_a_held_fetch": {"read_again": {"slow (likely)"}},
+    "never_reads_again_after_a_cut": {"starved": {"break (likely)"}},
+    "reads_nothing_at_all_after_a_cut": {"starved": set()},
     "handed_out_late_while_its_group_was_refused": {"starved": {"slow"}},
     "asked_for_late_as_its_group_was_refused": {"starved": {"elsewhere (likely)"}},
     "a_read_of_changed_records": {"failed": {"damage"}},

@@ -46,6 +46,34 @@ def lay_in_a_socket_that_was_cut(s: Story) -> None:
     s.holds("m0", "m2", "m6", "m8")
 
 
+def done_a_moment_before_the_cut_was_read(s: Story) -> None:
+    # The proxy was busy: it read the request that it cut off when its client had called done what lay behind that.
+    cut = {"outcome": "closed", "forwarded_at_us": None, "fault_phase": "before_broker"}
+    _fire(s, 0, "m0", seen=1)
+    _fire(s, 100, "m1", seen=104, **cut, **did(("break", "truncate", "cut")))
+    _fire(s, 101, "m2", seen=None)
+    _cut(s, 105, 1)
+    s.holds("m0")
+
+
+def _spoilt(s: Story, ended: str) -> None:
+    _fire(s, 0, "m0", seen=1)
+    _fire(s, 100, "m1", seen=101, outcome="altered", **did(("damage", "corrupt", "altered_request")))
+    _fire(s, 101, "m2", seen=102)
+    row = s.exchange(120, "", event="disconnect", connection_id=1, took_ms=None, outcome=None, detail=ended)
+    row["api_name"] = row["api_key"] = None
+    s.holds("m0")
+
+
+def behind_what_the_broker_could_not_take(s: Story) -> None:
+    _spoilt(s, "the broker closed the connection")
+
+
+def behind_what_was_changed_and_left(s: Story) -> None:
+    # Its client went, and the broker may have taken it and lost it.
+    _spoilt(s, "the client closed the connection")
+
+
 def written_into_silence(s: Story) -> None:
     _fire(s, 0, "m0", seen=1)
     s.exchange(
@@ -150,6 +178,9 @@ TRUE = {
     written_where_one_of_two_went_on: {"lost": {("off", 1)}},
     copied_under_two_trifles: {"duplicate": {("refusal", 1)}},
     given_up_in_a_silence: {"duplicate": {("off", 2)}, "retried": {("off", 2)}},
+    done_a_moment_before_the_cut_was_read: {"lost": {("break", 2)}},
+    behind_what_the_broker_could_not_take: {"lost": {("damage", 2)}},
+    behind_what_was_changed_and_left: {"lost": {("damage", 1), (None, 1)}},
     answered_when_a_silence_was_over: {"duplicate": {("off", 1)}, "retried": {("off", 1)}},
     read_when_a_silence_was_over: {"duplicate": {("off", 1)}},
     held_for_longer_than_it_waited: {"duplicate": {("long", 2)}, "retried": {("long", 2)}},

@@ -212,6 +212,22 @@ def failed_and_absent(s: Story) -> None:
 
 
 @story
+def lost_after_it_was_read(s: Story) -> None:
+    # As when a replica is elected that never had it.
+    for number in range(2):
+        acked(s, 10 * number, f"m{number}", number)
+        s.poll(50 + number, f"m{number}", number)
+    s.holds("m0")
+
+
+@story
+def failed_for_a_partition_that_is_not_there(s: Story) -> None:
+    acked(s, 0, "m0", 0)
+    s.send(10, "m1", outcome="fail", error="unknown partition", partition=7)
+    s.holds("m0")
+
+
+@story
 def out_of_order(s: Story) -> None:
     # Neither was told its offset.
     acked(s, 0, "m0", None)
@@ -414,6 +430,7 @@ def one_id_in_two_topics(s: Story) -> None:
 EXPECTED: dict[str, dict[str, set[str]]] = {
     "lost": {
         "invalid": {
+            "lost_after_it_was_read",
             "lost_at_the_end",
             "lost_for_another",
             "lost_without_an_offset",
@@ -509,6 +526,7 @@ def test_each_send_is_told_where_it_is(judged: Built) -> None:
     assert said["doubled_though_aborted_once"] == ["there"]
     assert said["aborted_though_acknowledged"] == ["aborted"]
     assert said["written_after_the_reading"] == ["there", "unread", "unread"]
+    assert said["failed_for_a_partition_that_is_not_there"] == ["there", "absent"]
     assert said["without_ids"] == ["there", "absent", "unread"]
     assert said["not_read"] == ["unread", "unread"]
 
@@ -517,6 +535,7 @@ def test_what_the_log_has_at_the_place_is_said(judged: Built) -> None:
     notes = {f.group.client: f.evidence[0]["note"] for f in judged[1] if f.check == "lost" and f.group}
     assert notes["lost_for_another"] == "offset 0 holds message m9"
     assert notes["lost_at_the_end"] == "the log does not have it"
+    assert notes["lost_after_it_was_read"] == "a consumer got it, and the log has it no more"
 
 
 def test_what_got_no_answer_behind_a_swallowed_one_is_doubled_by_that_rule(judged: Built) -> None:
