@@ -20,7 +20,7 @@ _NAMED_US = 10_000_000
 _UNNAMED_US = 1_000_000
 # CORRUPT_MESSAGE, which no broker says of what a rule changed behind it; and what clients say that read it.
 _CORRUPT = 2
-_SAYS_CORRUPT = r"(?i)crc|checksum|corrupt|magic|bad_msg|invalid record"
+_SAYS_CORRUPT = r"(?i)crc|checksum|corrupt|magic|bad_msg|invalid record|fetching the next record"
 _PLACE = ("scope", "client", "topic", "code")
 
 
@@ -56,7 +56,9 @@ def refused_reads(rows: DataFrame, exchanges: DataFrame, operations: DataFrame) 
     answer = F.when(~is_read, F.struct("at_us", "t"))
     met = both.withColumn("last", F.last(answer, ignorenulls=True).over(until_then)).filter(is_read)
     ago_us = F.col("at_us") - F.col("last.at_us")
-    close = F.when(F.col("named"), ago_us <= _NAMED_US).otherwise(
+    # Who trips over a record reads it again and again.
+    in_time = (ago_us <= _NAMED_US) | (F.col("code") == _CORRUPT)
+    close = F.when(F.col("named"), in_time).otherwise(
         (ago_us <= _UNNAMED_US) & (F.col("last.at_us") >= F.col("called_us"))
     )
     found = (
