@@ -28,6 +28,7 @@ from notleader.proxy.lab.incident_run import Done, run_incident
 from notleader.proxy.lab.outcome import Outcome, read_outcomes
 from notleader.proxy.lab.stages import Stages
 from notleader.proxy.net.server import Proxy
+from notleader.proxy.wire.names import did_you_mean
 
 T = TypeVar("T")
 
@@ -39,6 +40,10 @@ _SETTLE_S = 5.0
 
 class NeverHitError(AssertionError):
     """A rule that was to strike never did: whatever the test saw, it saw it without the fault."""
+
+
+class NotJudgedError(AssertionError):
+    """What was asked of a verdict could not be judged, by what was recorded and what the clients said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +69,18 @@ class Verdict:
     report: Path
 
     def found(self, check: str, client: str | None = None) -> int:
-        """How many cases a check found, of one client or of all."""
-        return sum(f.count for f in self.findings if f.check == check and client in (None, f.client))
+        """How many cases a check found, of one client or of all.
+
+        Raises NotJudgedError where it could not be judged: that none was found says nothing then. LookupError for a
+        check that there is not.
+        """
+        theirs = [f for f in self.findings if f.check == check]
+        if not theirs:
+            known = sorted({f.check for f in self.findings})
+            raise LookupError(f"no check {check!r}{did_you_mean(check, known)} The checks are {', '.join(known)}")
+        if all(f.verdict == "unknown" and not f.count for f in theirs):
+            raise NotJudgedError(f"{check}: {theirs[0].sentence}")
+        return sum(f.count for f in theirs if client in (None, f.client))
 
 
 class InForce:

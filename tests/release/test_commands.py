@@ -140,6 +140,8 @@ RUN = ("run", "--kafka", "127.0.0.1:1", "--listen", "127.0.0.1:0", "--admin", "n
         (("demo",), "notleader: demo needs Spark: [analysis]"),
         (("incident", "run", "sarama-hang"), "notleader: incident run needs Spark: [analysis]"),
         (("matrix",), "notleader: matrix needs Spark: [analysis]"),
+        (("bisect", "sarama-hang"), "notleader: bisect needs Spark: [analysis]"),
+        (("bisect", "f.yaml", "--", "true", "{version}"), "notleader: bisect needs Arrow: [capture]"),
         (("spark_analysis",), "notleader analyze needs Spark: [analysis]"),
     ],
     ids=lambda value: "-".join(value[:2]) if isinstance(value, tuple) else "",

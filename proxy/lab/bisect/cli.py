@@ -87,6 +87,7 @@ def bisect(
     (give --build an environment of its own, not yours)
     """
     with clear_errors(as_json=as_json), ExitStack() as stack:
+        need("bisect", "capture" if command else "analysis")
         from notleader.proxy.lab.bisect.halving import Halving
         from notleader.proxy.lab.demo import new_folder
         from notleader.proxy.lab.explore.cli import rules_of
@@ -119,7 +120,6 @@ def bisect(
             from notleader.proxy.lab.incident import load_incident
             from notleader.proxy.lab.run import started
 
-            need("notleader bisect", "analysis")
             incident = load_incident(name)
             family = family_of(incident, client)
             told = [affected(incident).version, *(run.version for run in incident.runs)]
@@ -181,7 +181,6 @@ def _of_command(
     from notleader.proxy.lab.explore.telling import messages_of
     from notleader.proxy.lab.explore.tries import Bench
 
-    need("notleader bisect", "capture")
     bootstrap = stack.enter_context(kafka_of(kafka, stages, brokers_needed(rules)))
     messages = messages_for(command, None, messages_of(file.read_text("utf-8")))
     bench = Bench(bootstrap, command, folder.resolve(), "bisect", partitions, messages=messages)

@@ -105,7 +105,7 @@ def explore(
     notleader explore --replay out/explore/failure-1.yaml -- ./service {bootstrap}
     """
     with clear_errors(as_json=as_json):
-        need("notleader explore", "capture")
+        need("explore", "capture")
         allowed = _words(allow)
         from notleader.proxy.lab.explore import telling
         from notleader.proxy.lab.explore.asked import Asked

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from notleader.proxy.lab.testing import NeverHitError, NotLeader
+from notleader.proxy.lab.testing import Finding, NeverHitError, NotJudgedError, NotLeader, Verdict
 
 
 class LateRows(NotLeader):
@@ -34,6 +34,20 @@ def test_what_was_asked_before_a_rule_was_in_force_is_not_counted_for_it(tmp_pat
             beside.fault(kind="close", name="c"),
         ):
             beside.late = [row]
+
+
+def finding(check: str, verdict: str, count: int, client: str | None = None) -> Finding:
+    return Finding(check, verdict, "Not judged: no send was told of.", count, client, None, [])
+
+
+def test_what_was_not_judged_is_not_found_to_be_none() -> None:
+    said = [finding("duplicate", "unknown", 0), finding("lost", "unknown", 3), finding("late", "valid", 2, "shop")]
+    verdict = Verdict(False, said, [], Path("report.html"))
+    assert [verdict.found("lost"), verdict.found("late", "shop"), verdict.found("late", "another")] == [3, 2, 0]
+    with pytest.raises(NotJudgedError, match="duplicate: Not judged: no send was told of"):
+        verdict.found("duplicate")
+    with pytest.raises(LookupError, match="no check 'duplicates'; did you mean 'duplicate'"):
+        verdict.found("duplicates")
 
 
 def test_an_interrupted_end_leaves_no_task_behind(tmp_path: Path) -> None:
