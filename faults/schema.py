@@ -144,11 +144,19 @@ def _contradictions(fault: Fault, path: str) -> list[Problem]:
         ]
     elif fault.api_keys is not None and not problems:
         if not fault.api_keys:
-            message = f"{fault.kind} acts on {_names(fault.acts_on or ())} only"
-            problems.append(Problem(_joined(path, "match", "api_key"), message))
+            problems.append(Problem(_joined(path, "match", "api_key"), _acts_elsewhere(fault)))
         else:
             problems += _unanswered(match, fault.api_keys, path)
     return problems
+
+
+def _acts_elsewhere(fault: Fault) -> str:
+    """Why a fault can't hit the APIs that its match names, and in which phase it could."""
+    message = f"{fault.kind} acts on {_names(fault.acts_on or ())} only"
+    for phase in get_args(type(fault).model_fields["phase"].annotation):
+        if phase != fault.phase and (other := fault.model_copy(update={"phase": phase})).api_keys:
+            return f"{message}, in phase {fault.phase}; with `phase: {phase}` on {_names(other.acts_on or ())}"
+    return message
 
 
 def _unanswered(match: Match, api_keys: frozenset[int], path: str) -> list[Problem]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 # Not `signal`: what that imports first takes longer than everything up to here.
 import _signal  # type: ignore[import-not-found]
+import errno
+import os
 import sys
 
 TYPE_CHECKING = False  # not `typing`'s, for the same reason
@@ -53,6 +55,13 @@ def _interruptible(app: Typer) -> int:
         command(prog_name="notleader")
     except KeyboardInterrupt:  # before click minds it, or behind
         return 130
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            raise
+        # What is left of it must not fail once more when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stderr.write(f"notleader: can't write to stdout: {error.strerror}\n")
+        return 2
     finally:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     return 0

@@ -359,16 +359,23 @@ def _write(
             target.flush()
         if file != "-":
             os.replace(partial, file)
+    except KeyboardInterrupt:
+        _unlink(partial)
+        raise
     except (CaptureError, OSError) as error:
         if file != "-":
-            with suppress(OSError):
-                Path(partial).unlink(missing_ok=True)
+            _unlink(partial)
         elif isinstance(error, BrokenPipeError):
             _end_unread()
         if isinstance(error, CaptureError):
             _stop(NEGATIVE, str(error), as_json and file != "-")
         _stop(WRONG_USE, f"can't write {file}: {in_words(error)}", as_json)
     return told
+
+
+def _unlink(partial: str) -> None:
+    with suppress(OSError):
+        Path(partial).unlink(missing_ok=True)
 
 
 def _end_unread() -> NoReturn:

@@ -113,14 +113,14 @@ def test_a_match_of_what_some_request_names_is_none() -> None:
 @pytest.mark.parametrize(
     ("phase", "api_key", "only"),
     [
-        ("before_broker", "Fetch", "Produce"),
-        ("after_broker", "Produce", "Fetch"),
-        ("after_broker", "Metadata", "Fetch"),
+        ("before_broker", "Fetch", "Produce only, in phase before_broker; with `phase: after_broker` on Fetch"),
+        ("after_broker", "Produce", "Fetch only, in phase after_broker; with `phase: before_broker` on Produce"),
+        ("after_broker", "Metadata", "Fetch only"),
     ],
 )
 def test_an_api_that_a_phase_of_corrupt_does_not_damage_is_a_problem(phase: str, api_key: str, only: str) -> None:
     found = problems({"kind": "corrupt", "phase": phase, "match": {"api_key": api_key}})
-    assert found == {"faults[0].match.api_key": f"corrupt acts on {only} only"}
+    assert found == {"faults[0].match.api_key": f"corrupt acts on {only}"}
 
 
 def test_every_version_that_is_wrong_is_told() -> None:

@@ -18,7 +18,7 @@ from notleader.faults.trigger import Trigger
 # What no schema can say: ranges without an element, patterns that mean no API, keys that contradict each other.
 _BEYOND_SCHEMA = re.compile(
     r"the range .*is empty|^no API |^no API's |^name connections either"
-    r"|means nothing here|is not known yet|stands: only|acts on .* only$|: this can never match$"
+    r"|means nothing here|is not known yet|stands: only|acts on .* only|: this can never match$"
 )
 _NUMBERS: list[Any] = [0, 1, 4, -1, 2**31 - 1, 2**31, 2**63, -(2**64), 0.5, 4.0, 4.5, -0.5, 1e306]
 _TEXTS = [
