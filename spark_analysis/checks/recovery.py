@@ -9,7 +9,7 @@ from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, 
 from notleader.spark_analysis.checks.phrases import by_client, by_rule, duration, place
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
-from notleader.spark_analysis.transforms.attempts import was_answered
+from notleader.spark_analysis.transforms.attempts import was_answered, went_unheard
 from notleader.spark_analysis.transforms.keys import same
 
 
@@ -43,7 +43,8 @@ class Recovery(Check):
         return is_send() & (F.size("fault_names") > 0)
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        sends = tables.history.filter(is_send())
+        # Whose client had given it up when its answer came was over for that when it was sent, as without an answer.
+        sends = tables.history.filter(is_send()).withColumn("attempts", F.transform("attempts", _as_heard))
         touched = sends.select(
             "scope",
             "client",
@@ -143,3 +144,11 @@ class Recovery(Check):
 
     def all_clear(self, tables: Tables) -> str:
         return "no send was touched by a fault, so there was nothing to recover from"
+
+
+def _as_heard(attempt: Column, place: Column) -> Column:
+    """An attempt without the time of its answer where its client can't have heard that any more."""
+    again_us = F.get("attempts", place + 1)["request_at_us"]
+    gave_up = (F.col("outcome") != "ok") & (attempt["response_at_us"] > F.col("completed_at_us"))
+    unheard = went_unheard(attempt, again_us) | F.coalesce(gave_up, F.lit(False))
+    return attempt.withField("response_at_us", F.when(~unheard, attempt["response_at_us"]))

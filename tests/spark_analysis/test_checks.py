@@ -518,6 +518,16 @@ def held_to_the_end(s: Story) -> None:
 
 
 @story
+def given_up_before_its_late_answer(s: Story) -> None:
+    # It closed its connection, and what was held went on to nobody.
+    s.produce(1, message_ids=["m0"], error_code=7, took_ms=5000, fault=("slow", "delay"))
+    s.produce(1500, message_ids=["m0"], base_offset=0, took_ms=800, connection_id=2)
+    s.send(0, "m0", offset=0, took_ms=2305)
+    s.poll(5000, "m0", 0)
+    acked(s, 5080, "m1", 1)
+
+
+@story
 def other_id_at_its_place(s: Story) -> None:
     s.poll(10, "m0", 0)
     s.poll(10, "m7", 0, client="other_id_at_its_place-late")
@@ -1301,6 +1311,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "refreshing_at_a_slow_broker",
             "refreshing_another_client",
             "stalled_once",
+            "given_up_before_its_late_answer",
             "slow",
             "blocking",
             "synchronous",
@@ -1324,6 +1335,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "swallowed_once_and_nobody_read",
             "the_second_copy_was_acknowledged",
             "out_of_order_over_a_new_connection",
+            "given_up_before_its_late_answer",
         },
     },
     "stuck": {
@@ -1415,6 +1427,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "quiet_after_a_failure",
             "acknowledged_late_behind_a_refusal",
             "held_to_the_end",
+            "given_up_before_its_late_answer",
             "swallowed_once_and_nobody_read",
             "the_second_copy_was_acknowledged",
         },
@@ -1457,6 +1470,7 @@ MEASURED: dict[str, dict[str, tuple[int, float | None]]] = {
         "quiet_after_a_failure": (1, 1003),
         "acknowledged_late_behind_a_refusal": (1, 39.5),
         "held_to_the_end": (1, 1),
+        "given_up_before_its_late_answer": (1, 2304),
     },
 }
 
