@@ -44,6 +44,8 @@ class CommitLost(Check):
         told, last = F.col("told"), F.col("last")
         # Whoever passed that place again and committed it was not sent back there by what it was told before.
         not_since = (last["at_us"] <= told["at_us"]) | (last["committed"] <= F.col("first_offset"))
+        # What was committed before anything was read there anew is what its application remembered.
+        not_since |= F.coalesce(last["read_us"] <= told["at_us"], F.lit(True))
         between = F.col("first_offset").between(told["offset"], told["committed"] - 1)
         lost = F.coalesce(told["is_lost"] & not_since & between, F.lit(False))
         behind = F.coalesce(F.col("first_offset") < last["committed"], F.lit(False))
@@ -136,9 +138,10 @@ def _reads(tables: Tables) -> DataFrame:
     def last(what: str, *fields: Column | str) -> Column:
         return F.max(F.when(F.col("what") == what, F.struct("at_us", *fields))).over(before)
 
-    known = rows.withColumns(
+    read_us = F.max(F.when(F.col("what") == "read", F.col("at_us"))).over(before)
+    known = rows.withColumn("read_us", read_us).withColumns(
         {
-            "last": last("committed", F.col("offset").alias("committed")),
+            "last": last("committed", F.col("offset").alias("committed"), "read_us"),
             "set": last("set", "offset"),
             "heard": F.bool_or(F.col("what") == "told").over(Window.partitionBy(*_PLACE)),
         }

@@ -659,6 +659,16 @@ def sent_back_and_reading_on(s: Story) -> None:
 
 
 @story
+def sent_back_and_committing_what_it_remembers(s: Story) -> None:
+    # Its application's own position, before it has read anything anew.
+    of_group = read_three_and_committed(s, 1, 3)
+    told_to_go_on_at(s, 8, 1)
+    s.poll(9, None, 3, operation="commit", **of_group)
+    for offset in (1, 2):
+        s.poll(10 + offset, f"m{offset}", offset, **of_group)
+
+
+@story
 def set_back_past_the_proxy(s: Story) -> None:
     # Nobody here committed what it is told; it did so itself since.
     of_group = read_three_and_committed(s, 3)
@@ -1356,6 +1366,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "sought_back",
             "committed_less_and_went_on_there",
             "sent_back_and_reading_on",
+            "sent_back_and_committing_what_it_remembers",
             "set_back_by_an_operator",
             "set_back_past_the_proxy",
             "its_group_was_deleted",
@@ -1368,7 +1379,11 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
     },
     "read_by_another": {"valid": {"read_by_another_member_too"}},
     "commit_lost": {
-        "invalid": {"sent_back_by_a_faked_commit", "sent_back_and_reading_on"},
+        "invalid": {
+            "sent_back_by_a_faked_commit",
+            "sent_back_and_reading_on",
+            "sent_back_and_committing_what_it_remembers",
+        },
         "unknown": {"behind_its_commit", "behind_a_faked_commit_and_never_seen_to_ask", "set_back_past_the_proxy"},
     },
     "starved": {
@@ -1456,7 +1471,10 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
 MEASURED: dict[str, dict[str, tuple[int, float | None]]] = {
     "read_again": {"read_in_ranges": (3, None)},
     "read_by_another": {"read_by_another_member_too": (2, None)},
-    "commit_lost": {"sent_back_and_reading_on": (3, None)},
+    "commit_lost": {
+        "sent_back_and_reading_on": (3, None),
+        "sent_back_and_committing_what_it_remembers": (2, None),
+    },
     # Since the record's sender was told its offset.
     "starved": {
         "its_fetch_was_held": (1, 3946),
