@@ -32,7 +32,8 @@ class Recovery(Check):
         valid=(
             "told: the time from a rule's last hit on a client's sends to a partition (what cuts a connection hits "
             "what waits there) until the next acknowledgement there of what was sent since, or of what it hit "
-            "last, without the time in which nothing was sent"
+            "last, without the time in which nothing was sent; what was answered when its client had given it up was "
+            "hit when it was sent"
         ),
         unknown="no broker acknowledged anything that was sent after the last hit, as ever with acks=0",
         evidence="the hits on attempts, and outcome lines",

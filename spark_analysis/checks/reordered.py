@@ -49,7 +49,10 @@ class Reordered(Check):
             "of two acknowledged calls of a thread, with a connection in common where they were captured, the later "
             "has the smaller offset in a partition, and the earlier had returned before it"
         ),
-        valid="no such pair; a topic that was made anew is another topic from there on",
+        valid=(
+            "no such pair; a topic that was made anew is another topic from there on, and what readers passed over "
+            "lies nowhere"
+        ),
         unknown=(
             "no send was told of, or nobody read, no log was given, and the offsets that were told show no case; or "
             "the client's clock was set while it sent (a call was made after its request, or ended before its answer, "
