@@ -110,7 +110,7 @@ class KafkaToxics:
             problems = [f"{problem.path}: {problem.message}" for problem in error.problems]
             if any(problem.startswith("match.listener") for problem in problems):
                 # What every client is told alike (who leads, say) can't be told to one listener's alone.
-                message = f"{toxic.type} is not of one proxy: add the fault {kind} over /v1/faults"
+                message = f"{toxic.type} is not of one proxy: add the fault {kind} over /v1/faults of `notleader run`"
             else:
                 message = "; ".join(problems)
             raise KafkaToxicError(message) from error
