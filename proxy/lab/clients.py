@@ -100,7 +100,9 @@ def _java(source: Path, program: Program, stages: Stages) -> list[str]:
 
     def build(work: Path) -> None:
         javac = _tool("javac", f"{name} is compiled on this machine")
-        _run([javac, "-nowarn", "-d", str(work), "-cp", classpath, str(source), *map(str, _JAVA_SHARED)], work, name)
+        run_builder(
+            [javac, "-nowarn", "-d", str(work), "-cp", classpath, str(source), *map(str, _JAVA_SHARED)], work, name
+        )
 
     classes = _built(f"{source.parent.name}-{program.version}", [source, *_JAVA_SHARED, lock], build, stages)
     options = source.parent / "java.options"
@@ -116,7 +118,7 @@ def _python(source: Path, program: Program, stages: Stages) -> list[str]:
 
     def build(work: Path) -> None:
         pip = helpers.command("pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps")
-        _run(
+        run_builder(
             [*pip, "--target", str(work), "--requirement", str(requirements)],
             work,
             f"{source.parent.name} {program.version}",
@@ -136,7 +138,7 @@ def _node(source: Path, program: Program, stages: Stages) -> list[str]:
         npm = _tool("npm", f"{name} is a Node client; install Node.js 18 or newer with npm")
         for path in files:
             shutil.copy(path, work)
-        _run([npm, "ci", "--silent", "--no-audit", "--no-fund"], work, name)
+        run_builder([npm, "ci", "--silent", "--no-audit", "--no-fund"], work, name)
 
     folder = _built(f"{source.parent.name}-{program.version}", files, build, stages)
     return [_tool("node", f"{name} runs on Node.js"), str(folder / source.name)]
@@ -158,7 +160,7 @@ def _rust(source: Path, program: Program, stages: Stages) -> list[str]:
         # The crates stay built for the next change of the program.
         target = cache_folder() / "clients" / f".cargo-{source.parent.name}-{program.version}"
         places = ["--manifest-path", str(package / "Cargo.toml"), "--target-dir", str(target)]
-        _run([cargo, "build", "--quiet", "--locked", *places], work, name)
+        run_builder([cargo, "build", "--quiet", "--locked", *places], work, name)
         shutil.copy(target / "debug" / "program", work / "program")
         shutil.rmtree(package)
 
@@ -174,7 +176,7 @@ def _go(source: Path, program: Program, stages: Stages) -> list[str]:
         write_go_sources(source, (pinned / "go.mod").read_text(), work)
         for name in ("go.mod", "go.sum"):
             shutil.copy(pinned / name, work)
-        _run(
+        run_builder(
             [go, "build", "-mod=readonly", "-trimpath", "-o", "program", "."],
             work,
             f"{source.parent.name} {program.version}",
@@ -231,7 +233,25 @@ def _tool(name: str, why: str) -> str:
     return found
 
 
-def _run(argv: list[str], folder: Path, what: str) -> None:
-    ran = subprocess.run(argv, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if ran.returncode != 0:
-        raise ClientError(f"{what} can't be built: {' '.join(ran.stdout.split())[-600:]}")
+def run_builder(argv: list[str], folder: Path, what: str) -> None:
+    """Run a builder; with its compilers, and what these leave in the temporary folder, it ends when we do."""
+    with (
+        tempfile.TemporaryDirectory(prefix="notleader-build-") as temporary,
+        subprocess.Popen(
+            argv,
+            cwd=folder,
+            env={**os.environ, "TMPDIR": temporary},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        ) as builder,
+    ):
+        try:
+            words, _ = builder.communicate()
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(builder.pid, signal.SIGKILL)
+            raise
+    if builder.returncode != 0:
+        raise ClientError(f"{what} can't be built: {' '.join(words.split())[-600:]}")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import tempfile
+import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from notleader.proxy.lab import clients, run
-from notleader.proxy.lab.clients import ClientError
+from notleader.proxy.lab.clients import ClientError, run_builder
 from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.incident import Program, load_incident
 from notleader.proxy.lab.stages import Stages
@@ -60,3 +65,30 @@ def test_the_last_heap_of_a_java_command_is_the_one_that_is_asked_for(
     program = Program(name="app", program="java/Producer.java", version="4.4.0", role="sends", heap_mb=heap_mb)
     argv = clients.command(program, Stages(quiet=True))
     assert [word for word in argv if word.startswith("-Xmx")][-1] == last
+
+
+def test_an_interrupted_build_ends_with_its_compilers_and_leaves_no_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    begun = tmp_path / "begun"
+
+    def interrupt() -> None:
+        while not begun.exists() or not begun.read_text():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    builder = f'touch "$TMPDIR/left"; sleep 60 & echo $! > {begun}; wait'
+    with pytest.raises(KeyboardInterrupt):
+        run_builder(["/bin/sh", "-c", builder], tmp_path, "it")
+    assert list(temporary.iterdir()) == []
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{begun.read_text().strip()}/stat").exists():
+        stat = Path(f"/proc/{begun.read_text().strip()}/stat").read_text()
+        if stat.rpartition(") ")[2].startswith("Z"):
+            break
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
