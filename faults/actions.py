@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 Body = dict[str, Any]
@@ -67,19 +67,32 @@ class Forward:
     close_after: bool = False
 
 
+class Lost(NamedTuple):
+    """What a client is told of the part of a broker that can't be asked, and the rule because of which it was to be.
+
+    `partitions` of None is the whole request.
+    """
+
+    rule_name: str
+    kind: str
+    error_code: int
+    partitions: frozenset[PartitionKey] | None
+
+
 @dataclass(frozen=True, slots=True)
 class Relay:
     """Send `parts`, by node id, to these brokers too, and `body` (None: nothing) in place of the request.
 
     Once every answer is there, `merge` makes one of them: it gets the decoded answers by node id, that of the
-    connection's own broker under None. None where no answer will come (a Produce without acks); `close_after` is
-    then Forward's.
+    connection's own broker under None, and refuses the parts of those that can't be asked, which `lost` has. None where
+    no answer will come (a Produce without acks); `close_after` is then Forward's.
     """
 
     parts: Mapping[int, Body]
     body: Body | None
     merge: Callable[[Mapping[int | None, Body]], Body] | None
     close_after: bool = False
+    lost: Mapping[int, tuple[Lost, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

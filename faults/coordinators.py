@@ -7,10 +7,12 @@ by itself that it does not coordinate. Once the true one is back the shown one s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from notleader.faults.actions import Body, Forward, Relay
+from notleader.faults.actions import Body, Forward, Lost, Relay
+from notleader.faults.answers import refusal
+from notleader.faults.election_state import Touch
 from notleader.faults.match import GROUP_KEY_TYPE, TRANSACTION_KEY_TYPE, groups_named, transactional_ids_named
 from notleader.proxy.wire.names import ApiKey, ErrorCode
 
@@ -105,6 +107,10 @@ class Coordinators:
         (coordinator,) = true
         return coordinator if coordinator is not None and node_id == self._other(coordinator) else None
 
+    def away_by(self, node_id: int) -> list[str]:
+        """The rules that keep a broker away."""
+        return [started_by for started_by, away in self._away.items() if away.node_id == node_id]
+
     def _other(self, node_id: int) -> int | None:
         """Who is shown in place of this one: the next broker that is there."""
         away = {each.node_id for each in self._away.values()} | {node_id}
@@ -112,13 +118,18 @@ class Coordinators:
         return next((other for other in others if other > node_id), others[0] if others else None)
 
 
-def relayed_whole(node_id: int, forward: Forward) -> Relay:
-    """What would go to the connection's own broker goes to that one, as a whole."""
+def relayed_whole(node_id: int, forward: Forward, request: Request, by: Iterable[Touch]) -> Relay:
+    """What would go to the connection's own broker goes to that one, as a whole.
+
+    If it can't be asked, no coordinator is there: because of the rules `by` which it was to be.
+    """
+    code = int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def merge(answers: Mapping[int | None, Body]) -> Body:
-        return answers[node_id] if forward.merge is None else forward.merge(answers[node_id])
+        answer = answers[node_id] if node_id in answers else refusal(request, code)
+        return answer if forward.merge is None else forward.merge(answer)
 
-    return Relay({node_id: forward.body}, None, merge)
+    return Relay({node_id: forward.body}, None, merge, lost={node_id: tuple(Lost(*touch, code, None) for touch in by)})
 
 
 def _named(request: Request) -> list[Key]:

@@ -86,6 +86,7 @@ class Routing:
 
     failures: dict[PartitionKey, Failure] = field(default_factory=dict)
     relays: dict[PartitionKey, int] = field(default_factory=dict)
+    relayed_by: dict[PartitionKey, Touch] = field(default_factory=dict)
     touched: dict[Touch, list[PartitionKey]] = field(default_factory=dict)
 
 
@@ -320,6 +321,7 @@ class Elections:
                 if leader_id == node_id:
                     if known.leader_id != node_id:
                         routing.relays[partition_key(entry)] = known.leader_id
+                        routing.relayed_by[partition_key(entry)] = state.moved_by
                     continue
                 if state.leader_id is None and (node_id is None or self._serves(request, state, node_id)):
                     continue

@@ -23,6 +23,7 @@ from notleader.faults.base import Connection, Context, NotApplicableError
 from notleader.faults.coordinators import relayed_whole
 from notleader.faults.decision import NOTHING, Decision, Hit, Pending, joined
 from notleader.faults.effects import Effect, of_request
+from notleader.faults.election_state import Touch
 from notleader.faults.fetch_sessions import SESSION_NOT_FOUND
 from notleader.faults.match import Match, groups_named
 from notleader.faults.needs import REQUEST_BODY, RESPONSE_BODY
@@ -70,6 +71,7 @@ class Rules(Protocol):
     def interest(self, api_key: int, api_version: int) -> int: ...
     def touch(self, rule_name: str, kind: str) -> Hit: ...
     def give_up_moves(self, leader_id: int | None, reason: str) -> None: ...
+    def kept_away_by(self, node_id: int) -> list[Touch]: ...
     def fires(self, rule: Rule, scope: object, now_us: int, node_id: int | None) -> bool: ...
     def take_back(self, rule: Rule, counted: Iterable[object], now_us: int) -> None: ...
     def context(self, rule: Rule, connection: Connection, request: Request, now_us: int) -> Context: ...
@@ -95,6 +97,7 @@ class OpenDecision:
         "_pending",
         "_plan",
         "_refusing",
+        "_relayed_by",
         "_relays",
         "_request",
         "_terminal",
@@ -119,6 +122,7 @@ class OpenDecision:
         self._ended: set[PartitionKey] = set()
         self._ended_topics: list[Chosen] = []
         self._relays: dict[PartitionKey, int] = {}
+        self._relayed_by: dict[PartitionKey, Touch] = {}
         self._refusing: set[str] = set()
         self._coordinator: int | None = None
         self._merges: list[Callable[[Body], Body]] = []
@@ -409,7 +413,7 @@ class OpenDecision:
             touches.append(hit._replace(effects=(effect,)))
         self._hits = list(joined(tuple(self._hits), tuple(touches)))
         self._refusing.update(name for name, _ in routing.touched)
-        self._relays = routing.relays
+        self._relays, self._relayed_by = routing.relays, routing.relayed_by
         asked = self._request.body if self._body is None else self._body
         body, fenced = elections.lowered(header, asked)
         if header.api_key == ApiKey.Fetch and body.get("rack_id") and elections.only_leaders_are_read(self._entries()):
@@ -427,7 +431,9 @@ class OpenDecision:
         relays = {key: node_id for key, node_id in self._relays.items() if key not in self._failures}
         if relays:
             body = self._request.body if self._body is None else self._body
-            self._terminal = relayed(self._request, body, self._entries(), relays, self._failures, self._lower)
+            self._terminal = relayed(
+                self._request, body, self._entries(), relays, self._failures, self._lower, self._relayed_by
+            )
         elif self._failures:
             self._terminal = self._located(refuse_some(self._request, self._failures, self._entries(), self._body))
         elif self._merges:
@@ -435,7 +441,9 @@ class OpenDecision:
         elif self._body is not None:
             self._terminal = Forward(self._body)
         if self._coordinator is not None and (self._terminal is None or isinstance(self._terminal, Forward)):
-            self._terminal = relayed_whole(self._coordinator, self._terminal or Forward(self._request.body))
+            forward = self._terminal or Forward(self._request.body)
+            by = self._plan.kept_away_by(self._coordinator)
+            self._terminal = relayed_whole(self._coordinator, forward, self._request, by)
 
     def _lower(self, body: Body) -> Body:
         return self._plan.elections.lowered(self._request.header, body)[0]

@@ -22,6 +22,7 @@ from notleader.faults.cluster import Cluster
 from notleader.faults.decision import NOTHING, Decision, Hit, Pending
 from notleader.faults.effects import Effect, altered, of_answer, of_request
 from notleader.faults.election import Elections
+from notleader.faults.election_state import Touch
 from notleader.faults.fetch_sessions import FetchSessions, ShareSessions
 from notleader.faults.index import Index
 from notleader.faults.needs import REQUEST, REQUEST_BODY, RESPONSE_BODY
@@ -403,6 +404,11 @@ class Plan:
         if rule is not None and isinstance(rule.fault, StandingFault) and rule.fault.selects_partitions:
             rule.hits += 1
         return Hit(rule_name, kind, phase)
+
+    def kept_away_by(self, node_id: int) -> list[Touch]:
+        """The rules in whose outage this broker is shown to coordinate nothing."""
+        names = self.elections.coordinators.away_by(node_id)
+        return [(name, self._rules[name].fault.kind) for name in names if name in self._rules]
 
     def give_up_moves(self, leader_id: int | None, reason: str) -> None:
         """Let the true leaders lead again where this broker was shown to, for what it gets can't be relayed."""

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
-from notleader.faults.actions import Body, PartitionKey, Relay
+from notleader.faults.actions import Body, Lost, PartitionKey, Relay
 from notleader.faults.answers import Failure, blank, merge, partition_key, refused_entry, top_key
+from notleader.faults.election_state import Touch
 from notleader.faults.partial import fetched_fields, has_no_response, refuse_fetched, with_fetched
-from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.names import ApiKey, ErrorCode
 from notleader.proxy.wire.partitions import without_partitions
 
 if TYPE_CHECKING:
@@ -33,14 +34,19 @@ def relayed(
     relays: Mapping[PartitionKey, int],
     failures: Mapping[PartitionKey, Failure],
     lower: Lower,
+    by: Mapping[PartitionKey, Touch],
 ) -> Relay:
     """What to do with a request of which some partitions go to other brokers, and some are refused.
 
     `body` is the request as brokers are to get it, `asked` are all partitions it means, `lower` gives a body made of
-    those the leader epochs that brokers know.
+    those the leader epochs that brokers know, `by` has the rules that show others to lead. Of a Produce whose true
+    leader is gone nobody knows whether it was appended; everything else is refused as by one that leads no more.
     """
+    is_produce = request.header.api_key == ApiKey.Produce
+    code = int(ErrorCode.REQUEST_TIMED_OUT if is_produce else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    lost = _lost(relays, by, code)
     if request.header.api_key == ApiKey.Fetch:
-        return _relayed_fetch(request, body, asked, relays, failures, lower)
+        return _relayed_fetch(request, body, asked, relays, failures, lower, lost)
     codec = request.codec
     elsewhere = relays.keys() | failures.keys()
     own = without_partitions(codec, body, lambda entry: partition_key(entry) in elsewhere)
@@ -51,7 +57,29 @@ def relayed(
     own_body = own if any(partition_key(entry) not in elsewhere for entry in request.partitions) else None
     if has_no_response(request):
         return Relay(parts, own_body, None, close_after=bool(failures))
-    return Relay(parts, own_body, lambda answers: merge(request, failures, _joined(list(answers.values()))))
+
+    def merged(answers: Mapping[int | None, Body]) -> Body:
+        unasked = {key: Failure(code) for key, node_id in relays.items() if node_id not in answers}
+        joined = (
+            _joined(list(answers.values())) if answers else blank(request.header.api_key, request.header.api_version)
+        )
+        return merge(request, {**failures, **unasked}, joined)
+
+    return Relay(parts, own_body, merged, lost=lost)
+
+
+def _lost(
+    relays: Mapping[PartitionKey, int], by: Mapping[PartitionKey, Touch], error_code: int
+) -> dict[int, tuple[Lost, ...]]:
+    """By broker what is said if it can't be asked."""
+    found: dict[int, dict[Touch, set[PartitionKey]]] = {}
+    for key, node_id in relays.items():
+        if key in by:
+            found.setdefault(node_id, {}).setdefault(by[key], set()).add(key)
+    return {
+        node_id: tuple(Lost(*touch, error_code, frozenset(keys)) for touch, keys in of_rules.items())
+        for node_id, of_rules in found.items()
+    }
 
 
 def _joined(answers: list[Body]) -> Body:
@@ -77,6 +105,7 @@ def _relayed_fetch(
     relays: Mapping[PartitionKey, int],
     failures: Mapping[PartitionKey, Failure],
     lower: Lower,
+    lost: Mapping[int, tuple[Lost, ...]],
 ) -> Relay:
     api_version = request.header.api_version
     elsewhere = relays.keys() | failures.keys()
@@ -112,7 +141,8 @@ def _relayed_fetch(
             return answer
         entries: dict[PartitionKey, Body] = {}
         for key, node_id in relays.items():
-            code = answers[node_id].get("error_code")
+            gone = node_id not in answers
+            code = int(ErrorCode.NOT_LEADER_OR_FOLLOWER) if gone else answers[node_id].get("error_code")
             if code:
                 entries[key] = refused_entry(fetched_fields(api_version), {"partition_index": key[1]}, Failure(code))
         for part in [part for node_id, part in answers.items() if node_id is not None]:
@@ -122,7 +152,7 @@ def _relayed_fetch(
                     entries[above, partition["partition_index"]] = partition
         return refuse_fetched(api_version, with_fetched(answer, entries), failures)
 
-    return Relay(parts, own, merged)
+    return Relay(parts, own, merged, lost=lost)
 
 
 def _topics(entries: Collection[PartitionEntry]) -> list[Body]:

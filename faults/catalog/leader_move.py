@@ -21,7 +21,8 @@ class LeaderMove(StandingFault):
     Every answer says so: Metadata, and the current leader and node endpoints that Produce and Fetch name. The true
     leader's listener refuses what it is asked for them (NOT_LEADER_OR_FOLLOWER); the new one's takes it, and the
     proxy relays it to the true leader over a connection of its own (Produce, Fetch, ListOffsets, OffsetForLeaderEpoch,
-    DeleteRecords, DescribeProducers). When the rule goes the true leader leads again, another epoch higher.
+    DeleteRecords, DescribeProducers). If that is gone the rule refuses it, a Produce with REQUEST_TIMED_OUT. When the
+    rule goes the true leader leads again, another epoch higher.
 
     What clients prove by SASL can't be repeated: the proxy relays for them in its own name (`--relay-sasl-mechanism`,
     `--relay-sasl-username`, `--relay-sasl-password-file`); without one the first that tries ends the move, and the rule

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final
 
-from notleader.faults.actions import Relay
+from notleader.faults.actions import Lost, Relay
+from notleader.faults.effects import Effect
+from notleader.faults.hit import Hit, joined
 from notleader.proxy.pump import Exchange
 from notleader.proxy.session.copies import copied_bodies
 from notleader.proxy.session.login import Login
@@ -25,16 +27,18 @@ _LENGTH: Final = Struct(">i")
 _RENEWED_AFTER: Final = 0.85  # of a session's lifetime, as by Java's clients at the earliest
 
 ToNode = Callable[[int, bytes], None]
+Merge = Callable[[Mapping[int | None, Body]], Body]
 
 
 class Relayed:
     """The answers to one request that several brokers have a part of; its own broker's is under None."""
 
-    __slots__ = ("answers", "left", "merge")
+    __slots__ = ("answers", "left", "lost", "merge")
 
-    def __init__(self, merge: Callable[[Mapping[int | None, Body]], Body], left: int) -> None:
+    def __init__(self, merge: Merge, left: int, lost: Mapping[int, tuple[Lost, ...]]) -> None:
         self.merge = merge
         self.left = left
+        self.lost = lost
         self.answers: dict[int | None, Body] = {}
 
     def add(self, node_id: int | None, answer: Body) -> bool:
@@ -42,6 +46,20 @@ class Relayed:
         self.answers[node_id] = answer
         self.left -= 1
         return not self.left
+
+    def give_up(self, node_id: int, reason: str) -> tuple[Hit, ...]:
+        """There will be no answer of this broker: whose doing that is, and what is said in its place."""
+        self.left -= 1
+        return tuple(
+            Hit(
+                lost.rule_name,
+                lost.kind,
+                "before_broker",
+                f"broker {node_id}, to which it was relayed: {reason}",
+                (Effect("answered", lost.error_code, lost.partitions),),
+            )
+            for lost in self.lost.get(node_id, ())
+        )
 
     def merged(self) -> Body:
         """One answer out of all."""
@@ -88,7 +106,7 @@ class Relays:
                 self._put(node_id, node, _LENGTH.pack(len(head) + len(encoded)) + head + encoded)
         if action.merge is None:
             return None
-        return Relayed(action.merge, len(action.parts) + (action.body is not None))
+        return Relayed(action.merge, len(action.parts) + (action.body is not None), action.lost)
 
     def _node(self, node_id: int, now_us: int) -> _Node:
         """What is under way with a broker, in a session that lasts or is being opened."""
@@ -154,7 +172,23 @@ class Relays:
         node.torn = data[position:]
         return complete
 
-    def gone(self, node_id: int) -> bool:
-        """The connection to a broker is over: whether answers were still to come. The next part opens another."""
+    def gone(self, node_id: int, reason: str) -> list[Exchange]:
+        """The connection to a broker is over; the exchanges that now have all answers that will come.
+
+        The next part opens another connection.
+        """
         node = self._nodes.pop(node_id, None)
+        complete = []
+        for exchange in [exchange for _, exchange, _ in node.waiting if exchange is not None] if node else ():
+            relayed = exchange.relayed
+            assert relayed is not None
+            exchange.hits = joined(exchange.hits, relayed.give_up(node_id, reason))
+            exchange.outcome = "altered" if relayed.left or relayed.answers else "injected"
+            if not relayed.left:
+                complete.append(exchange)
+        return complete
+
+    def waits_for(self, node_id: int) -> bool:
+        """Whether answers of a broker are still to come."""
+        node = self._nodes.get(node_id)
         return node is not None and any(exchange is not None for _, exchange, _ in node.waiting)

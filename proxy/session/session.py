@@ -132,14 +132,19 @@ class Session:
             self._let_leave(now_us)
         except LoginError as error:
             self._conversation.commands.not_let_in(node_id, str(error))
-            self.node_gone(node_id, f"it doesn't let the proxy in: {error}", now_us)
+            if self._relays.waits_for(node_id):
+                reason = f"broker {node_id}, to which a request was relayed, doesn't let the proxy in: {error}"
+                self._conversation.end(now_us, reason)
         except Exception as error:
             self._conversation.fail(error, "broker", now_us)
 
     def node_gone(self, node_id: int, reason: str, now_us: int) -> None:
-        """The connection to another broker ended; what waits for it can't be answered any more."""
-        if self._relays.gone(node_id):
-            self._conversation.end(now_us, f"broker {node_id}, to which a request was relayed: {reason}")
+        """The connection to another broker ended: what waits for it is refused in its place."""
+        life = self._conversation.life
+        for exchange in () if life.is_closed else self._relays.gone(node_id, reason):
+            if not life.is_closed:
+                self._answers.relayed(exchange, now_us)
+        self._let_leave(now_us)
 
     def client_eof(self, now_us: int) -> None:
         """The client will send no more; what it asked for is still answered."""

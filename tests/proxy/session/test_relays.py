@@ -6,6 +6,9 @@ from collections.abc import Callable
 from struct import pack
 from typing import Any
 
+import pytest
+
+from notleader.faults.effects import Effect, error_codes
 from notleader.faults.schema import parse_fault_document
 from notleader.proxy.session.login import Login
 from notleader.proxy.wire.codec import request_codec
@@ -96,12 +99,67 @@ def test_without_acks_nobody_waits() -> None:
     assert talk.commands() == []
 
 
-def test_a_broker_that_goes_with_an_answer_takes_the_conversation_along() -> None:
+def codes(whole: bytes) -> list[tuple[int, int]]:
+    (topic,) = decoded(ApiKey.Produce, 7, whole)["responses"]
+    return [(data["index"], data["error_code"]) for data in topic["partition_responses"]]
+
+
+def told(talk: Conversation) -> list[tuple[str, list[tuple[str, str, tuple[Effect, ...]]]]]:
+    """How each exchange ended, and whose doing that was."""
+    return [(each.outcome, [(hit.rule_name, hit.kind, hit.effects) for hit in each.hits]) for each in talk.exchanges]
+
+
+TIMED_OUT, NO_COORDINATOR = 7, 15
+REFUSED = Effect("answered", TIMED_OUT, frozenset({("orders", 0)}))
+
+
+def test_what_a_broker_that_is_gone_was_to_get_is_refused_in_its_place_by_whose_doing_it_was_to() -> None:
     talk = conversation()
-    talk.client(produce(1, 0))
+    talk.client(produce(1, 0) + produce(2, 0, 1))
     talk.session.node_gone(1, "it closed the connection", talk.now_us)
-    assert talk.commands() == [("close", "broker 1, to which a request was relayed: it closed the connection")]
-    assert [each.outcome for each in talk.exchanges] == ["no_response"]
+    (sent,) = talk.commands()
+    assert (sent[0], codes(sent[1])) == ("to_client", [(0, TIMED_OUT)])
+    (sent,) = talk.broker(produced(2, 1))
+    assert (sent[0], codes(sent[1])) == ("to_client", [(0, TIMED_OUT), (1, 0)])
+    by = [("move", "leader_move", (REFUSED,))]
+    assert told(talk) == [("injected", by), ("altered", by)]
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version", "topics"),
+    [
+        (ApiKey.Fetch, 4, [{"topic": "orders", "partitions": [{"partition": 0}, {"partition": 1}]}]),
+        (ApiKey.ListOffsets, 2, [{"name": "orders", "partitions": [{"partition_index": 0}, {"partition_index": 1}]}]),
+        (ApiKey.OffsetForLeaderEpoch, 2, [{"topic": "orders", "partitions": [{"partition": 0}, {"partition": 1}]}]),
+        (ApiKey.DeleteRecords, 1, [{"name": "orders", "partitions": [{"partition_index": 0}, {"partition_index": 1}]}]),
+    ],
+)
+def test_a_leader_that_is_gone_leads_no_more(api_key: ApiKey, version: int, topics: list[dict[str, Any]]) -> None:
+    talk = conversation()
+    talk.plan.elections.move("orders", 1, 2)
+    for index in (0, 1):
+        talk.plan.cluster.leaders["orders", index] = talk.plan.cluster.leaders["orders", 0]
+    (sent,) = [each for each in talk.client(request(api_key, version, 1, {"topics": topics})) if each[0] == "to_node"]
+    assert sent[:2] == ("to_node", 1)
+    talk.session.node_gone(1, "it closed the connection", talk.now_us)
+    (sent,) = talk.commands()
+    assert sent[0] == "to_client"
+    assert list(error_codes(decoded(api_key, version, sent[1]))) == [6, 6]
+
+
+def test_a_coordinator_that_is_gone_is_none() -> None:
+    talk = Conversation({"kind": "broker_down", "name": "down", "node_id": 1, "election_ms": 0})
+    talk.session.connection.node_id = 2
+    talk.plan.cluster.observe_metadata(LEADERS)
+    talk.client(request(ApiKey.FindCoordinator, 1, 1, {"key": "g", "key_type": 0}))
+    found = {"error_code": 0, "error_message": None, "node_id": 1, "host": "b1", "port": 9092}
+    talk.broker(response(ApiKey.FindCoordinator, 1, 1, found))
+    (sent,) = talk.client(request(ApiKey.Heartbeat, 1, 2, {"group_id": "g", "generation_id": 1, "member_id": "m"}))
+    assert sent[:2] == ("to_node", 1)
+    talk.session.node_gone(1, "Connection refused", talk.now_us)
+    (sent,) = talk.commands()
+    assert decoded(ApiKey.Heartbeat, 1, sent[1])["error_code"] == NO_COORDINATOR
+    assert told(talk)[-1] == ("injected", [("down", "broker_down", (Effect("answered", NO_COORDINATOR),))])
 
 
 def test_an_answer_that_was_not_asked_for_breaks_the_protocol() -> None:
