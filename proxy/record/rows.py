@@ -441,10 +441,15 @@ class Rows:
         count = 0
         is_counted = True
         first = None
-        for batch in iter_batches(records):
-            first = first or batch
-            count += batch.record_count
-            is_counted &= batch.magic >= 2 or batch.record_count >= 0
+        try:
+            for batch in iter_batches(records):
+                first = first or batch
+                count += batch.record_count
+                is_counted &= batch.magic >= 2 or batch.record_count >= 0
+        except WireError as error:
+            # What the broker says of it is told all the same.
+            facts.detail = facts.detail or f"batches not read: {error.reason}"
+            is_counted = False
         # A compressed message of the formats before v2 doesn't say how many are in it.
         row["record_count"] = count if is_counted else None
         row["batch_bytes"] = len(records)

@@ -107,3 +107,19 @@ def test_a_frame_that_passed_and_could_not_be_read_is_said() -> None:
 def test_names_of_topic_ids_come_along() -> None:
     topic_id = UUID(int=7)
     assert unpack(NO_BLOCK + pack_topic(topic_id, "orders\udcff")).topics == [(topic_id, "orders\udcff")]
+
+
+@pytest.mark.parametrize("spoil", ["magic", "length"])
+def test_what_a_broker_says_of_batches_that_can_not_be_read_is_told(spoil: str) -> None:
+    records = bytearray(batch(VALUE))
+    if spoil == "magic":
+        records[16] = 9
+    else:
+        records[8:12] = bytes(4)
+    asked = {"topic_data": [{"name": "orders", "partition_data": [{"index": 0, "records": bytes(records)}]}]}
+    refused = {"index": 0, "base_offset": -1, "error_code": 2}
+    told = {"responses": [{"name": "orders", "partition_responses": [refused]}]}
+    (row,) = same(Level.PARTITION, [exchange(1, ApiKey.Produce, 9, *frames(ApiKey.Produce, 9, 1, asked, told))])
+    (place,) = row["partitions"]
+    assert (row["error_code"], place["error_code"], place["batch_bytes"]) == (2, 2, len(records))
+    assert row["detail"].startswith("batches not read: ")
