@@ -37,8 +37,8 @@ from notleader.faults.actions import Body, PartitionKey
 from notleader.faults.answers import Failure, partition_key, top_key
 from notleader.faults.coordinators import Coordinators
 from notleader.faults.election_state import Election as Election
+from notleader.faults.election_state import Elsewhere, Shown, State, Touch
 from notleader.faults.election_state import Move as Move
-from notleader.faults.election_state import Shown, State, Touch
 from notleader.faults.needs import REQUEST, REQUEST_BODY, RESPONSE_BODY
 from notleader.faults.shown_leaders import raised, with_shown_leaders
 from notleader.proxy.wire.codec import is_known
@@ -85,8 +85,7 @@ class Routing:
     """What becomes of the partitions that a request asks for: refused, or relayed to their true leader."""
 
     failures: dict[PartitionKey, Failure] = field(default_factory=dict)
-    relays: dict[PartitionKey, int] = field(default_factory=dict)
-    relayed_by: dict[PartitionKey, Touch] = field(default_factory=dict)
+    relays: dict[PartitionKey, Elsewhere] = field(default_factory=dict)
     touched: dict[Touch, list[PartitionKey]] = field(default_factory=dict)
 
 
@@ -320,8 +319,7 @@ class Elections:
                 leader_id = known.leader_id if state.leader_id is None else state.leader_id
                 if leader_id == node_id:
                     if known.leader_id != node_id:
-                        routing.relays[partition_key(entry)] = known.leader_id
-                        routing.relayed_by[partition_key(entry)] = state.moved_by
+                        routing.relays[partition_key(entry)] = Elsewhere(known.leader_id, state.moved_by)
                     continue
                 if state.leader_id is None and (node_id is None or self._serves(request, state, node_id)):
                     continue

@@ -34,6 +34,13 @@ class Move(NamedTuple):
     kind: str
 
 
+class Elsewhere(NamedTuple):
+    """The true leader, that is to be asked for a partition, and the rule that shows another one."""
+
+    node_id: int
+    by: Touch
+
+
 class Shown(NamedTuple):
     """Whom a rule shows as the leader; None is the true one."""
 

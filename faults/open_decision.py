@@ -23,7 +23,7 @@ from notleader.faults.base import Connection, Context, NotApplicableError
 from notleader.faults.coordinators import relayed_whole
 from notleader.faults.decision import NOTHING, Decision, Hit, Pending, joined
 from notleader.faults.effects import Effect, of_request
-from notleader.faults.election_state import Touch
+from notleader.faults.election_state import Elsewhere, Touch
 from notleader.faults.fetch_sessions import SESSION_NOT_FOUND
 from notleader.faults.match import Match, groups_named
 from notleader.faults.needs import REQUEST_BODY, RESPONSE_BODY
@@ -97,7 +97,6 @@ class OpenDecision:
         "_pending",
         "_plan",
         "_refusing",
-        "_relayed_by",
         "_relays",
         "_request",
         "_terminal",
@@ -121,8 +120,7 @@ class OpenDecision:
         self._is_over = False
         self._ended: set[PartitionKey] = set()
         self._ended_topics: list[Chosen] = []
-        self._relays: dict[PartitionKey, int] = {}
-        self._relayed_by: dict[PartitionKey, Touch] = {}
+        self._relays: dict[PartitionKey, Elsewhere] = {}
         self._refusing: set[str] = set()
         self._coordinator: int | None = None
         self._merges: list[Callable[[Body], Body]] = []
@@ -413,7 +411,7 @@ class OpenDecision:
             touches.append(hit._replace(effects=(effect,)))
         self._hits = list(joined(tuple(self._hits), tuple(touches)))
         self._refusing.update(name for name, _ in routing.touched)
-        self._relays, self._relayed_by = routing.relays, routing.relayed_by
+        self._relays = routing.relays
         asked = self._request.body if self._body is None else self._body
         body, fenced = elections.lowered(header, asked)
         if header.api_key == ApiKey.Fetch and body.get("rack_id") and elections.only_leaders_are_read(self._entries()):
@@ -428,12 +426,10 @@ class OpenDecision:
 
     def _settle(self) -> None:
         """Turn refused partitions and rewritten bodies into the one terminal action that they need."""
-        relays = {key: node_id for key, node_id in self._relays.items() if key not in self._failures}
+        relays = {key: leader for key, leader in self._relays.items() if key not in self._failures}
         if relays:
             body = self._request.body if self._body is None else self._body
-            self._terminal = relayed(
-                self._request, body, self._entries(), relays, self._failures, self._lower, self._relayed_by
-            )
+            self._terminal = relayed(self._request, body, self._entries(), relays, self._failures, self._lower)
         elif self._failures:
             self._terminal = self._located(refuse_some(self._request, self._failures, self._entries(), self._body))
         elif self._merges:

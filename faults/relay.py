@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from notleader.faults.actions import Body, Lost, PartitionKey, Relay
 from notleader.faults.answers import Failure, blank, merge, partition_key, refused_entry, top_key
-from notleader.faults.election_state import Touch
+from notleader.faults.election_state import Elsewhere
 from notleader.faults.partial import fetched_fields, has_no_response, refuse_fetched, with_fetched
 from notleader.proxy.wire.names import ApiKey, ErrorCode
 from notleader.proxy.wire.partitions import without_partitions
@@ -31,22 +31,22 @@ def relayed(
     request: Request,
     body: Body,
     asked: Collection[PartitionEntry],
-    relays: Mapping[PartitionKey, int],
+    leaders: Mapping[PartitionKey, Elsewhere],
     failures: Mapping[PartitionKey, Failure],
     lower: Lower,
-    by: Mapping[PartitionKey, Touch],
 ) -> Relay:
     """What to do with a request of which some partitions go to other brokers, and some are refused.
 
     `body` is the request as brokers are to get it, `asked` are all partitions it means, `lower` gives a body made of
-    those the leader epochs that brokers know, `by` has the rules that show others to lead. Of a Produce whose true
-    leader is gone nobody knows whether it was appended; everything else is refused as by one that leads no more.
+    those the leader epochs that brokers know. Of a Produce whose true leader is gone nobody knows whether it was
+    appended; everything else is refused as by one that leads no more.
     """
     is_produce = request.header.api_key == ApiKey.Produce
     code = int(ErrorCode.REQUEST_TIMED_OUT if is_produce else ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    lost = _lost(relays, by, code)
+    lost = _lost(leaders, code)
+    relays = {key: leader.node_id for key, leader in leaders.items()}
     if request.header.api_key == ApiKey.Fetch:
-        return _relayed_fetch(request, body, asked, relays, failures, lower, lost)
+        return _relayed_fetch(request, body, asked, relays, failures, lower, lost, code)
     codec = request.codec
     elsewhere = relays.keys() | failures.keys()
     own = without_partitions(codec, body, lambda entry: partition_key(entry) in elsewhere)
@@ -59,27 +59,29 @@ def relayed(
         return Relay(parts, own_body, None, close_after=bool(failures))
 
     def merged(answers: Mapping[int | None, Body]) -> Body:
-        unasked = {key: Failure(code) for key, node_id in relays.items() if node_id not in answers}
-        joined = (
-            _joined(list(answers.values())) if answers else blank(request.header.api_key, request.header.api_version)
-        )
-        return merge(request, {**failures, **unasked}, joined)
+        api_key, api_version, *_ = request.header
+        joined = _joined(list(answers.values())) if answers else blank(api_key, api_version)
+        return merge(request, {**failures, **_unasked(relays, answers, code)}, joined)
 
     return Relay(parts, own_body, merged, lost=lost)
 
 
-def _lost(
-    relays: Mapping[PartitionKey, int], by: Mapping[PartitionKey, Touch], error_code: int
-) -> dict[int, tuple[Lost, ...]]:
+def _lost(leaders: Mapping[PartitionKey, Elsewhere], error_code: int) -> dict[int, tuple[Lost, ...]]:
     """By broker what is said if it can't be asked."""
-    found: dict[int, dict[Touch, set[PartitionKey]]] = {}
-    for key, node_id in relays.items():
-        if key in by:
-            found.setdefault(node_id, {}).setdefault(by[key], set()).add(key)
-    return {
-        node_id: tuple(Lost(*touch, error_code, frozenset(keys)) for touch, keys in of_rules.items())
-        for node_id, of_rules in found.items()
-    }
+    parts: dict[Elsewhere, set[PartitionKey]] = {}
+    for key, leader in leaders.items():
+        parts.setdefault(leader, set()).add(key)
+    lost: dict[int, tuple[Lost, ...]] = {}
+    for leader, keys in parts.items():
+        lost[leader.node_id] = (*lost.get(leader.node_id, ()), Lost(*leader.by, error_code, frozenset(keys)))
+    return lost
+
+
+def _unasked(
+    relays: Mapping[PartitionKey, int], answers: Mapping[int | None, Body], error_code: int
+) -> dict[PartitionKey, Failure]:
+    """The partitions of brokers that couldn't be asked, refused."""
+    return {key: Failure(error_code) for key, node_id in relays.items() if node_id not in answers}
 
 
 def _joined(answers: list[Body]) -> Body:
@@ -106,6 +108,7 @@ def _relayed_fetch(
     failures: Mapping[PartitionKey, Failure],
     lower: Lower,
     lost: Mapping[int, tuple[Lost, ...]],
+    lost_code: int,
 ) -> Relay:
     api_version = request.header.api_version
     elsewhere = relays.keys() | failures.keys()
@@ -141,16 +144,15 @@ def _relayed_fetch(
             return answer
         entries: dict[PartitionKey, Body] = {}
         for key, node_id in relays.items():
-            gone = node_id not in answers
-            code = int(ErrorCode.NOT_LEADER_OR_FOLLOWER) if gone else answers[node_id].get("error_code")
-            if code:
+            if code := answers.get(node_id, {}).get("error_code"):
                 entries[key] = refused_entry(fetched_fields(api_version), {"partition_index": key[1]}, Failure(code))
         for part in [part for node_id, part in answers.items() if node_id is not None]:
             for topic in part["responses"]:
                 above = top_key(topic.get("topic"), topic.get("topic_id"))
                 for partition in topic["partitions"]:
                     entries[above, partition["partition_index"]] = partition
-        return refuse_fetched(api_version, with_fetched(answer, entries), failures)
+        unasked = _unasked(relays, answers, lost_code)
+        return refuse_fetched(api_version, with_fetched(answer, entries), {**failures, **unasked})
 
     return Relay(parts, own, merged, lost=lost)
 

@@ -359,23 +359,18 @@ def _write(
             target.flush()
         if file != "-":
             os.replace(partial, file)
-    except KeyboardInterrupt:
-        _unlink(partial)
-        raise
-    except (CaptureError, OSError) as error:
+    except (CaptureError, OSError, KeyboardInterrupt) as error:
         if file != "-":
-            _unlink(partial)
+            with suppress(OSError):
+                Path(partial).unlink(missing_ok=True)
         elif isinstance(error, BrokenPipeError):
             _end_unread()
+        if isinstance(error, KeyboardInterrupt):
+            raise
         if isinstance(error, CaptureError):
             _stop(NEGATIVE, str(error), as_json and file != "-")
         _stop(WRONG_USE, f"can't write {file}: {in_words(error)}", as_json)
     return told
-
-
-def _unlink(partial: str) -> None:
-    with suppress(OSError):
-        Path(partial).unlink(missing_ok=True)
 
 
 def _end_unread() -> NoReturn:

@@ -235,23 +235,14 @@ def _tool(name: str, why: str) -> str:
 
 def run_builder(argv: list[str], folder: Path, what: str) -> None:
     """Run a builder; with its compilers, and what these leave in the temporary folder, it ends when we do."""
-    with (
-        tempfile.TemporaryDirectory(prefix="notleader-build-") as temporary,
-        subprocess.Popen(
-            argv,
-            cwd=folder,
-            env={**os.environ, "TMPDIR": temporary},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        ) as builder,
-    ):
+    with tempfile.TemporaryDirectory(prefix="notleader-build-") as temporary:
+        log = Path(temporary) / "build.log"
+        builder = Child(argv, log=log, cwd=folder, env={**os.environ, "TMPDIR": temporary})
         try:
-            words, _ = builder.communicate()
+            code = builder.wait()
         except BaseException:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(builder.pid, signal.SIGKILL)
+            builder.kill()
             raise
-    if builder.returncode != 0:
+        words = log.read_text(errors="replace")
+    if code != 0:
         raise ClientError(f"{what} can't be built: {' '.join(words.split())[-600:]}")

@@ -8,7 +8,6 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, is_send
 from notleader.spark_analysis.checks.phrases import because, sends
 from notleader.spark_analysis.options import Options
-from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.attempts import (
     any_did,
     kept_from_broker,
@@ -18,7 +17,7 @@ from notleader.spark_analysis.transforms.attempts import (
 from notleader.spark_analysis.transforms.choices import CAUSES, as_cause
 from notleader.spark_analysis.transforms.intervals import join_offsets
 from notleader.spark_analysis.transforms.keys import same
-from notleader.spark_analysis.transforms.landed import jumps, spans
+from notleader.spark_analysis.transforms.landed import with_passed
 from notleader.spark_analysis.transforms.unseen import UNSEEN
 
 _LOSES = ("answered", "altered_request", "altered_answer", "swallowed_request", "garbled")
@@ -78,13 +77,7 @@ class Lost(Check):
         if tables.log is None and not tables.outcomes.polled:
             # Nobody read: only of what never reached the broker it is known that it isn't there.
             unseen = unseen.filter(_never_arrived())
-        judged = unseen.join(
-            broadcast(spans(tables.delivered, jumps(tables.delivered, tables.exchanges, tables.operations))),
-            same("r_", "scope", "topic", "partition", "life"),
-            "left",
-        ).withColumn(
-            "passed", F.coalesce(F.expr("exists(spans, s -> s.low <= offset and offset < s.high)"), F.lit(False))
-        )
+        judged = with_passed(unseen, tables.delivered, tables.exchanges, tables.operations)
         at_offset = tables.delivered.select(
             F.col("scope").alias("i_scope"),
             F.col("topic").alias("i_topic"),

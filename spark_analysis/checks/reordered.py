@@ -18,7 +18,7 @@ from notleader.spark_analysis.transforms.attempts import (
 )
 from notleader.spark_analysis.transforms.clocks import ONE_CLOCK_US
 from notleader.spark_analysis.transforms.keys import same
-from notleader.spark_analysis.transforms.landed import jumps, spans
+from notleader.spark_analysis.transforms.landed import with_passed
 from notleader.spark_analysis.transforms.log import settled_by_log
 
 _CHANGES = ("altered_answer", "altered_request", "answered", "repeated")
@@ -165,11 +165,9 @@ def _with_places(tables: Tables) -> DataFrame:
     """The history without sends of which readers show that they are nowhere: these lie before and behind nothing."""
     if not tables.outcomes.polled:
         return tables.history
-    read = spans(tables.delivered, jumps(tables.delivered, tables.exchanges, tables.operations))
     nowhere = is_send() & ~settled_by_log() & ~F.col("transactional") & (F.size("landed") == 0)
-    passed = F.exists("spans", lambda span: (span["low"] <= F.col("offset")) & (F.col("offset") < span["high"]))
     unseen = tables.history.filter(nowhere & F.col("offset").isNotNull())
-    gone = unseen.join(broadcast(read), same("r_", "scope", "topic", "partition", "life")).filter(passed)
+    gone = with_passed(unseen, tables.delivered, tables.exchanges, tables.operations).filter("passed")
     return tables.history.join(gone.select("operation_id"), "operation_id", "left_anti")
 
 

@@ -17,8 +17,8 @@ from notleader.spark_analysis.transforms.log import settled_by_log
 from notleader.spark_analysis.transforms.sent_back import (
     PLACES,
     is_out_of_range,
-    of_clients,
     offset_of_broker,
+    said_places,
     says_a_place,
     seeks,
     told_places,
@@ -153,15 +153,8 @@ def _begun(read: DataFrame, tables: Tables) -> DataFrame:
     """
     answers = tables.exchanges.filter(F.col("api_name").isin(*PLACES) & F.col("response_at_us").isNotNull())
     answers = answers.select("*", F.posexplode("partitions").alias("place", "p")).filter(F.col("p.base_offset") >= 0)
-    answers = of_clients(answers, tables.operations).select(
-        F.col("scope").alias("s_scope"),
-        F.col("t_client").alias("s_client"),
-        F.col("p.topic").alias("s_topic"),
-        F.col("p.partition_index").alias("s_partition"),
-        F.col("response_at_us").alias("s_at_us"),
-        F.col("p.base_offset").alias("s_offset"),
-        offset_of_broker(F.col("place")).alias("s_of_broker"),
-    )
+    of_broker = offset_of_broker(F.col("place")).alias("s_of_broker")
+    answers = said_places(answers, tables.operations, F.col("response_at_us"), of_broker)
     first = read.filter(F.col("reached").isNull())
     own = [column for column in read.columns if column not in ("reached", "goes_on_at", "begun")]
     met = first.join(
@@ -224,7 +217,7 @@ def _passed_over(tables: Tables, gaps: DataFrame) -> DataFrame:
     if _may_have_begun_late(tables):
         # What was acknowledged lay there while the broker's log began before it; later it may have been deleted.
         told = F.struct("topic", "partition", "offset", F.lit(_ACKNOWLEDGED).alias("seen_by"))
-        nobody = (F.coalesce(F.size(at), F.lit(0)) <= 0) & silent & (F.col("outcome") == "ok")
+        nobody = (F.col("landed_count") == 0) & silent & (F.col("outcome") == "ok")
         at = F.when(nobody, F.array(told).cast(seen.schema["landed"].dataType)).otherwise(at)
     points = seen.select("scope", "operation_id", F.explode(at).alias("at"))
     points = points.select("*", "at.topic", "at.partition", "at.offset")
@@ -318,16 +311,9 @@ def _sought(tables: Tables, gaps: DataFrame) -> DataFrame:
         .filter(api.isin("ListOffsets", "OffsetFetch", "OffsetCommit") | out_of_range)
         .withColumn("why", why)
     )
-    asked = of_clients(told.filter(F.col("why").isNotNull()), tables.operations).select(
-        F.col("scope").alias("s_scope"),
-        F.col("t_client").alias("s_client"),
-        F.col("p.topic").alias("s_topic"),
-        F.col("p.partition_index").alias("s_partition"),
-        F.col("p.base_offset").alias("s_offset"),
-        F.col("request_at_us").alias("s_at_us"),
-        "why",
-        ((F.col("api_name") == "OffsetFetch") & is_as_it_was()).alias("untouched"),
-    )
+    untouched = ((F.col("api_name") == "OffsetFetch") & is_as_it_was()).alias("untouched")
+    why_asked = told.filter(F.col("why").isNotNull())
+    asked = said_places(why_asked, tables.operations, F.col("request_at_us"), "why", untouched)
     # Who goes on where an operator has set its group to does as it is told.
     obeying = asked.filter(F.col("untouched")).join(
         broadcast(_set_by_others(tables)),

@@ -70,10 +70,9 @@ _CONNECTION = ("run_id", "proxy_id", "connection_id")
 
 
 AT_ITS_END_US = 100_000
-# How soon a broker closes a connection over what it can't take.
+# How soon a broker closes a connection over what it can't take, and how `detail` begins of one that it ended.
 _CLOSES_US = 1_000_000
-CLOSED_BY_BROKER = "the broker "
-"""How `detail` begins of a connection that the broker ended."""
+_CLOSED_BY_BROKER = "the broker "
 _BEHIND = "kept_behind"
 """What an exchange that was swallowed, or held to the end, does to those behind it that got no answer either."""
 
@@ -114,7 +113,7 @@ def _cut_connections(exchanges: DataFrame) -> DataFrame:
             }
         )
     )
-    by_broker = F.startswith("detail", F.lit(CLOSED_BY_BROKER))
+    by_broker = F.startswith("detail", F.lit(_CLOSED_BY_BROKER))
     first = ended.groupBy(*_CONNECTION, "t", "held", "spoilt").agg(
         F.min("exchange_seq").alias("seq"),
         F.max("over_us").alias("over_us"),
@@ -248,6 +247,20 @@ def _same(*names: str) -> list[Column]:
 def wire(**given: Column) -> Column:
     """The WIRE struct of an attempt or exchange row, as evidence; `given` columns replace the row's own."""
     return F.struct(*[as_field(f, given.get(f.name)) for f in WIRE.fields])
+
+
+def wire_of_place(touches: Column, **given: Column) -> Column:
+    """The WIRE struct of what an exchange row asks of its partition `p`, which stands at `place`; not of a Produce."""
+    return wire(
+        match_kind=F.lit("offset"),
+        error_code=error_of("p"),
+        base_offset=F.col("p.base_offset"),
+        attempt_id=F.xxhash64("run_id", "proxy_id", "connection_id", "exchange_seq", "place"),
+        topic=F.col("p.topic"),
+        partition_index=F.col("p.partition_index"),
+        touches=touches,
+        **given,
+    )
 
 
 def was_answered(outcome: Column) -> Column:

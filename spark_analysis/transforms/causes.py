@@ -29,6 +29,7 @@ from notleader.spark_analysis.transforms.choices import (
     CAUSES,
     KEPT,
     OF_THE_WAIT,
+    as_cause,
     choices,
     lost_its_connection,
     misled,
@@ -163,24 +164,15 @@ def _stopped(rows: DataFrame, obstacles: DataFrame) -> DataFrame:
     goes_on = F.col("fetches_us") - F.col("called_at_us") >= _GOES_ON_US
     stopped = rows.filter(never & goes_on & F.col("before_us").isNotNull()).select(
         "operation_id",
-        F.col("scope").alias("r_scope"),
-        F.col("client").alias("r_client"),
-        F.col("topic").alias("r_topic"),
-        F.col("partition").alias("r_partition"),
+        *[F.col(name).alias(f"o_{name}") for name in ("scope", "client", "topic", "partition")],
         "latency_us",
         "before_us",
     )
-    here = F.coalesce(
-        F.exists("places", lambda of: (of["topic"] == F.col("r_topic")) & (of["partition"] == F.col("r_partition"))),
-        F.col("topic").isNull() | (F.col("topic") == F.col("r_topic")),
-    )
     then = (F.col("from_us") <= F.col("before_us") + _STOPS_US) & (F.col("until_us") >= F.col("before_us") - _STOPS_US)
     breaks = F.col("how").isin("told", "cut", "read") & ~F.col("did").isin(*HOLDS)
-    met = stopped.join(obstacles.filter(breaks), [same("r_", "scope", "client"), here, then])
-    cause = F.struct(
-        "rule", "kind", F.lit("follows").alias("how"), "did", "error_code", F.lit(False).alias("sure"),
-        F.col("latency_us").alias("weight_us"),
-    )  # fmt: skip
+    met = stopped.join(obstacles.filter(breaks), [same("o_", "scope", "client"), _told_of_it(), then])
+    touch = F.struct("rule", "kind", "did", "error_code")
+    cause = as_cause(touch, "follows", F.lit(False), F.col("latency_us"))
     found = met.groupBy("operation_id").agg(F.collect_set(cause).cast(CAUSES).alias("follows"))
     return found.select("operation_id", "follows")
 
@@ -294,8 +286,7 @@ def _suspects(history: DataFrame, options: Options) -> DataFrame:
     # Called done, as ever with acks=0, and never seen: it may have lain in a socket.
     unread = (F.col("outcome") == "ok") & F.coalesce(F.col("trouble") == "unsent", F.lit(False))
     wrong = (F.col("outcome") != "ok") | (slow >= bound) | (F.col("attempt_count") > 1) | unread
-    gone_us = F.when(F.col("operation") == OF_A_MEMBER, F.col("gone_us")) if "gone_us" in history.columns else None
-    gone_us = F.lit(None).cast("long") if gone_us is None else gone_us
+    gone_us = F.when(F.col("operation") == OF_A_MEMBER, F.col("gone_us"))
     return history.filter(wrong & begun_us().isNotNull()).select(
         "operation_id",
         "error",
@@ -389,6 +380,16 @@ def _at_their_brokers(suspects: DataFrame, history: DataFrame) -> DataFrame:
     return rows.withColumn("o_nodes", nodes).drop("p_nodes", *[f"p_{name}" for name in place])
 
 
+def _told_of_it() -> Column:
+    """An obstacle that told of some `places` alone told of the operation's, or of what may be that."""
+
+    def may_be(of: Column) -> Column:
+        here = F.coalesce(of["topic"] == F.col("o_topic"), F.lit(True))
+        return here & F.coalesce(of["partition"] == F.col("o_partition"), F.lit(True))
+
+    return F.coalesce(F.exists("places", may_be), F.lit(True))
+
+
 def _met(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     """Each of `suspects` with each of its client's obstacles that was in its way, and what both together say.
 
@@ -443,16 +444,7 @@ def _met(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     # What is at another broker now, or was never anywhere else and went well there, has no need of that connection.
     one_place = F.col("went_well") & ~F.array_contains("o_nodes", F.col("node_id"))
     needless = F.coalesce(one_place & ~F.col("asked_else"), F.lit(False))
-    told_of = F.coalesce(
-        F.exists(
-            "places",
-            lambda of: (
-                F.coalesce(of["topic"] == F.col("o_topic"), F.lit(True))
-                & F.coalesce(of["partition"] == F.col("o_partition"), F.lit(True))
-            ),
-        ),
-        F.lit(True),
-    )
+    told_of = _told_of_it()
     in_its_way = (
         F.when(how == "behind", F.col("on_its_way") | F.col("same_broker") | any_broker)
         .when(F.col("of_connection"), F.col("on_its_way") | unsent | ~needless)

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import broadcast
-from notleader.spark_analysis.transforms.attempts import error_of, is_as_it_was, touches_at, wire
+from notleader.spark_analysis.transforms.attempts import is_as_it_was, touches_at, wire_of_place
 from notleader.spark_analysis.transforms.intervals import join_moments, of_call
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.obstacles import COMMITS
@@ -28,16 +28,10 @@ def commit_entries(operations: DataFrame, exchanges: DataFrame, skew_us: int) ->
         F.col("p.base_offset").alias("c_offset"),
         F.col("place"),
         F.col("request_at_us").alias("c_at_us"),
-        wire(
-            match_kind=F.lit("offset"),
-            error_code=error_of("p"),
-            base_offset=F.col("p.base_offset"),
-            attempt_id=F.xxhash64("run_id", "proxy_id", "connection_id", "exchange_seq", "place"),
-            topic=F.col("p.topic"),
-            partition_index=F.col("p.partition_index"),
+        wire_of_place(
+            touched,
             fault_names=F.array_distinct(F.transform(touched, lambda t: t["rule"])),
             fault_kinds=F.array_distinct(F.transform(touched, lambda t: t["kind"])),
-            touches=touched,
         ).alias("wire"),
     )
     said = operations.filter((F.col("operation") == "commit") & F.col("group_id").isNotNull()).select(

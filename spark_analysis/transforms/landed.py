@@ -7,11 +7,11 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import broadcast, in_key_order
 from notleader.spark_analysis.schemas import LANDED, as_field
-from notleader.spark_analysis.transforms.attempts import changes_records, error_of, touches_at, was_answered, wire
+from notleader.spark_analysis.transforms.attempts import changes_records, touches_at, was_answered, wire_of_place
 from notleader.spark_analysis.transforms.intervals import join_offsets
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.log import OLDER
-from notleader.spark_analysis.transforms.sent_back import is_out_of_range, of_clients, seeks
+from notleader.spark_analysis.transforms.sent_back import is_out_of_range, of_clients, said_places, seeks
 
 PREFETCHED_US = 10_000_000
 """Where no Fetch says when a reader had been handed what it read, it may have lain there for so long."""
@@ -61,7 +61,8 @@ def handed_out(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
     `fetch` is the exchange as an attempt.
     """
     fetches = exchanges.filter((F.col("api_name") == "Fetch") & was_answered(F.col("outcome")))
-    handed = ~F.exists(touches_at(F.col("place")), changes_records)
+    touches = touches_at(F.col("place"))
+    handed = ~F.exists(touches, changes_records)
     batches = fetches.select("*", F.posexplode("partitions").alias("place", "p")).filter(
         (F.col("p.base_offset") >= 0) & (F.coalesce("p.error_code", F.lit(0)) == 0) & handed
     )
@@ -73,15 +74,7 @@ def handed_out(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
         F.col("p.base_offset").alias("from_offset"),
         "p.record_count",
         F.col("response_at_us").alias("fetched_us"),
-        wire(
-            error_code=error_of("p"),
-            base_offset=F.col("p.base_offset"),
-            match_kind=F.lit("offset"),
-            attempt_id=F.xxhash64("run_id", "proxy_id", "connection_id", "exchange_seq", "place"),
-            topic=F.col("p.topic"),
-            partition_index=F.col("p.partition_index"),
-            touches=touches_at(F.col("place")),
-        ).alias("fetch"),
+        wire_of_place(touches).alias("fetch"),
     )
 
 
@@ -105,6 +98,15 @@ def spans(delivered: DataFrame, jumped: DataFrame) -> DataFrame:
     return read.groupBy(*of_place).agg(F.collect_list(F.struct("low", "high")).alias("spans"))
 
 
+def with_passed(sends: DataFrame, delivered: DataFrame, exchanges: DataFrame, operations: DataFrame) -> DataFrame:
+    """`sends` with `passed`: a reader had come to where each was told to be, and went on behind it."""
+    read = broadcast(spans(delivered, jumps(delivered, exchanges, operations)))
+    passed = F.exists("spans", lambda span: (span["low"] <= F.col("offset")) & (F.col("offset") < span["high"]))
+    place = ("scope", "topic", "partition", "life")
+    judged = sends.join(read, same("r_", *place), "left").withColumn("passed", F.coalesce(passed, F.lit(False)))
+    return judged.drop("spans", *[f"r_{name}" for name in place])
+
+
 def jumps(delivered: DataFrame, exchanges: DataFrame, operations: DataFrame) -> DataFrame:
     """_OF_READER and first_offset of a read, all behind `j_`: its consumer was told to go on there, or said it sought.
 
@@ -120,14 +122,8 @@ def jumps(delivered: DataFrame, exchanges: DataFrame, operations: DataFrame) -> 
     told = exchanges.select("*", F.explode("partitions").alias("p")).filter(
         (api.isin("ListOffsets", "OffsetFetch") & (F.col("p.base_offset") >= 0)) | is_out_of_range()
     )
-    said = of_clients(told, operations).select(
-        F.col("scope").alias("s_scope"),
-        F.col("t_client").alias("s_client"),
-        F.col("p.topic").alias("s_topic"),
-        F.col("p.partition_index").alias("s_partition"),
-        F.when(api != "Fetch", F.col("p.base_offset")).alias("s_offset"),
-        F.coalesce("response_at_us", "request_at_us").alias("s_at_us"),
-    )
+    offset = F.when(api != "Fetch", F.col("p.base_offset"))
+    said = said_places(told, operations, F.coalesce("response_at_us", "request_at_us"), offset=offset)
     there = F.col("s_offset").isNull() | F.col("s_offset").between(F.col("reached") + 1, F.col("first_offset"))
     meanwhile = F.col("s_at_us").between(F.col("since_us") - PREFETCHED_US, F.col("at_us"))
     found = gaps.join(

@@ -167,6 +167,24 @@ def of_clients(rows: DataFrame, operations: DataFrame | None) -> DataFrame:
     return rows.join(broadcast(own), of_client)
 
 
+def said_places(
+    rows: DataFrame, operations: DataFrame, at_us: Column, *more: Column | str, offset: Column | None = None
+) -> DataFrame:
+    """s_scope, s_client, s_topic, s_partition, s_offset, s_at_us, as `seeks`: where to go on, as clients were told it.
+
+    `rows` are of exchanges, each with a partition `p`; `offset` is what that names, where it isn't given.
+    """
+    return of_clients(rows, operations).select(
+        F.col("scope").alias("s_scope"),
+        F.col("t_client").alias("s_client"),
+        F.col("p.topic").alias("s_topic"),
+        F.col("p.partition_index").alias("s_partition"),
+        (F.col("p.base_offset") if offset is None else offset).alias("s_offset"),
+        at_us.alias("s_at_us"),
+        *more,
+    )
+
+
 def seeks(operations: DataFrame) -> DataFrame:
     """s_scope, s_client, s_topic, s_partition, s_offset (null: not named), s_at_us: where clients said they sought."""
     return operations.filter((F.col("operation") == "seek") & (F.col("outcome") == "ok")).select(
