@@ -76,7 +76,7 @@ _DID = {
 _EVENTS = {
     "exchange": "a request and what became of it",
     "connect": "a client connected; `detail` has the listener",
-    "disconnect": "a connection ended; `detail` says how",
+    "disconnect": "a connection ended, or before that its client closed its side; `detail` says how",
     "wire_error": "bytes that are none of Kafka's, or a TLS handshake that failed; `detail` says why",
     "fault": "a rule took a connection or a listener, or let it go",
     "mark": "a label that was set through `POST /v1/capture`",

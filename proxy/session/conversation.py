@@ -43,7 +43,7 @@ class Backlog:
 class Conversation:
     """One client connection and its broker connection, as both directions of it know it."""
 
-    __slots__ = ("commands", "connection", "life", "muted_until_us", "plan", "pump", "sasl")
+    __slots__ = ("client_left_us", "commands", "connection", "life", "muted_until_us", "plan", "pump", "sasl")
 
     def __init__(self, connection: Connection, plan: Plan, commands: Commands, pump: Pump) -> None:
         self.connection = connection
@@ -53,6 +53,7 @@ class Conversation:
         self.sasl = Handshake()
         self.life = Life(pump)
         self.muted_until_us = 0
+        self.client_left_us: int | None = None  # when it closed its side, whatever was still open then
 
     def begin_delays(self, exchange: Exchange, now_us: int) -> None:
         """Let the delays that come first begin now, also where the exchange has to wait for others: not one by one."""
@@ -134,7 +135,11 @@ class Conversation:
         self.end(now_us, error.sentence)
 
     def end(self, now_us: int, reason: str, *, reset: bool = False) -> None:
-        """Close both sides, and account for what was open; harmless when called again."""
+        """Close both sides, and account for what was open; harmless when called again.
+
+        The connection has ended for the capture when its client closed its side: answers that left afterwards found
+        nobody, unless it half closed, which Kafka's clients don't.
+        """
         if self.life.is_closed:
             return
         self.life.happens(Event.CLOSED)
@@ -142,7 +147,8 @@ class Conversation:
         for exchange in left:
             if exchange.outcome == "no_response":
                 keep_answer(exchange)  # what the broker said is known, here alone
-        self.commands.record_last([*left, ConnectionEvent("disconnect", self.connection, now_us, reason)])
+        ended_us = now_us if self.client_left_us is None else self.client_left_us
+        self.commands.record_last([*left, ConnectionEvent("disconnect", self.connection, ended_us, reason)])
         if reset:
             self.commands.reset(reason)
         else:

@@ -149,6 +149,8 @@ class Session:
     def client_eof(self, now_us: int) -> None:
         """The client will send no more; what it asked for is still answered."""
         life = self._conversation.life
+        if self._conversation.client_left_us is None:
+            self._conversation.client_left_us = now_us
         if "client" in self._resting:
             self._resting["client"] = True
         elif not life.is_closed and life.requests not in CLIENT_IS_OVER:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.rows import COLUMNS, Level, Rows
 from notleader.proxy.wire.names import ApiKey
 from tests.proxy.session.conversation import Conversation, request, response
@@ -150,3 +151,17 @@ def test_whatever_waits(gone: str, data: st.DataObject) -> None:
     # Answers leave in order: all of them up to the first that only the broker could have given, or that is lost.
     can_leave = takewhile(lambda each: "refused" in each[1] or (each[0] in told and each[1] != "lost"), asked)
     assert answered(seen) == [correlation_id for correlation_id, _ in can_leave]
+
+
+def test_a_connection_whose_client_leaves_while_an_answer_is_held_ended_then_and_not_when_that_was_written() -> None:
+    talk = Conversation(*RULES)
+    talk.client(produce(1, "slow"))
+    talk.broker(produced(1))
+    left_us = talk.now_us
+    talk.session.client_eof(talk.now_us)
+    talk.at(60)
+    talk.session.broker_eof(talk.now_us)
+    talk.commands()
+    assert talk.now_us > left_us
+    ends = [row for row in talk.records if isinstance(row, ConnectionEvent) and row.event == "disconnect"]
+    assert [(row.at_us, row.detail) for row in ends] == [(left_us, "the client closed the connection")]
