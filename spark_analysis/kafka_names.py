@@ -147,3 +147,27 @@ ERROR_NAMES: dict[int, str] = {
 def error_name(code: int) -> str:
     """The name of an error code, or `error <code>` for one this table doesn't know."""
     return ERROR_NAMES.get(code, f"error {code}")
+
+THROWN_AS: dict[int, tuple[str, ...]] = {
+    2: ("CorruptRecord",),
+    10: ("RecordTooLarge",),
+    18: ("RecordBatchTooLarge",),
+    22: ("CommitFailed",),
+    25: ("CommitFailed",),
+    27: ("CommitFailed",),
+    29: ("TopicAuthorization",),
+    30: ("GroupAuthorization",),
+    31: ("ClusterAuthorization",),
+    36: ("TopicExists",),
+    45: ("OutOfOrderSequence",),
+    46: ("DuplicateSequence",),
+    47: ("ProducerFenced",),
+    49: ("InvalidPidMapping",),
+    50: ("InvalidTxnTimeout",),
+    53: ("TransactionalIdAuthorization",),
+    56: ("KafkaStorage",),
+    58: ("SaslAuthentication",),
+    68: ("GroupNotEmpty",),
+    113: ("CommitFailed",),
+}
+"""The exceptions of Kafka's Java client for it, without their ending, where these have another name."""

@@ -42,8 +42,8 @@ class Failed(HistoryCheck):
         return F.when(F.col("outcome").isin("fail", "info"), case(self.name, "valid", "ended_by", **told))
 
     def sentence(self, group: Group) -> str:
-        slowest = duration(group.slowest_us)
-        return f"{calls(group)} {_said(group)}, the slowest after {slowest}{because(group)}"
+        slowest = f", the slowest after {duration(group.slowest_us)}" if group.slowest_us else ""
+        return f"{calls(group)} {_said(group)}{slowest}{because(group)}"
 
     def all_clear(self, tables: Tables) -> str:
         return "no operation failed"

@@ -39,6 +39,7 @@ from notleader.spark_analysis.transforms.history import build_history, run_of
 from notleader.spark_analysis.transforms.landed import deliveries, fetched
 from notleader.spark_analysis.transforms.lives import history_of_lives, in_one_life, with_lives
 from notleader.spark_analysis.transforms.log import Log, LogProfile, as_log, unjudged
+from notleader.spark_analysis.transforms.named import is_unnamed_send, with_ids
 from notleader.spark_analysis.transforms.obstacles import GREETED, THROTTLED, Stood, what_stood
 from notleader.spark_analysis.transforms.presence import with_gone
 from notleader.spark_analysis.transforms.starved import starved_reads
@@ -217,6 +218,7 @@ def judge(
         # What needs no history is worked out beside it, and what needs no causes beside these.
         standing = pool.submit(_standing, exchanges, capture, said) if capture.faulted else None
         tables = build_tables(exchanges, good(told), capture, said, options, log)
+        said = tables.outcomes
         history = settled(tables.history, f"{out}/history", later)
         tables = replace(tables, history=history)
         # Where queries run long, two at once would only share the memory.
@@ -281,6 +283,9 @@ def build_tables(
     if capture.grouped and said.polls_without_groups:
         scoped = settled(with_groups(scoped, exchanges))
     attempts = _by_scope(produce_attempts(exchanges), options)
+    if capture.batches_with_ids and said.unnamed_sends:
+        scoped = settled(with_ids(scoped, attempts, options.skew_ms * 1000))
+        said = replace(said, unnamed_sends=scoped.filter(is_unnamed_send()).count())
     delivered = deliveries(scoped, F.col("scope"))
     fetch = fetched(exchanges, F.col("scope")) if capture.fetches_with_ids else None
     commits = commit_entries(scoped, exchanges, options.skew_ms * 1000) if said.commits else None
@@ -321,7 +326,7 @@ def explained(
         history, tables.exchanges, tables.operations, options, stood, tables.end_of_run(), out, later,
         failed_reads=tables.outcomes.failed_reads > 0, starved=starving if tables.outcomes.polled else lambda: None,
     )  # fmt: skip
-    nameless = not tables.capture.names_messages
+    nameless = not tables.capture.names_messages or tables.outcomes.unnamed_sends > 0
     if nameless:
         told = with_unseen(told, tables.exchanges, tables.operations)
     if tables.outcomes.endless_reads:

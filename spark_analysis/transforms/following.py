@@ -7,7 +7,7 @@ from functools import cache
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.kafka_names import ERROR_NAMES
+from notleader.spark_analysis.kafka_names import ERROR_NAMES, THROWN_AS
 from notleader.spark_analysis.transforms.attempts import by_the_broker_itself
 
 # Errors that follow each other this closely may be of one cause.
@@ -101,14 +101,17 @@ def is_out_of_time() -> Column:
 
 
 def names_error(error: Column, code: Column) -> Column:
-    """The client's word has the name of Kafka's error in it, however it is written: `TopicAuthorizationFailedError`."""
+    """The client's word has the name of Kafka's error in it, however it is written: `TopicAuthorizationFailedError`.
+
+    Or that of the exception which Kafka's Java client makes of it.
+    """
     said = F.regexp_replace(F.upper(error), "[^A-Z0-9]", "")
-    name = F.when(code > 0, F.get(_squeezed_names(), code.cast("int")))
-    return F.coalesce(F.contains(said, name), F.lit(False))
+    names = F.when(code > 0, F.get(_squeezed_names(), code.cast("int")))
+    return F.coalesce(F.exists(F.split(names, " "), lambda name: F.contains(said, name)), F.lit(False))
 
 
 @cache
 def _squeezed_names() -> Column:
-    """Kafka's errors without underscores, each at the place that its code says."""
-    names = ",".join(ERROR_NAMES[code] for code in range(max(ERROR_NAMES) + 1))
-    return F.split(F.lit(names.replace("_", "")), ",")
+    """Kafka's errors without underscores, each at the place that its code says, with its other names behind it."""
+    names = [" ".join((ERROR_NAMES[code], *THROWN_AS.get(code, ()))) for code in range(max(ERROR_NAMES) + 1)]
+    return F.split(F.lit(",".join(names).replace("_", "").upper()), ",")
