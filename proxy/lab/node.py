@@ -71,8 +71,8 @@ def prepare(node: Node, template: Path, cluster_id: str, properties: Mapping[str
     identity = dict(line.split("=", 1) for line in lines if not line.startswith("#"))
     # Two nodes with one directory id would be taken for the same disk.
     identity |= {"cluster.id": cluster_id, "node.id": str(node.node_id), "directory.id": new_id()}
-    (data / "meta.properties").write_text(_lines(identity))
-    node.config.write_text(_lines(properties))
+    (data / "meta.properties").write_text(properties_file(identity))
+    node.config.write_text(properties_file(properties))
 
 
 def formatted_template(version: str, java_command: Sequence[str]) -> Path:
@@ -89,9 +89,9 @@ def formatted_template(version: str, java_command: Sequence[str]) -> Path:
             "controller.quorum.voters": f"1@{HOST}:1",
             "controller.listener.names": "CONTROLLER",
             "listeners": f"PLAINTEXT://{HOST}:2,CONTROLLER://{HOST}:1",
-            "log.dirs": f"{work}/data",
+            "log.dirs": _data_in(Path(work)),
         }
-        config.write_text(_lines(properties))
+        config.write_text(properties_file(properties))
         storage_tool = [
             "kafka.tools.StorageTool",
             "format",
@@ -132,7 +132,7 @@ def node_properties(node: Node, nodes: Iterable[Node], auto_create_topics: bool)
         "advertised.listeners": advertised,
         "inter.broker.listener.name": "INTERNAL",
         "listener.security.protocol.map": "CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "log.dirs": str(node.folder / "data"),
+        "log.dirs": _data_in(node.folder),
         "auto.create.topics.enable": str(auto_create_topics).lower(),
         "default.replication.factor": copies,
         "min.insync.replicas": in_sync,
@@ -155,5 +155,21 @@ def node_properties(node: Node, nodes: Iterable[Node], auto_create_topics: bool)
     }
 
 
-def _lines(properties: Mapping[str, str]) -> str:
-    return "".join(f"{name}={value}\n" for name, value in properties.items())
+def properties_file(properties: Mapping[str, str]) -> str:
+    """A Java properties file, which knows no letters but ASCII's as they are: the others as their UTF-16, escaped."""
+    return "".join(f"{name}={_NOT_PLAIN.sub(_escaped, value)}\n" for name, value in properties.items())
+
+
+_NOT_PLAIN = re.compile(r"[^ -~]|\\")
+
+
+def _escaped(letter: re.Match[str]) -> str:
+    units = letter[0].encode("utf-16-be")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+def _data_in(folder: Path) -> str:
+    """Where a node keeps its data; KafkaError where Kafka would take it for several folders."""
+    if "," in str(folder):
+        raise KafkaError(f"Kafka takes no folder with a comma in its name: {folder}; set TMPDIR, or XDG_CACHE_HOME")
+    return str(folder / "data")

@@ -108,6 +108,13 @@ class ProxyCapture:
         rows = self._rows(self._settings.capture_level)
         return [dict(zip(COLUMNS, rows.of(entry), strict=True)) for entry in self._notable]
 
+    def note_first_hits(self, entry: Exchange | ConnectionEvent) -> None:
+        """Say in the log which rules have struck for the first time."""
+        for hit in entry.hits:
+            if hit.rule_name not in self._struck:
+                self._struck.add(hit.rule_name)
+                log.info("fault %s (%s) struck for the first time: %s", hit.rule_name, hit.kind, _described(entry))
+
     # ---- inside ---------------------------------------------------------------------------------
 
     def _use(self, writer: CaptureWriter | None, level: Level | None) -> None:
@@ -128,9 +135,7 @@ class ProxyCapture:
         """What a fault touched, and what is the first after the capture was handed over."""
         for hit in entry.hits:
             self._counters.hit(hit.rule_name, hit.kind, hit.phase)
-            if hit.rule_name not in self._struck:
-                self._struck.add(hit.rule_name)
-                log.info("fault %s (%s) struck for the first time: %s", hit.rule_name, hit.kind, _described(entry))
+        self.note_first_hits(entry)
         if type(entry) is Exchange and entry.error_code and entry.response_at_us and not self._reads_bodies:
             self._counters.error(entry.api_key, entry.error_code)
         if type(entry) is not Exchange or (

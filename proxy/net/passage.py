@@ -32,6 +32,7 @@ class Passage:
         self.wire_error = hub.wire_error
         self.unreachable = hub.unreachable
         self.newer_versions = hub.newer_versions
+        self.struck = hub.struck
         self.on_connect = hub.on_connect
         self.standing = hub.standing
         self.uniform = hub.uniform

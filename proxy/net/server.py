@@ -26,6 +26,7 @@ from notleader.proxy.net.passage import Passage
 from notleader.proxy.net.timeline import play
 from notleader.proxy.net.tls import Tls
 from notleader.proxy.net.transport import Link
+from notleader.proxy.pump import Exchange
 from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.limits import CaptureError
 from notleader.proxy.record.live import Accepts
@@ -363,6 +364,9 @@ class Proxy:
     def brokers_seen(self, node_ids: set[int]) -> None:
         self.ready = True
         self.directory.seen(node_ids)
+
+    def struck(self, exchange: Exchange) -> None:
+        self._capture.note_first_hits(exchange)
 
     def newer_versions(self, newer: list[Newer]) -> None:
         for each in newer:

@@ -219,6 +219,8 @@ class Answering:
         if not action.hold_later:
             here.pump.drop(exchange)
             here.commands.record(exchange)
+        else:
+            here.commands.struck(exchange)
         here.end_if_drained(now_us)
 
     def _answer(self, exchange: Exchange, now_us: int, *whole: bytes) -> None:

@@ -45,6 +45,9 @@ class Commands(Protocol):
     def record_last(self, entries: list[Exchange | ConnectionEvent]) -> None:
         """Keep what a conversation that is over leaves, in its order, soon: it may be too much to do in one go."""
 
+    def struck(self, exchange: Exchange) -> None:
+        """Rules have struck this exchange, although it is over only when its connection is."""
+
     def end_broker(self) -> None:
         """Tell the broker that the client will send no more (half-close)."""
 
@@ -115,6 +118,9 @@ class Script:
     def record_last(self, entries: list[Exchange | ConnectionEvent]) -> None:
         for entry in entries:
             self.record(entry)
+
+    def struck(self, exchange: Exchange) -> None:
+        """Nothing: its record says it all."""
 
     def end_broker(self) -> None:
         self.log.append(("end_broker",))

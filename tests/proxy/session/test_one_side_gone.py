@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from notleader.proxy.pump import Exchange
 from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.rows import COLUMNS, Level, Rows
 from notleader.proxy.wire.names import ApiKey
@@ -165,3 +166,16 @@ def test_a_connection_whose_client_leaves_while_an_answer_is_held_ended_then_and
     assert talk.now_us > left_us
     ends = [row for row in talk.records if isinstance(row, ConnectionEvent) and row.event == "disconnect"]
     assert [(row.at_us, row.detail) for row in ends] == [(left_us, "the client closed the connection")]
+
+
+def test_whose_answer_is_swallowed_was_struck_when_that_was_and_not_when_its_connection_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    talk = Conversation(*RULES)
+    struck: list[Exchange] = []
+    monkeypatch.setattr(talk.script, "struck", struck.append)
+    talk.client(produce(1, "lost"))
+    assert not struck
+    talk.broker(produced(1))
+    assert [exchange.outcome for exchange in struck] == ["dropped"]
+    assert not talk.exchanges
