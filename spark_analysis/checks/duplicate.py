@@ -28,8 +28,8 @@ class Duplicate(Check):
 
     name = "duplicate"
     title = "Duplicated"
-    brief = "{n} in the log more than once"
-    brief_unknown = "{n} in the log more than once, perhaps as aborted copies"
+    brief = "{n} appended more than once"
+    brief_unknown = "{n} appended more than once, perhaps as aborted copies"
     counts = ("message", "messages")
     jepsen = "duplicate"
     needs = ("sends",)
@@ -140,12 +140,11 @@ class Duplicate(Check):
         return super().unsettled(tables)
 
     def sentence(self, group: Group) -> str:
-        verb = "is" if group.cases == 1 else "are"
         what = f"{count(group.cases, 'message')} sent to {place(group)}{by_client(group)}"
         if group.verdict == "unknown":
             verb = "was" if group.cases == 1 else "were"
             return f"{what} {verb} read, or appended, more than once, in transactions of which some may be aborted"
-        return f"{what} {verb} in the log more than once{because(group)}"
+        return f"{what} got into the log more than once{because(group)}"
 
     def all_clear(self, tables: Tables) -> str:
         return "no message is in the log twice"

@@ -18,6 +18,7 @@ from notleader.spark_analysis.checks.phrases import because, count, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.transforms.attempts import tells_of_time_alone
+from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.lives import in_one_life, with_lives
 from notleader.spark_analysis.transforms.log import settled_by_log
 
@@ -56,7 +57,7 @@ class InconsistentOffsets(Check):
         return differing.unionByName(_acknowledged(tables).filter(_is_wrong()).select("scope"))
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        sends = _acknowledged(tables)
+        wrong = None if tables.log is None else _acknowledged(tables).filter(_is_wrong())
         named = _named(tables, _told_by())
         rows = (
             named.groupBy(*_PLACE, "life")
@@ -81,6 +82,10 @@ class InconsistentOffsets(Check):
                 ],
             )
         )
+        if wrong is not None:
+            # Who was told a wrong offset tells of it; that another read there what it is not told once more.
+            places = wrong.select(*[F.col(name).alias(f"w_{name}") for name in _PLACE])
+            rows = rows.join(places.distinct(), same("w_", *_PLACE), "left_anti")
         note = F.format_string(
             "offset %d is %s for %s and %s for %s", "offset", "one", "one_client", "other", "other_client"
         )
@@ -96,14 +101,12 @@ class InconsistentOffsets(Check):
             kind=joined(F.array_distinct("told_by.kind")),
             trouble=F.when(F.size("told_by") > 0, F.concat_ws(":", first["how"], first["did"], first["error_code"])),
         )
-        if tables.log is None:
-            return between_readers
-        return between_readers.unionByName(self._told_wrong(sends))
+        return between_readers if wrong is None else between_readers.unionByName(self._told_wrong(wrong))
 
-    def _told_wrong(self, sends: DataFrame) -> DataFrame:
+    def _told_wrong(self, wrong: DataFrame) -> DataFrame:
         """Acknowledged at an offset where the log has something else, or nothing while the message is elsewhere."""
         what = F.when(_is_another(), F.concat(F.lit("message "), F.col("log_here"))).otherwise(F.lit("no message"))
-        wrong = sends.filter(_is_wrong()).withColumn("told_by", _told_by())
+        wrong = wrong.withColumn("told_by", _told_by())
         # Several sends may have been told one offset.
         one = F.min_by(F.struct(*wrong.columns), "operation_id").alias("r")
         rows = wrong.groupBy(*_PLACE, "life").agg(one).select("r.*")

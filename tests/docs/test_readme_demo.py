@@ -14,7 +14,7 @@ from readme_demo import block, claims, missing
 SAID = """\
 verdict NEGATIVE: duplicated
 
-✗ Duplicated: 1 message sent to orders-2 by orders-plain is in the log more than once; it had an answer swallowed by
+✗ Duplicated: 1 message sent to orders-2 by orders-plain got into the log more than once; it had an answer swallowed by
   rule lost (drop_response).
 • leader-lost (leader_election), 2.0 s, 345 hits: orders-plain asked for metadata up to 590 times a second, 58 sends
   waited up to 4.1 s.
