@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from notleader.faults.actions import Shape
@@ -33,6 +34,15 @@ class _Piece(NamedTuple):
     requests: int
     by: tuple[tuple[Hit, int], ...]
     out_us: int = 0
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """What is recorded once byte `end` of the answers has left; the piece that it came with ended at `came`."""
+
+    entry: Entry
+    came: int
+    end: int
 
 
 class Crossing:
@@ -88,7 +98,7 @@ class ShapedRecord:
     def __init__(self, record: Callable[[Entry], None]) -> None:
         self.crossings: dict[Direction, Crossing] = {"request": Crossing(), "response": Crossing()}
         self._record = record
-        self._waiting: deque[tuple[Entry, int]] = deque()
+        self._waiting: deque[_Waiting] = deque()
         self._cut_by: tuple[Hit, ...] = ()
 
     def shaped(self, direction: Direction, shapes: Iterable[tuple[Shape, Hit]]) -> None:
@@ -101,13 +111,20 @@ class ShapedRecord:
 
     def add(self, entry: Entry, now_us: int) -> None:
         """An exchange or event for the capture; of an answer the last byte has just come in."""
-        self._waiting.append((entry, self.crossings["response"].came_bytes))
+        came = self.crossings["response"].came_bytes
+        if isinstance(entry, Exchange):
+            # Answers that came in one piece end before those behind them begin.
+            for other in reversed(self._waiting):
+                if other.came != came:
+                    break
+                other.end -= entry.response_bytes
+        self._waiting.append(_Waiting(entry, came, came))
         self.tell(now_us)
 
     def tell(self, now_us: int, *, for_good: bool = False) -> None:
         """Record what is over; `for_good`: nothing leaves any more, and what still waits never arrived."""
         while self._waiting:
-            entry, end = self._waiting[0]
+            entry, end = self._waiting[0].entry, self._waiting[0].end
             crossing = self.crossings["response"]
             is_here = crossing.went_bytes < end
             if isinstance(entry, ConnectionEvent):
@@ -129,7 +146,7 @@ class ShapedRecord:
         piece = self.crossings["response"].piece_up_to(end)
         if piece is not None:
             # What comes behind the last that was shaped leaves as it comes.
-            out_us = max(in_us, piece.out_us) if arrived else now_us
+            out_us = max(in_us, piece.out_us or now_us) if arrived else now_us
             hits += _held(piece, "held_answer", in_us, out_us)
         exchange.response_at_us = out_us if arrived else 0
         if not arrived:

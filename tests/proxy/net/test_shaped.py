@@ -61,6 +61,18 @@ def test_an_answer_has_left_when_its_last_byte_has() -> None:
     assert effects(told) == [("narrow", Effect("held_answer", held_us=500_000))]
 
 
+def test_of_answers_that_came_in_one_piece_each_has_left_when_its_own_last_byte_has() -> None:
+    line = Line(response=(Shape("response", bytes_per_s=100), NARROW))
+    line.came("response", 100, 1_000)
+    for seq, size in ((1, 40), (2, 50), (3, 10)):
+        answered = exchange(seq, 500, answered_us=1_000)
+        answered.response_bytes = size
+        line.record.add(answered, 1_000)
+    for size, at_us in ((30, 300_000), (10, 400_000), (50, 900_000), (10, 1_000_000)):
+        line.went("response", size, at_us)
+    assert [told.response_at_us for told in line.told if isinstance(told, Exchange)] == [400_000, 900_000, 1_000_000]
+
+
 def test_a_request_is_with_the_broker_when_its_last_byte_is() -> None:
     line = Line(request=(Shape("request", bytes_per_s=100), NARROW))
     for piece in (0, 1, 2):
