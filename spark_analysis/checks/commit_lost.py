@@ -12,8 +12,10 @@ from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.attempts import tells_of_time_alone, touches_at
 from notleader.spark_analysis.transforms.commits import known_commits, with_groups_of_connections
+from notleader.spark_analysis.transforms.intervals import NEVER_US
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.lives import in_one_life, with_lives
+from notleader.spark_analysis.transforms.obstacles import connection
 
 
 class CommitLost(Check):
@@ -33,8 +35,9 @@ class CommitLost(Check):
         ),
         valid="no such record; a group that was told no other place than the one it committed went back by itself",
         unknown=(
-            "a group read a record after a commit beyond it, and what it was told in between was not captured, or is "
-            "an offset that nobody is known to have committed: somebody may have set it past the proxy"
+            "a group read a record after a commit beyond it, and what it was told in between was not captured, or may "
+            "have been set past the proxy: nobody is known to have committed that offset, or the group had no member "
+            "for a while"
         ),
         evidence="commits and reads, by group and partition, and captured OffsetFetch and OffsetCommit answers",
         cause="the rules that answered that commit in the broker's place, or changed it, or the offset that was told",
@@ -64,7 +67,12 @@ class CommitLost(Check):
         known_then = F.coalesce(F.col("k_at_us") <= F.col("told.at_us"), F.lit(False))
         # Where a rule touched a commit nobody knows what its broker has.
         untouched = (F.size(told["by"]["rules"]) == 0) & F.col("faked_commits").isNull()
-        elsewhere = F.col("lost") & (told["offset"] >= 0) & ~known_then & untouched
+        by_hand = F.col("lost") & (told["offset"] >= 0) & untouched
+        # Kafka lets nobody set the offsets of a group that has members.
+        rows = rows.join(broadcast(_members(tables)), same("m_", "scope", "group"), "left")
+        stayed = F.exists(
+            "members", lambda m: (m["since_us"] <= told["committed_us"]) & (m["until_us"] >= told["at_us"])
+        )
         faked = F.filter("faked_commits", lambda c: c["offset"] == F.col("committed"))
         by_told = F.when(F.col("lost"), F.array(told["by"]))
         rows = rows.withColumn(
@@ -74,7 +82,9 @@ class CommitLost(Check):
             {
                 "rule": joined(F.array_distinct(F.flatten(F.transform("seen", lambda s: s["rules"])))),
                 "kind": joined(F.array_distinct(F.flatten(F.transform("seen", lambda s: s["kinds"])))),
-                "trouble": F.when(elsewhere, F.lit(_ELSEWHERE)),
+                "trouble": F.when(by_hand & ~known_then, F.lit(_ELSEWHERE)).when(
+                    by_hand & ~F.coalesce(stayed, F.lit(False)), F.lit(_WHILE_EMPTY)
+                ),
             }
         )
         return from_exchanges(
@@ -92,6 +102,8 @@ class CommitLost(Check):
         )
         if group.trouble == _ELSEWHERE:
             return f"{what}; {SET_ELSEWHERE}"
+        if group.trouble == _WHILE_EMPTY:
+            return f"{what}; nobody stayed in the group meanwhile: its offset may have been set back past the proxy"
         if group.verdict == "unknown":
             unheard = f"{what}; whether it was told to or sought to was not captured"
             return f"{unheard}; the commit was changed or made up{by_rule(group)}" if group.rule else unheard
@@ -104,6 +116,8 @@ class CommitLost(Check):
 
 
 _ELSEWHERE = "set elsewhere"
+_WHILE_EMPTY = "set while empty"
+_OF_MEMBERS = ("JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat")
 _FAKED = ("answered", "altered_request", "altered_answer", "swallowed_request")
 _PLACE = ("scope", "group", "topic", "partition")
 # A group that is deleted loses what it committed, and so does one whose offsets or topics are.
@@ -114,7 +128,7 @@ def _reads(tables: Tables) -> DataFrame:
     """What groups read (_PLACE, at_us, first_offset, message_id), with the `last` commit that they had told of before.
 
     `told` is what the broker last said of the group's place before, as `committed` was by then: at_us, offset,
-    committed, is_lost (an older one than that, and nobody's commit or deletion explains it), by. `heard`: anybody of
+    committed, committed_us, is_lost (an older one than that, and nobody's commit or deletion explains it), by. `heard`: anybody of
     the group ever asked.
     """
     group = F.coalesce("group_id", "client").alias("group")
@@ -151,7 +165,8 @@ def _reads(tables: Tables) -> DataFrame:
     deleted_since = (F.col("offset") < 0) & F.exists("deleted", lambda at: (at > since) & (at < F.col("at_us")))
     explained = F.coalesce(set_there, F.lit(False)) | F.coalesce(deleted_since, F.lit(False))
     is_lost = (F.col("offset") < F.col("last.committed")) & ~explained
-    fields = ("offset", F.col("last.committed").alias("committed"), is_lost.alias("is_lost"), "by")
+    committed = (F.col("last.committed").alias("committed"), F.col("last.at_us").alias("committed_us"))
+    fields = ("offset", *committed, is_lost.alias("is_lost"), "by")
     return known.withColumn("told", last("told", *fields)).filter(F.col("what") == "read")
 
 
@@ -172,6 +187,25 @@ def _of_wire(tables: Tables) -> DataFrame:
         F.when(asked, "told").otherwise("set").alias("what"),
         "by",
     )  # fmt: skip
+
+
+def _members(tables: Tables) -> DataFrame:
+    """m_scope, m_group → `members`: from when until when each connection was one of a member of that group."""
+    leaves = (F.col("event") == "disconnect") | (F.col("api_name") == "LeaveGroup")
+    asks = F.coalesce(F.col("api_name").isin(*_OF_MEMBERS), F.lit(False))
+    at_us = F.col("request_at_us")
+    lines = (
+        tables.exchanges.filter(leaves | asks)
+        .groupBy("scope", connection().alias("connection"))
+        .agg(
+            F.max("group_id").alias("group"),
+            F.min(F.when(asks, at_us)).alias("since_us"),
+            F.coalesce(F.min(F.when(leaves, at_us)), F.lit(NEVER_US)).alias("until_us"),
+        )
+        .filter(F.col("since_us").isNotNull() & F.col("group").isNotNull())
+    )
+    spans = F.collect_list(F.struct("since_us", "until_us")).alias("members")
+    return lines.groupBy(F.col("scope").alias("m_scope"), F.col("group").alias("m_group")).agg(spans)
 
 
 def _faked_commits(tables: Tables) -> DataFrame:

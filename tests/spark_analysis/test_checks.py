@@ -650,6 +650,7 @@ def committed_less_and_went_on_there(s: Story) -> None:
 def sent_back_and_reading_on(s: Story) -> None:
     # What it commits on its way is no new place to go on from.
     of_group = read_three_and_committed(s, 0, 3)
+    s.exchange(1, "JoinGroup", group_id=s.client)
     told_to_go_on_at(s, 8, 0)
     for offset in range(3):
         s.poll(10 + 2 * offset, f"m{offset}", offset, **of_group)
@@ -662,8 +663,21 @@ def sent_back_and_reading_on(s: Story) -> None:
 def sent_back_and_committing_what_it_remembers(s: Story) -> None:
     # Its application's own position, before it has read anything anew.
     of_group = read_three_and_committed(s, 1, 3)
+    s.exchange(1, "JoinGroup", group_id=s.client)
     told_to_go_on_at(s, 8, 1)
     s.poll(9, None, 3, operation="commit", **of_group)
+    for offset in (1, 2):
+        s.poll(10 + offset, f"m{offset}", offset, **of_group)
+
+
+@story
+def set_back_while_nobody_was_a_member(s: Story) -> None:
+    # To a place that it had committed once, between a member that has left and the next one.
+    of_group = read_three_and_committed(s, 1, 3)
+    s.exchange(1, "JoinGroup", group_id=s.client)
+    s.exchange(7, "LeaveGroup", group_id=s.client)
+    s.exchange(8, "JoinGroup", group_id=s.client, connection_id=2)
+    told_to_go_on_at(s, 9, 1)
     for offset in (1, 2):
         s.poll(10 + offset, f"m{offset}", offset, **of_group)
 
@@ -1369,6 +1383,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "sent_back_and_committing_what_it_remembers",
             "set_back_by_an_operator",
             "set_back_past_the_proxy",
+            "set_back_while_nobody_was_a_member",
             "its_group_was_deleted",
             "read_twice",
             "read_in_ranges",
@@ -1384,7 +1399,12 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "sent_back_and_reading_on",
             "sent_back_and_committing_what_it_remembers",
         },
-        "unknown": {"behind_its_commit", "behind_a_faked_commit_and_never_seen_to_ask", "set_back_past_the_proxy"},
+        "unknown": {
+            "behind_its_commit",
+            "behind_a_faked_commit_and_never_seen_to_ask",
+            "set_back_past_the_proxy",
+            "set_back_while_nobody_was_a_member",
+        },
     },
     "starved": {
         "valid": {

@@ -883,6 +883,7 @@ def sent_back_by_the_broker_s_own_answer(s: Story) -> None:
     for offset in (0, 1):
         s.poll(offset, f"m{offset}", offset, **group)
     s.poll(5, None, 2, operation="commit", **group)
+    s.exchange(1, "JoinGroup", group_id=s.client)
     right, older = ("hush", "throttle", "altered_answer"), ("trifle", "delay", "held_answer")
     for at, offset, what in ((6, 2, right), (8, 1, older)):
         place = one_of("orders", 0, base_offset=offset)
