@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from notleader.proxy.lab.exits import clear_errors
-from notleader.proxy.lab.stages import Stages
+from notleader.proxy.lab.paths import made
+from notleader.proxy.lab.stages import Stages, fail
 
 if TYPE_CHECKING:
+    from notleader.proxy.lab.matrix_page import Page
     from notleader.proxy.lab.matrix_run import Filled
 
 
@@ -46,7 +48,8 @@ def matrix(
     starts once. A run that was interrupted goes on where it stopped. Writes
     OUT/matrix.html (one file, every cell with its evidence), OUT/matrix.md and
     OUT/matrix.json. Client programs are built once with the machine's own
-    toolchains; a cell whose toolchain is missing says so.
+    toolchains; a cell whose toolchain is missing is not run, says so, and makes
+    the exit code 2.
 
     Examples:
 
@@ -70,7 +73,7 @@ def matrix(
             return
         need_spark("matrix")
         stages = Stages(quiet=as_json)
-        out.mkdir(parents=True, exist_ok=True)
+        made(out)
         places = [(client, incident) for incident in rows for client in columns if not client.unable(incident)]
         began = time.strftime("%Y-%m-%d", time.gmtime())
         done = by_place(places, rounds, out, stages, again=again, pages_only=pages_only)
@@ -106,11 +109,20 @@ def matrix(
         (out / "matrix.json").write_text(json.dumps(result, indent=1))
     if as_json:
         typer.echo(json.dumps(result))
+        _end(page)
         return
     for incident, client, _, words in page.cells():
         rate = "" if words.stable else f"{words.word}: "
         typer.echo(f"{incident.name:26} {client.name:20} {rate}{words.first.phrase}")
     typer.echo(f"\npage: {out / 'matrix.html'}")
+    _end(page)
+
+
+def _end(page: Page) -> None:
+    """Exit code 2 where cells could not be run."""
+    if number := page.not_run():
+        fail(f"{number} cell{'s were' if number > 1 else ' was'} not run: a program can't be had here, see above")
+        raise typer.Exit(2)
 
 
 def _words(text: str) -> list[str]:

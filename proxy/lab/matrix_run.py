@@ -7,7 +7,7 @@ import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,10 @@ _STORY_LINES = 14
 
 @dataclass(slots=True)
 class Filled:
-    """What one cell left: who was where when, how often the rules struck, why it broke off, and what it said."""
+    """What one cell left: who was where when, how often the rules struck, why it broke off, and what it said.
+
+    `unbuilt`: its program can't be had here, for the reason that `failed` gives; the client was asked nothing.
+    """
 
     incident: str
     client: str
@@ -47,6 +50,7 @@ class Filled:
     findings: list[dict[str, Any]] = field(default_factory=list)
     own: bool = False
     round: int = 1
+    unbuilt: bool = False
 
     def save(self, folder: Path) -> None:
         (folder / "cell.json").write_text(json.dumps(asdict(self), indent=1))
@@ -103,7 +107,7 @@ def _built(cells: list[Cell], out: Path, stages: Stages) -> list[Cell]:
                 command(program, stages)
         except LabError as error:
             folder = _emptied(cell, out)
-            _filled(cell, str(error)).save(folder)
+            replace(_filled(cell, str(error)), unbuilt=True).save(folder)
         else:
             runnable.append(cell)
     return runnable
@@ -207,7 +211,7 @@ def digest(cell: Cell) -> str:
 
 def _up_to_date(cell: Cell, out: Path) -> bool:
     done = Filled.load(_folder(cell, out))
-    return done is not None and done.digest == digest(cell)
+    return done is not None and not done.unbuilt and done.digest == digest(cell)
 
 
 def _needs(cell: Cell) -> tuple[str, int, tuple[tuple[str, str], ...]]:

@@ -24,6 +24,10 @@ WORDS = {
     "recovers": "the fault struck, and nothing was lost, doubled or failed",
     "unharmed": "the fault struck nothing of this client's",
 }
+NOT_RUN = "not run"
+"""The word of a cell that says nothing of its client."""
+NOT_RUN_MEANS = "the client's program can't be had on this machine; run the same command again where it can"
+_ORDER = (*WORDS, NOT_RUN)
 _CHECKS = {
     "hang": "hangs",
     "lost": "loses",
@@ -55,6 +59,8 @@ def lasting(incident: Incident) -> bool:
 
 def said(cell: Filled, *, to_the_end: bool = False) -> CellWords:
     """The cell in words; every figure comes from the analysis' findings, but for the sends that were counted."""
+    if cell.unbuilt:
+        return CellWords(NOT_RUN, f"{NOT_RUN}: {_short(cell.failed)}", [cell.failed])
     told: dict[str, str] = {}
     evidence = []
     for check, word in _CHECKS.items():
@@ -76,7 +82,7 @@ def said(cell: Filled, *, to_the_end: bool = False) -> CellWords:
         word = "recovers" if struck else "unharmed"
         slowest = max((f["slowest_us"] for f in [*slow, *back]), default=0)
         told = {word: f"recovers, slowest after {slowest / 1e6:.1f} s" if slowest and struck else word}
-    word = min(told, key=list(WORDS).index)
+    word = min(told, key=_ORDER.index)
     others = [phrase for each, phrase in told.items() if each != word]
     return CellWords(word, "; ".join([told[word], *others]), evidence)
 
@@ -92,7 +98,7 @@ class Rated:
     def word(self) -> str:
         """One word where all rounds agree, else each with its rate: `hangs 3 of 5, errors 2 of 5`."""
         of = self.counts.total()
-        words = sorted(self.counts, key=lambda word: (-self.counts[word], list(WORDS).index(word)))
+        words = sorted(self.counts, key=lambda word: (-self.counts[word], _ORDER.index(word)))
         return words[0] if len(words) == 1 else ", ".join(f"{word} {self.counts[word]} of {of}" for word in words)
 
     @property
@@ -104,7 +110,7 @@ def rated(rounds: Sequence[Filled], *, to_the_end: bool = False) -> Rated:
     """The rounds of one cell together; `first` is one that says what most do."""
     words = [said(each, to_the_end=to_the_end) for each in rounds]
     counts = Counter(each.word for each in words)
-    most = min(counts, key=lambda word: (-counts[word], list(WORDS).index(word)))
+    most = min(counts, key=lambda word: (-counts[word], _ORDER.index(word)))
     return Rated(next(each for each in words if each.word == most), counts)
 
 

@@ -6,6 +6,8 @@ import errno
 import os
 from pathlib import Path
 
+from notleader.proxy.lab.errors import LabError
+
 
 class CacheFolderError(OSError):
     """There is no cache folder and none can be made."""
@@ -19,6 +21,17 @@ def cache_folder() -> Path:
     except OSError as error:
         raise CacheFolderError(error.errno, error.strerror, str(folder)) from error
     return folder
+
+
+def made(out: Path) -> None:
+    """Make the folder that a command was given as --out, where it isn't there.
+
+    A LabError where there can be none; another OSError says itself what is in the way.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except FileNotFoundError as error:
+        raise LabError(f"can't make {out}: {error.strerror}; name a folder that can be written, with --out") from error
 
 
 def cache_place() -> Path:

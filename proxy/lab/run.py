@@ -24,6 +24,7 @@ from notleader.proxy.lab.incident import Cluster, Ends, Incident, Program, Run, 
 from notleader.proxy.lab.kafka import KafkaCluster
 from notleader.proxy.lab.node import HOST
 from notleader.proxy.lab.outcome import documents, last_words
+from notleader.proxy.lab.paths import made
 from notleader.proxy.lab.process import Child, filled, temporary_folder
 from notleader.proxy.lab.stages import Stages
 from notleader.proxy.record import helpers
@@ -143,7 +144,7 @@ def record_on(
 ) -> Ran:
     """Run an incident that has one run on a Kafka that runs, behind a proxy of its own; all is left below `folder`."""
     (run,) = incident.runs
-    folder.mkdir(parents=True, exist_ok=True)
+    made(folder)
     for name in ("capture", "outcomes", "logs"):
         (folder / name).mkdir()
     for topic in incident.topics:

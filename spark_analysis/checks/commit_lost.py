@@ -127,8 +127,8 @@ _DELETES = ("DeleteGroups", "OffsetDelete", "DeleteTopics")
 def _reads(tables: Tables) -> DataFrame:
     """What groups read (_PLACE, at_us, first_offset, message_id), with the `last` commit that they had told of before.
 
-    `told` is what the broker last said of the group's place before, as `committed` was by then: at_us, offset,
-    committed, committed_us, is_lost (an older one than that, and nobody's commit or deletion explains it), by. `heard`: anybody of
+    `told` is what the broker last said of the group's place before, as `committed` at `committed_us` was then: at_us,
+    offset, both, is_lost (an older one than that, and nobody's commit or deletion explains it), by. `heard`: anybody of
     the group ever asked.
     """
     group = F.coalesce("group_id", "client").alias("group")

@@ -1,4 +1,4 @@
-"""Ids for sends whose client told none, from the record that the capture saw where the client says that its own lies."""
+"""Ids for sends whose client told none: that of the record which the capture saw where the client says its own lies."""
 
 from __future__ import annotations
 

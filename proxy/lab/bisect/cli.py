@@ -140,6 +140,9 @@ def _chosen(versions: str, family: str | None, since: str, until: str, stages: S
     from notleader.proxy.lab.bisect.releases import releases
     from notleader.proxy.lab.jars import version_key
 
+    for option, border in (("--since", since), ("--until", until)):
+        if border and not _VERSION.fullmatch(border):
+            raise LabError(f"{option} {border} is no release: it takes one like 1.37.2")
     if versions:
         found = [word.strip() for word in versions.split(",") if word.strip()]
         if all(map(_VERSION.fullmatch, found)):

@@ -14,6 +14,7 @@ import typer
 from notleader.proxy.lab.errors import LabError, need
 from notleader.proxy.lab.exits import clear_errors
 from notleader.proxy.lab.explore.judging import KINDS
+from notleader.proxy.lab.paths import made
 from notleader.proxy.lab.placeholders import checked
 from notleader.proxy.lab.stages import Stages
 
@@ -135,7 +136,7 @@ def explore(
         )
         if not own:
             stages.console.print("without {topic} the log is not judged, and one try is made at a time", markup=False)
-        out.mkdir(parents=True, exist_ok=True)
+        made(out)
         corpus_file = out / "corpus.json"
         corpus = Corpus.load(corpus_file, command, count)
         if again:

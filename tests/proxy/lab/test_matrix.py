@@ -10,15 +10,18 @@ from typing import Any, cast
 
 import pytest
 
+from notleader.proxy.lab import matrix_run
+from notleader.proxy.lab.errors import LabError
 from notleader.proxy.lab.incident import CLIENTS, Incident, incident_names, load_incident
 from notleader.proxy.lab.incident_docs import PAGE as INCIDENTS
 from notleader.proxy.lab.incident_docs import page as incident_page
 from notleader.proxy.lab.matrix import FAMILIES, Client, MatrixError, cell, clients, incidents
 from notleader.proxy.lab.matrix_cli import _about
 from notleader.proxy.lab.matrix_page import Page, html, markdown
-from notleader.proxy.lab.matrix_run import Filled, digest, forget_warm_up
+from notleader.proxy.lab.matrix_run import Filled, digest, fill, forget_warm_up
 from notleader.proxy.lab.matrix_words import WORDS, lasting, rated, said
 from notleader.proxy.lab.recorded import apart
+from notleader.proxy.lab.stages import Stages
 
 FRANZ = Client("franz_go", "1.22.2")
 SCALA = Client("scala", "0.8.2.2")
@@ -117,6 +120,25 @@ def test_a_client_that_ended_before_its_first_send_is_not_called_unharmed() -> N
     assert told.word == "no start"
     assert "no brokers" in told.phrase
     assert said(replace(filled(hits={"mute": 2}), sends=0)).word == "no start"
+
+
+def test_a_client_whose_program_can_not_be_had_is_blamed_for_nothing_and_asked_the_next_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def nothing(*_: object) -> None:
+        raise LabError("there is no 'javac' on PATH")
+
+    monkeypatch.setattr(matrix_run, "command", nothing)
+    incident = load_incident("sarama-hang")
+    asked = cell(FRANZ, incident)
+    [done] = fill([asked], tmp_path, Stages(quiet=True))
+    told = said(done)
+    assert (told.word, told.phrase) == ("not run", "not run: there is no 'javac' on PATH")
+    assert not matrix_run._up_to_date(asked, tmp_path)
+    page = Page([incident], [FRANZ], {(incident.name, FRANZ.name): [done]}, [])
+    assert page.not_run() == 1
+    assert "run the same command again" in markdown(page, "matrix.html")
+    assert "not run: there is no" in html(page)
 
 
 def test_nobody_is_called_dead_after_a_fault_that_never_ends() -> None:
