@@ -283,8 +283,8 @@ def build_tables(
     if capture.grouped and said.polls_without_groups:
         scoped = settled(with_groups(scoped, exchanges))
     attempts = _by_scope(produce_attempts(exchanges), options)
-    if capture.batches_with_ids and said.unnamed_sends:
-        scoped = settled(with_ids(scoped, attempts, options.skew_ms * 1000))
+    if said.unnamed_sends and (capture.batches_with_ids or log is not None):
+        scoped = settled(with_ids(scoped, attempts, log.rows if log else None, options.skew_ms * 1000))
         said = replace(said, unnamed_sends=scoped.filter(is_unnamed_send()).count())
     delivered = deliveries(scoped, F.col("scope"))
     fetch = fetched(exchanges, F.col("scope")) if capture.fetches_with_ids else None

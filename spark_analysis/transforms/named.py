@@ -1,4 +1,4 @@
-"""Ids for sends whose client told none: that of the record which the capture saw where the client says its own lies."""
+"""Ids for sends whose client told none: that of the record which lies where the client says that its own does."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ def is_unnamed_send() -> Column:
     return (F.col("operation") == "send") & F.col("message_id").isNull()
 
 
-def with_ids(operations: DataFrame, attempts: DataFrame, skew_us: int) -> DataFrame:
-    """`operations` whose sends have the message id that their record's header had on the wire, where that is known.
+def with_ids(operations: DataFrame, attempts: DataFrame, log: DataFrame | None, skew_us: int) -> DataFrame:
+    """`operations` whose sends have the message id that their record's header has, where that is known.
 
     A client before KIP-512 tells its callback where a record lies and not which one it was. What was acknowledged has
-    the id that the batch appended there named at that place. What failed has no place: the ids of its client and
+    the id that the batch appended there named at that place, or else that of the record which is there in the `log`,
+    by its timestamp since before the send was told. What failed has no place: the ids on the wire of its client and
     partition that are nobody's then are theirs, in the order in which they ended, if there are just as many.
     """
     nameless = operations.filter(is_unnamed_send())
     carried = attempts.filter(F.exists("message_ids", lambda name: name.isNotNull()))
-    placed = _by_place(nameless, carried, skew_us)
+    placed = _by_place(nameless, carried, log, skew_us)
     told = operations.filter((F.col("operation") == "send") & F.col("message_id").isNotNull())
     told = told.select("scope", "message_id").unionByName(placed.select("scope", F.col("name").alias("message_id")))
     names = placed.select("operation_id", "name").unionByName(_of_the_rest(nameless, carried, told, skew_us))
@@ -33,8 +34,9 @@ def with_ids(operations: DataFrame, attempts: DataFrame, skew_us: int) -> DataFr
     return rows.withColumn("message_id", F.coalesce("message_id", "name")).drop("name")
 
 
-def _by_place(sends: DataFrame, carried: DataFrame, skew_us: int) -> DataFrame:
+def _by_place(sends: DataFrame, carried: DataFrame, log: DataFrame | None, skew_us: int) -> DataFrame:
     """operation_id, scope, `name`: the id at the offset that the send was told, of the last batch appended there."""
+    on_wire, in_log = F.lit(1), F.lit(0)
     appended = carried.filter((F.col("base_offset") >= 0) & (F.coalesce("error_code", F.lit(0)) == 0)).select(
         F.col("scope").alias("i_scope"),
         F.col("topic").alias("i_topic"),
@@ -42,15 +44,29 @@ def _by_place(sends: DataFrame, carried: DataFrame, skew_us: int) -> DataFrame:
         F.col("base_offset").alias("first_offset"),
         (F.col("base_offset") + F.size("message_ids") - 1).alias("last_offset"),
         "message_ids",
-        "request_at_us",
+        F.col("request_at_us").alias("at_us"),
+        on_wire.alias("sure"),
     )
+    if log is not None:
+        records = log.filter((F.col("event") == "record") & F.col("message_id").isNotNull())
+        there = records.select(
+            F.col("scope").alias("i_scope"),
+            F.col("topic").alias("i_topic"),
+            F.col("partition").alias("i_partition"),
+            F.col("offset").alias("first_offset"),
+            F.col("offset").alias("last_offset"),
+            F.array("message_id").alias("message_ids"),
+            (F.col("timestamp_ms") * 1000).alias("at_us"),
+            in_log.alias("sure"),
+        )
+        appended = appended.unionByName(there)
     points = sends.filter(F.col("offset").isNotNull()).select(
         "operation_id", "scope", "topic", "partition", "offset", "called_at_us", "completed_at_us"
     )
-    there = join_offsets(points, appended).filter(F.col("request_at_us").between(*of_call(skew_us)))
+    there = join_offsets(points, appended).filter(F.col("at_us").between(*of_call(skew_us)))
     name = F.get("message_ids", (F.col("offset") - F.col("first_offset")).cast("int"))
     named = there.withColumn("name", name).filter(F.col("name").isNotNull())
-    return named.groupBy("operation_id", "scope").agg(F.max_by("name", "request_at_us").alias("name"))
+    return named.groupBy("operation_id", "scope").agg(F.max_by("name", F.struct("sure", "at_us")).alias("name"))
 
 
 def _of_the_rest(sends: DataFrame, carried: DataFrame, told: DataFrame, skew_us: int) -> DataFrame:

@@ -67,3 +67,27 @@ def test_what_could_be_of_several_is_of_nobody_and_no_rule_is_cleared(
     failed = [f for f in findings if f.check == "failed"]
     assert [f.group.trouble for f in failed if f.group] == ["unseen"]
     assert tables.outcomes.unnamed_sends == 2
+
+
+def told_by_place_alone(**log: object) -> Story:
+    """At level partition: of two records one is in the log twice, and another lies there where the client was told."""
+    s = Story()
+    s.produce(10, took_ms=None, outcome="dropped", effects=[effect(LOST_ANSWER)], fault=("lose", "drop_response"))
+    s.produce(2_000, base_offset=1)
+    told = {"client_id": "app", "called_at_us": None, "returned_at_us": None}
+    s.send(2_000, None, offset=1, **told)
+    s.holds("a", "a", **log)
+    return s
+
+
+def test_the_log_tells_what_lies_at_a_place(analyse: Callable[..., tuple[Tables, list[Finding]]]) -> None:
+    _, findings = analyse(told_by_place_alone(written_ms=(9, 9)), Options())
+    assert [f.group.cases for f in findings if f.check == "duplicate" and f.group] == [1]
+
+
+def test_what_was_appended_at_a_place_later_is_not_what_its_client_was_told_of(
+    analyse: Callable[..., tuple[Tables, list[Finding]]],
+) -> None:
+    tables, findings = analyse(told_by_place_alone(written_ms=(9, 60_000)), Options())
+    assert tables.outcomes.unnamed_sends == 1
+    assert not [f for f in findings if f.check == "duplicate" and f.group]
