@@ -148,6 +148,7 @@ def error_name(code: int) -> str:
     """The name of an error code, or `error <code>` for one this table doesn't know."""
     return ERROR_NAMES.get(code, f"error {code}")
 
+
 THROWN_AS: dict[int, tuple[str, ...]] = {
     2: ("CorruptRecord",),
     10: ("RecordTooLarge",),
