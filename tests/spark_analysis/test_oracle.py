@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from math import inf
 from pprint import pformat
 from statistics import median_low
 from typing import NamedTuple
@@ -375,16 +376,27 @@ def retried(history: History) -> Iterator[tuple[str, object]]:
             yield "valid", message
 
 
+def as_heard(send: Send, attempts: list[tuple[int, Attempt]]) -> list[tuple[int, Attempt]]:
+    """The attempts with when each was over for the client, which waits for no answer once it has sent or told again."""
+    heard = []
+    for (at, attempt), again in zip(attempts, [*[at for at, _ in attempts[1:]], inf], strict=False):
+        ended = ended_ms(at, attempt)
+        unheard = ended > again or (again < inf and not attempt.code)
+        gave_up = send.outcome in ("fail", "info") and ended > send.called_ms + send.took_ms
+        heard.append((at if unheard or gave_up else ended, attempt))
+    return heard
+
+
 @judge
 def recovery(history: History) -> Iterator[tuple[str, object]]:
-    hits = [ended_ms(at, a) for _, _, attempts in history.sends() for at, a in faults(attempts)]
+    hits = [at for _, send, attempts in history.sends() for at, _ in faults(as_heard(send, attempts))]
     if hits:
         done = [
             (
                 send.called_ms + send.took_ms,
                 # What was under way when another was hit for the last time doesn't count.
                 max(
-                    [at for at, _ in attempts] + [ended_ms(at, a) for at, a in faults(attempts) if a.code],
+                    [at for at, _ in attempts] + [at for at, a in faults(as_heard(send, attempts)) if a.code],
                     default=send.called_ms,
                 ),
             )
