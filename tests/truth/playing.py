@@ -76,6 +76,8 @@ def _assessed(run: Run, shown: dict[frozenset[str], Truth]) -> Played:
     scenario, true = run.scenario, truth(run)
     played = Played(run, true, [f"{scenario.name}: {problem}" for problem in run.problems])
     names = frozenset(rule["name"] for rule in scenario.rules)
+    for name in dict.fromkeys(name for effect in scenario.effects for name in effect.by if not run.hits.get(name)):
+        played.problems.append(f"{scenario.name}: {name} never struck")
     for effect in scenario.effects:
         if effect.check in SETTLED and true[effect.check, effect.client] < effect.at_least:
             played.problems.append(f"{scenario.name}: {effect.check} of {effect.client} did not show in the run")
