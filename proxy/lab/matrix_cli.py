@@ -15,7 +15,6 @@ from notleader.proxy.lab.paths import made
 from notleader.proxy.lab.stages import Stages, fail
 
 if TYPE_CHECKING:
-    from notleader.proxy.lab.matrix_page import Page
     from notleader.proxy.lab.matrix_run import Filled
 
 
@@ -109,17 +108,11 @@ def matrix(
         (out / "matrix.json").write_text(json.dumps(result, indent=1))
     if as_json:
         typer.echo(json.dumps(result))
-        _end(page)
-        return
-    for incident, client, _, words in page.cells():
-        rate = "" if words.stable else f"{words.word}: "
-        typer.echo(f"{incident.name:26} {client.name:20} {rate}{words.first.phrase}")
-    typer.echo(f"\npage: {out / 'matrix.html'}")
-    _end(page)
-
-
-def _end(page: Page) -> None:
-    """Exit code 2 where cells could not be run."""
+    else:
+        for incident, client, _, words in page.cells():
+            rate = "" if words.stable else f"{words.word}: "
+            typer.echo(f"{incident.name:26} {client.name:20} {rate}{words.first.phrase}")
+        typer.echo(f"\npage: {out / 'matrix.html'}")
     if number := page.not_run():
         fail(f"{number} cell{'s were' if number > 1 else ' was'} not run: a program can't be had here, see above")
         raise typer.Exit(2)

@@ -16,6 +16,7 @@ from notleader.spark_analysis.transforms.intervals import NEVER_US
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.lives import in_one_life, with_lives
 from notleader.spark_analysis.transforms.obstacles import connection
+from notleader.spark_analysis.transforms.sent_back import OF_MEMBERS
 
 
 class CommitLost(Check):
@@ -117,7 +118,6 @@ class CommitLost(Check):
 
 _ELSEWHERE = "set elsewhere"
 _WHILE_EMPTY = "set while empty"
-_OF_MEMBERS = ("JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat")
 _FAKED = ("answered", "altered_request", "altered_answer", "swallowed_request")
 _PLACE = ("scope", "group", "topic", "partition")
 # A group that is deleted loses what it committed, and so does one whose offsets or topics are.
@@ -192,7 +192,7 @@ def _of_wire(tables: Tables) -> DataFrame:
 def _members(tables: Tables) -> DataFrame:
     """m_scope, m_group → `members`: from when until when each connection was one of a member of that group."""
     leaves = (F.col("event") == "disconnect") | (F.col("api_name") == "LeaveGroup")
-    asks = F.coalesce(F.col("api_name").isin(*_OF_MEMBERS), F.lit(False))
+    asks = F.coalesce(F.col("api_name").isin(*OF_MEMBERS), F.lit(False))
     at_us = F.col("request_at_us")
     lines = (
         tables.exchanges.filter(leaves | asks)

@@ -15,7 +15,7 @@ from notleader.spark_analysis.transforms.attempts import (
     was_answered,
 )
 from notleader.spark_analysis.transforms.choices import CAUSES, as_cause
-from notleader.spark_analysis.transforms.intervals import join_offsets
+from notleader.spark_analysis.transforms.intervals import interval, join_offsets
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.landed import with_passed
 from notleader.spark_analysis.transforms.unseen import UNSEEN
@@ -78,14 +78,8 @@ class Lost(Check):
             # Nobody read: only of what never reached the broker it is known that it isn't there.
             unseen = unseen.filter(_never_arrived())
         judged = with_passed(unseen, tables.delivered, tables.exchanges, tables.operations)
-        at_offset = tables.delivered.select(
-            F.col("scope").alias("i_scope"),
-            F.col("topic").alias("i_topic"),
-            F.col("partition").alias("i_partition"),
-            "first_offset",
-            "last_offset",
-            F.col("message_id").alias("i_message_id"),
-        )
+        read = interval(F.col("first_offset"), F.col("last_offset"))
+        at_offset = tables.delivered.select(*read, F.col("message_id").alias("i_message_id"))
         others = (
             join_offsets(
                 judged.filter("passed").select("operation_id", "scope", "topic", "partition", "offset"), at_offset

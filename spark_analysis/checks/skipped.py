@@ -15,6 +15,7 @@ from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.landed import PREFETCHED_US, handed_out
 from notleader.spark_analysis.transforms.log import settled_by_log
 from notleader.spark_analysis.transforms.sent_back import (
+    OF_MEMBERS,
     PLACES,
     is_out_of_range,
     offset_of_broker,
@@ -356,7 +357,7 @@ def _sought(tables: Tables, gaps: DataFrame) -> DataFrame:
 
 
 # What a member of a group, or a consumer that looks where to go on, does besides committing.
-_MEMBERS = ("JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat", "OffsetFetch", "Fetch")
+_MEMBERS = (*OF_MEMBERS, "OffsetFetch", "Fetch")
 
 
 def _set_by_others(tables: Tables) -> DataFrame:

@@ -64,6 +64,11 @@ def produce_attempts(exchanges: DataFrame) -> DataFrame:
     return conform(rows, ATTEMPT, "attempts")
 
 
+def appended(attempts: DataFrame) -> DataFrame:
+    """Of `attempts` those whose batch a broker appended, at an offset that it told."""
+    return attempts.filter((F.coalesce("error_code", F.lit(0)) == 0) & (F.col("base_offset") >= 0))
+
+
 SWALLOWED = ("swallowed_request", "swallowed_answer")
 _ENDS_IT = (*SWALLOWED, "answered", "cut")
 _CONNECTION = ("run_id", "proxy_id", "connection_id")

@@ -12,8 +12,8 @@ from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast, by_key, in_key_order, settled
 from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile, begin_us
 from notleader.spark_analysis.schemas import HISTORY, WIRE, conform
-from notleader.spark_analysis.transforms.attempts import trouble, was_answered, wire
-from notleader.spark_analysis.transforms.intervals import first_to_hold, join_moments, join_offsets, of_call
+from notleader.spark_analysis.transforms.attempts import appended, trouble, was_answered, wire
+from notleader.spark_analysis.transforms.intervals import first_to_hold, interval, join_moments, join_offsets, of_call
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.landed import landed_of, message_key, places, places_by_offset
 from notleader.spark_analysis.transforms.log import Log, judged_by_log, seen_in, without_log
@@ -246,20 +246,10 @@ def _with_places(sends: DataFrame, there: DataFrame) -> DataFrame:
 
 def _by_offset(sends: DataFrame, attempts: DataFrame, skew_us: int) -> DataFrame:
     """Links by the offset of a send's record, and the answer that told it, whether or not that arrived."""
-    answered = (
-        _attempts_as(attempts)
-        .filter((F.col("base_offset") >= 0) & (F.coalesce("error_code", F.lit(0)) == 0))
-        .withColumns(
-            {
-                "i_scope": F.col("a_scope"),
-                "i_topic": F.col("a_topic"),
-                "i_partition": F.col("partition_index"),
-                "first_offset": F.col("base_offset"),
-                "last_offset": F.col("base_offset") + F.greatest(F.coalesce("record_count", F.lit(1)), F.lit(1)) - 1,
-            }
-        )
-    )
-    rows = join_offsets(sends, answered).filter(F.col("request_at_us").between(*of_call(skew_us)))
+    last = F.col("base_offset") + F.greatest(F.coalesce("record_count", F.lit(1)), F.lit(1)) - 1
+    places = interval(F.col("base_offset"), last, partition="partition_index")
+    answered = appended(attempts).select("*", *places)
+    rows = join_offsets(sends, _attempts_as(answered)).filter(F.col("request_at_us").between(*of_call(skew_us)))
     return _linked(_back(rows), 3)
 
 

@@ -34,6 +34,17 @@ def join_offsets(points: DataFrame, intervals: DataFrame, *, how: str = "inner")
     ).drop("_key", "_interval_key", "i_topic", "i_partition", "i_scope", "_b")
 
 
+def interval(first: Column, last: Column, *, partition: str = "partition") -> list[Column]:
+    """The columns of `intervals` that `join_offsets` asks for, of a row with scope, topic and that partition."""
+    return [
+        F.col("scope").alias("i_scope"),
+        F.col("topic").alias("i_topic"),
+        F.col(partition).alias("i_partition"),
+        first.alias("first_offset"),
+        last.alias("last_offset"),
+    ]
+
+
 def _bucketed(intervals: DataFrame) -> DataFrame:
     low = (F.col("first_offset") / OFFSETS_PER_BUCKET).cast("long")
     high = F.least((F.col("last_offset") / OFFSETS_PER_BUCKET).cast("long"), low + _LONGEST_BUCKETS)

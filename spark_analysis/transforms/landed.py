@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.plans import broadcast, in_key_order
 from notleader.spark_analysis.schemas import LANDED, as_field
 from notleader.spark_analysis.transforms.attempts import changes_records, touches_at, was_answered, wire_of_place
-from notleader.spark_analysis.transforms.intervals import join_offsets
+from notleader.spark_analysis.transforms.intervals import interval, join_offsets
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.log import OLDER
 from notleader.spark_analysis.transforms.sent_back import is_out_of_range, of_clients, said_places, seeks
@@ -206,14 +206,7 @@ def places_by_offset(sends: DataFrame, delivered: DataFrame) -> DataFrame:
     runs = delivered.filter(
         # A run with holes (control records, compaction) does not say which offsets it holds.
         F.col("record_count") == F.col("last_offset") - F.col("first_offset") + 1
-    ).select(
-        F.col("scope").alias("i_scope"),
-        F.col("topic").alias("i_topic"),
-        F.col("partition").alias("i_partition"),
-        F.col("message_id").alias("i_message_id"),
-        "first_offset",
-        "last_offset",
-    )
+    ).select(*interval(F.col("first_offset"), F.col("last_offset")), F.col("message_id").alias("i_message_id"))
     points = sends.filter(F.col("offset").isNotNull()).select(
         "operation_id", "scope", "topic", "partition", "offset", "message_id"
     )

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.paths import InputError
 from notleader.spark_analysis.plans import broadcast
+from notleader.spark_analysis.transforms.attempts import appended
 from notleader.spark_analysis.transforms.keys import same
 
 IN_LOG = ("there", "aborted", "open", "superseded", "deleted", "absent", "unread")
@@ -117,10 +118,15 @@ def seen_in(log: DataFrame, attempts: DataFrame, since_us: int) -> DataFrame:
     application may give timestamps of its own, and a first append may have had no answer: it is older where its
     timestamp says so, and its offset, too, which lies below all at which the broker appended in these runs.
     """
-    appended = attempts.filter((F.coalesce("error_code", F.lit(0)) == 0) & (F.col("base_offset") >= 0))
-    first = appended.groupBy(
-        F.col("scope").alias("f_scope"), F.col("topic").alias("f_topic"), F.col("partition_index").alias("f_partition")
-    ).agg(F.min("base_offset").alias("f_offset"))
+    first = (
+        appended(attempts)
+        .groupBy(
+            F.col("scope").alias("f_scope"),
+            F.col("topic").alias("f_topic"),
+            F.col("partition_index").alias("f_partition"),
+        )
+        .agg(F.min("base_offset").alias("f_offset"))
+    )
     older = (F.col("timestamp_ms") * 1000 < since_us) & (F.col("offset") < F.col("f_offset"))
     seen_by = (
         F.when(older, OLDER)

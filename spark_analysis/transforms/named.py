@@ -6,7 +6,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import broadcast
-from notleader.spark_analysis.transforms.intervals import join_offsets, of_call
+from notleader.spark_analysis.transforms.attempts import appended
+from notleader.spark_analysis.transforms.intervals import interval, join_offsets, of_call
 from notleader.spark_analysis.transforms.keys import same
 
 _OF_CLIENT = ("scope", "client_id", "topic", "partition")
@@ -36,37 +37,29 @@ def with_ids(operations: DataFrame, attempts: DataFrame, log: DataFrame | None, 
 
 def _by_place(sends: DataFrame, carried: DataFrame, log: DataFrame | None, skew_us: int) -> DataFrame:
     """operation_id, scope, `name`: the id at the offset that the send was told, of the last batch appended there."""
-    on_wire, in_log = F.lit(1), F.lit(0)
-    appended = carried.filter((F.col("base_offset") >= 0) & (F.coalesce("error_code", F.lit(0)) == 0)).select(
-        F.col("scope").alias("i_scope"),
-        F.col("topic").alias("i_topic"),
-        F.col("partition_index").alias("i_partition"),
-        F.col("base_offset").alias("first_offset"),
-        (F.col("base_offset") + F.size("message_ids") - 1).alias("last_offset"),
+    first = F.col("base_offset")
+    known = appended(carried).select(
+        *interval(first, first + F.size("message_ids") - 1, partition="partition_index"),
         "message_ids",
         F.col("request_at_us").alias("at_us"),
-        on_wire.alias("sure"),
+        F.lit(True).alias("on_wire"),
     )
     if log is not None:
         records = log.filter((F.col("event") == "record") & F.col("message_id").isNotNull())
-        there = records.select(
-            F.col("scope").alias("i_scope"),
-            F.col("topic").alias("i_topic"),
-            F.col("partition").alias("i_partition"),
-            F.col("offset").alias("first_offset"),
-            F.col("offset").alias("last_offset"),
+        in_log = records.select(
+            *interval(F.col("offset"), F.col("offset")),
             F.array("message_id").alias("message_ids"),
             (F.col("timestamp_ms") * 1000).alias("at_us"),
-            in_log.alias("sure"),
+            F.lit(False).alias("on_wire"),
         )
-        appended = appended.unionByName(there)
+        known = known.unionByName(in_log)
     points = sends.filter(F.col("offset").isNotNull()).select(
         "operation_id", "scope", "topic", "partition", "offset", "called_at_us", "completed_at_us"
     )
-    there = join_offsets(points, appended).filter(F.col("at_us").between(*of_call(skew_us)))
+    there = join_offsets(points, known).filter(F.col("at_us").between(*of_call(skew_us)))
     name = F.get("message_ids", (F.col("offset") - F.col("first_offset")).cast("int"))
     named = there.withColumn("name", name).filter(F.col("name").isNotNull())
-    return named.groupBy("operation_id", "scope").agg(F.max_by("name", F.struct("sure", "at_us")).alias("name"))
+    return named.groupBy("operation_id", "scope").agg(F.max_by("name", F.struct("on_wire", "at_us")).alias("name"))
 
 
 def _of_the_rest(sends: DataFrame, carried: DataFrame, told: DataFrame, skew_us: int) -> DataFrame:

@@ -26,8 +26,9 @@ from notleader.spark_analysis.transforms.obstacles import (
 
 _OUT_OF_RANGE = 1
 PLACES = ("OffsetFetch", "ListOffsets")
-_OF_MEMBERS = ("Heartbeat", "JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat")
-_MEMBERSHIP = (*_OF_MEMBERS, "FindCoordinator", "OffsetFetch")
+OF_MEMBERS = ("Heartbeat", "JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat")
+"""What only members of a group ask."""
+_MEMBERSHIP = (*OF_MEMBERS, "FindCoordinator", "OffsetFetch")
 _TOLD = ("answered", "altered_answer", "altered_request")
 _KEPT = (*SWALLOWED, "cut", "silenced", "muted", "garbled")
 _HELD = ("held_request", "held_answer")
@@ -67,7 +68,7 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
         .filter(touched)
     )
     # A Fetch is in the way of what its member asks its group on the same connection.
-    grouped = exchanges.filter(F.col("api_name").isin(*_OF_MEMBERS)).select(connection().alias("g_connection"))
+    grouped = exchanges.filter(F.col("api_name").isin(*OF_MEMBERS)).select(connection().alias("g_connection"))
     asked = asked.join(broadcast(grouped.distinct()), connection() == F.col("g_connection"), "left")
     of_its_group = (F.col("api_name") != "Fetch") | F.col("g_connection").isNotNull()
     placed = asked.select("*", F.posexplode_outer("partitions").alias("place", "p")).withColumn(
