@@ -19,6 +19,9 @@ _SERVERS = ("run", "replay", "toxiproxy")
 
 def main() -> None:
     """Run the ``notleader`` command."""
+    for stream in (sys.stdout, sys.stderr):
+        # Under LC_ALL=C, or with a file name of no encoding, a "?" is printed in place of a traceback.
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     word = sys.argv[1] if len(sys.argv) > 1 else None
     if word == "run":
         # A proxy lives long: what only the other commands need, or only the help of this one, takes half as much memory

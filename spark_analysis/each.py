@@ -150,7 +150,7 @@ def _lines(file: Path) -> Iterator[str]:
     """The lines of a file that may not be there yet."""
     while not file.exists():
         time.sleep(_TICK_S)
-    yield from file.read_text().splitlines()
+    yield from file.read_text("utf-8").splitlines()
 
 
 if __name__ == "__main__":

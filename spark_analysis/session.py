@@ -248,6 +248,7 @@ def _wrapped_java(java_home: Path) -> Path:
         '  [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"\n'
         "done\n"
         f'exec "{java_home}/bin/java" "$@"\n'
+        "utf-8",
     )
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     return home

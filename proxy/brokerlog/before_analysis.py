@@ -65,7 +65,7 @@ def topics_of(captures: Iterable[Path], outcomes: Iterable[Path]) -> list[str]:
         places = produced["partitions"].combine_chunks().flatten()
         topics.update(pc.unique(pc.struct_field(places, "topic")).to_pylist())
     for file in _files(outcomes):
-        with file.open(errors="replace") as lines:
+        with file.open(encoding="utf-8", errors="replace") as lines:
             topics.update(str(said["topic"]) for said in map(_said, lines) if _is_send(said) and said.get("topic"))
     return sorted(filter(None, topics))
 
@@ -77,7 +77,7 @@ def _is_send(said: dict[str, Any]) -> bool:
 def _is_verifiable(outcomes: Path) -> bool:
     """Whether Kafka's verifiable producer wrote it: its records have no header, their values are their ids."""
     for file in _files([outcomes]):
-        with file.open(errors="replace") as lines:
+        with file.open(encoding="utf-8", errors="replace") as lines:
             if any(str(_said(line).get("name")).startswith("producer_send") for line in lines):
                 return True
     return False

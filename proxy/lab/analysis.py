@@ -79,7 +79,7 @@ def analyse(inputs: Inputs, folder: Path, *, as_json: bool, stays_s: int = 0) ->
     code = _ended(child)
     if code not in (0, 1):
         raise AnalysisError(f"Spark ended with code {code}: {_last_line(log)} (log: {log})")
-    return words.read_text(), code == 1
+    return words.read_text("utf-8"), code == 1
 
 
 class Analyst:
@@ -124,7 +124,7 @@ class Analyst:
         size = len(seen) if report else _PER_JOB
         chunks = [seen[start : start + size] for start in range(0, len(seen), size)]
         fresh = self._wanted.with_suffix(".part")
-        with fresh.open("w") as lines:
+        with fresh.open("w", encoding="utf-8") as lines:
             for number, chunk in enumerate(chunks):
                 out = self._folder / "analysis" if report else self._folder / "analysis" / str(number)
                 lines.write(json.dumps({**Inputs.of(chunk).texts(), "out": str(out), "report": report}) + "\n")
@@ -147,7 +147,7 @@ class Analyst:
 
     def _said(self, *kinds: str) -> dict[str, Any]:
         """What each job, by where it writes, said of these kinds; a line that is being written is for the next time."""
-        words = self._words.read_text() if self._words.exists() else ""
+        words = self._words.read_text("utf-8") if self._words.exists() else ""
         documents = [json.loads(line) for line in words.splitlines(keepends=True) if line.endswith("\n")]
         return {document["out"]: document[kind] for document in documents for kind in kinds if kind in document}
 
@@ -185,5 +185,5 @@ def _ended(child: Child) -> int:
 
 
 def _last_line(log: Path) -> str:
-    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    lines = [line for line in log.read_text(errors="replace", encoding="utf-8").splitlines() if line.strip()]
     return lines[-1] if lines else ""

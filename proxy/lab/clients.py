@@ -173,7 +173,7 @@ def _go(source: Path, program: Program, stages: Stages) -> list[str]:
 
     def build(work: Path) -> None:
         go = _tool("go", f"{source.parent.name} clients are Go programs")
-        write_go_sources(source, (pinned / "go.mod").read_text(), work)
+        write_go_sources(source, (pinned / "go.mod").read_text("utf-8"), work)
         for name in ("go.mod", "go.sum"):
             shutil.copy(pinned / name, work)
         run_builder(
@@ -188,14 +188,16 @@ def _go(source: Path, program: Program, stages: Stages) -> list[str]:
 
 def write_go_sources(source: Path, pinned: str, folder: Path) -> None:
     """The program and what all Go programs share, with the imports that its `go.mod` asks for."""
-    text = source.read_text()
+    text = source.read_text("utf-8")
     # Modules that moved between the pinned versions; the program is the same.
     for now, before in _MOVED_MODULES.items():
         if f"{before} " in pinned:
             text = text.replace(now, before)
-    (folder / "main.go").write_text(text)
+    (folder / "main.go").write_text(text, "utf-8")
     shutil.copy(_GO_SHARED, folder)
-    (folder / "ended.go").write_text(_go_ended().read_text().replace("package recorder", "package main"))
+    (folder / "ended.go").write_text(
+        _go_ended().read_text("utf-8").replace("package recorder", "package main"), "utf-8"
+    )
 
 
 def _go_ended() -> Path:
@@ -243,6 +245,6 @@ def run_builder(argv: list[str], folder: Path, what: str) -> None:
         except BaseException:
             builder.kill()
             raise
-        words = log.read_text(errors="replace")
+        words = log.read_text(errors="replace", encoding="utf-8")
     if code != 0:
         raise ClientError(f"{what} can't be built: {' '.join(words.split())[-600:]}")

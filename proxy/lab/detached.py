@@ -42,7 +42,7 @@ def record(cluster: KafkaCluster) -> ClusterRecord:
     # Written first: between the two a kill leaves either a watched cluster or a recorded one.
     folder = cache_folder() / _RUNNING
     folder.mkdir(exist_ok=True)
-    (folder / f"{cluster.nodes[1].client_port}.json").write_text(json.dumps(described))
+    (folder / f"{cluster.nodes[1].client_port}.json").write_text(json.dumps(described), "utf-8")
     cluster.release()
     return described
 
@@ -77,7 +77,7 @@ def _recorded(name: str = "*") -> list[tuple[Path, ClusterRecord]]:
     found = []
     for path in sorted((cache_place() / _RUNNING).glob(f"{name}.json")):
         with contextlib.suppress(FileNotFoundError, ValueError):  # ended, or just being written, by another command
-            found.append((path, json.loads(path.read_text())))
+            found.append((path, json.loads(path.read_text("utf-8"))))
     return found
 
 

@@ -306,10 +306,10 @@ def load_incident(name_or_file: str) -> Incident:
             near = did_you_mean(name_or_file, incident_names())
             raise IncidentError(f"there is no incident {name_or_file!r}{near or ': see notleader incident ls'}")
     try:
-        incident = Incident.model_validate(parse_yaml(path.read_text()))
+        incident = Incident.model_validate(parse_yaml(path.read_text("utf-8")))
     except OSError as error:
         raise IncidentError(f"{path}: {error.strerror}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise IncidentError(f"{path}: not YAML: {error}") from error
     except ValidationError as error:
         problems = (f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in error.errors())

@@ -98,4 +98,4 @@ def _number(times: Times) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    PAGE.write_text(page(), "utf-8")

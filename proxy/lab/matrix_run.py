@@ -53,13 +53,13 @@ class Filled:
     unbuilt: bool = False
 
     def save(self, folder: Path) -> None:
-        (folder / "cell.json").write_text(json.dumps(asdict(self), indent=1))
+        (folder / "cell.json").write_text(json.dumps(asdict(self), indent=1), "utf-8")
 
     @classmethod
     def load(cls, folder: Path) -> Filled | None:
         """The cell in `folder`; None when it was never finished."""
         try:
-            return cls(**json.loads((folder / "cell.json").read_text()))
+            return cls(**json.loads((folder / "cell.json").read_text("utf-8")))
         except (OSError, ValueError, TypeError):
             return None
 
@@ -91,10 +91,10 @@ def analyse(cells: list[Cell], out: Path, stages: Stages) -> list[Filled]:
         found = analyse_each(again, out / "spark", stages, report=False)
         for cell in fresh:
             own = [finding for finding in found if finding["client"] == cell.tested and finding["count"]]
-            _found(cell, out).write_text(json.dumps(own))
+            _found(cell, out).write_text(json.dumps(own), "utf-8")
     for cell, done in filled.items():
         if done is not None and _found(cell, out).exists():
-            done.findings = json.loads(_found(cell, out).read_text())
+            done.findings = json.loads(_found(cell, out).read_text("utf-8"))
     return [done for done in filled.values() if done is not None]
 
 
@@ -163,7 +163,7 @@ def forget_warm_up(said: Path) -> None:
         if line["outcome"] == "ok" and line.get("message_id") and line.get("completed_at_us", 0) <= min(ended)
     }
     kept = (line for line in lines if line["operation"] != "send" or line.get("message_id") not in warm)
-    said.write_text("".join(f"{json.dumps(line)}\n" for line in kept))
+    said.write_text("".join(f"{json.dumps(line)}\n" for line in kept), "utf-8")
 
 
 def _finish(cell: Cell, folder: Path, filled: Filled) -> None:

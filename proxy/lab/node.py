@@ -47,7 +47,9 @@ class Node:
 
     def error_line(self) -> str:
         """The log's first exception, else its first error, else its last line."""
-        lines = [line.strip() for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
+        lines = [
+            line.strip() for line in self.log.read_text(errors="replace", encoding="utf-8").splitlines() if line.strip()
+        ]
         for telling in (r"(\w+\.)+\w*(Exception|Error)\b: ", r"\b(ERROR|FATAL)\b|Exception\b|Error:"):
             for line in lines:
                 if re.search(telling, line):
@@ -67,12 +69,12 @@ def prepare(node: Node, template: Path, cluster_id: str, properties: Mapping[str
     """Give a node its `server.properties` and a formatted data folder of its own."""
     data = node.folder / "data"
     shutil.copytree(template, data)
-    lines = (data / "meta.properties").read_text().splitlines()
+    lines = (data / "meta.properties").read_text("utf-8").splitlines()
     identity = dict(line.split("=", 1) for line in lines if not line.startswith("#"))
     # Two nodes with one directory id would be taken for the same disk.
     identity |= {"cluster.id": cluster_id, "node.id": str(node.node_id), "directory.id": new_id()}
-    (data / "meta.properties").write_text(properties_file(identity))
-    node.config.write_text(properties_file(properties))
+    (data / "meta.properties").write_text(properties_file(identity), "utf-8")
+    node.config.write_text(properties_file(properties), "utf-8")
 
 
 def formatted_template(version: str, java_command: Sequence[str]) -> Path:
@@ -91,7 +93,7 @@ def formatted_template(version: str, java_command: Sequence[str]) -> Path:
             "listeners": f"PLAINTEXT://{HOST}:2,CONTROLLER://{HOST}:1",
             "log.dirs": _data_in(Path(work)),
         }
-        config.write_text(properties_file(properties))
+        config.write_text(properties_file(properties), "utf-8")
         storage_tool = [
             "kafka.tools.StorageTool",
             "format",

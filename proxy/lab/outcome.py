@@ -55,7 +55,7 @@ def read_outcomes(files: Iterable[Path]) -> list[Outcome]:
 
 def outcome_lines(file: Path) -> Iterator[dict[str, Any]]:
     """The outcome lines of a file as they are; a torn last line is none, nor what else a program may have printed."""
-    for said in documents(file.read_text(errors="replace").splitlines()):
+    for said in documents(file.read_text(errors="replace", encoding="utf-8").splitlines()):
         if said.keys() >= {"operation", "outcome"}:
             yield said
 
@@ -78,7 +78,7 @@ def last_words(errors: Path, output: Path) -> str:
     Where there is none on stderr it is one of stdout, outcome lines aside.
     """
     for file in (errors, output):
-        lines = file.read_text(errors="replace").splitlines() if file.exists() else []
+        lines = file.read_text(errors="replace", encoding="utf-8").splitlines() if file.exists() else []
         if said := [line.strip() for line in lines if line.strip() and not _is_outcome(line)]:
             named = [line for line in said if _ERROR.search(line)]
             return (named or said)[-1][:_MOST_SAID]

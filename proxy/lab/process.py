@@ -151,7 +151,7 @@ class Child:
     def cpu_ms(self) -> int | None:
         """The processor time that it took so far, without its children's; None where the system has no /proc."""
         try:
-            *_, fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(") ")
+            *_, fields = Path(f"/proc/{self.pid}/stat").read_text("utf-8").rpartition(") ")
         except OSError:
             return None
         user, system = fields.split()[11:13]

@@ -234,8 +234,8 @@ def rows_of(recording: Path, columns: list[str]) -> list[dict[str, Any]]:
 
 def stamp(outcomes: Path, run_id: str) -> None:
     """Write the proxy's run into every outcome line: runs that overlap in time can't be told apart by it."""
-    lines = [line for line in outcomes.read_text(errors="replace").splitlines() if line.endswith("}")]
-    outcomes.write_text("".join(f"{_stamped(line, run_id)}\n" for line in lines))
+    lines = [line for line in outcomes.read_text(errors="replace", encoding="utf-8").splitlines() if line.endswith("}")]
+    outcomes.write_text("".join(f"{_stamped(line, run_id)}\n" for line in lines), "utf-8")
 
 
 def _stamped(line: str, run_id: str) -> str:

@@ -213,7 +213,7 @@ class _Proxy:
             "capture": str((folder / "capture").resolve()),
             **incident.proxy,
         }
-        config.write_text(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
+        config.write_text(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True), "utf-8")
         self.listen = self.admin = ""
         self.child = Child(
             helpers.command("notleader", "run", "--json", "--config", str(config)),
@@ -360,5 +360,5 @@ def _end(clients: list[Client]) -> None:
 
 
 def _last_words(child: Child) -> str:
-    lines = [line for line in child.log.read_text(errors="replace").splitlines() if line.strip()]
+    lines = [line for line in child.log.read_text(errors="replace", encoding="utf-8").splitlines() if line.strip()]
     return f"{lines[-1].strip() if lines else 'it said nothing'} (log: {child.log})"

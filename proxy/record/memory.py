@@ -17,11 +17,11 @@ def give_back() -> None:
     try:
         libc = ctypes.CDLL(None)
         # Looking at every mapping in full takes ten milliseconds: done for those that were not there before.
-        mapped = {line for line in Path("/proc/self/maps").read_text().splitlines() if "/" in line}
+        mapped = {line for line in Path("/proc/self/maps").read_text("utf-8").splitlines() if "/" in line}
         if not mapped <= _looked_at:
             _looked_at.update(mapped)
             _clean.clear()
-            _clean.update(_clean_ranges(Path("/proc/self/smaps").read_text()))
+            _clean.update(_clean_ranges(Path("/proc/self/smaps").read_text("utf-8")))
         libc.malloc_trim(0)
         for mapping in mapped & _clean.keys():
             start, stop = _clean[mapping]

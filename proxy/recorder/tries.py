@@ -85,7 +85,7 @@ class Tries:
         said = {"times": self.times, "at": self._at, "died_at": list(self._died_at.items())}
         unseen = self._path.with_name(self._path.name + ".new")
         try:
-            unseen.write_text(json.dumps(said))
+            unseen.write_text(json.dumps(said), "utf-8")
             unseen.rename(self._path)
         except OSError:  # a full disk, or a folder that is gone: then nobody counts
             with contextlib.suppress(OSError):

@@ -59,4 +59,4 @@ def _name(state: Enum) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    PAGE.write_text(page(), "utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -32,3 +33,13 @@ main()
 """
     done = subprocess.run([sys.executable, "-c", interrupted], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
+
+
+@pytest.mark.parametrize("words", [["incident", "ls"], ["incident", "--help"], ["analyze", "--help"]])
+def test_a_locale_without_the_letters_gets_question_marks(words: list[str]) -> None:
+    poor = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run(
+        [sys.executable, "-m", "notleader.proxy", *words], capture_output=True, env=poor, encoding="ascii", timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(done.stdout.splitlines()) > 10

@@ -165,14 +165,14 @@ def main() -> int:
         enums = enums_source(definitions, errors(found[RELEASES[0]]))
     changed = 0
     for path, text in ((DEFINITIONS, definitions), (ENUMS, enums)):
-        if path.exists() and path.read_text() == text:
+        if path.exists() and path.read_text("utf-8") == text:
             continue
         changed += 1
         if check:
             sys.stderr.write(f"{path.name} differs from what Kafka {' and '.join(RELEASES)} define\n")
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+            path.write_text(text, "utf-8")
             sys.stderr.write(f"wrote {path}\n")
     return 1 if check and changed else 0
 

@@ -25,4 +25,4 @@ def files() -> dict[Path, str]:
 if __name__ == "__main__":
     for path, text in files().items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_text(text, "utf-8")

@@ -45,10 +45,10 @@ def _go(work: Path, program: str, version: str) -> None:
     family = Path(program).parts[0]
     module = module_of(family, version)
     major = f"{module} v{version}" + ("+incompatible" if _is_incompatible(module, version) else "")
-    (work / "go.mod").write_text(f"module notleader.lab/{family}\n\ngo 1.21\n\nrequire {major}\n")
-    clients.write_go_sources(CLIENTS / program, (work / "go.mod").read_text(), work)
+    (work / "go.mod").write_text(f"module notleader.lab/{family}\n\ngo 1.21\n\nrequire {major}\n", "utf-8")
+    clients.write_go_sources(CLIENTS / program, (work / "go.mod").read_text("utf-8"), work)
     asked(["go", "mod", "tidy"], work, f"{family} {version} can't be had")
-    if f"{module} v{version}" not in (work / "go.mod").read_text():
+    if f"{module} v{version}" not in (work / "go.mod").read_text("utf-8"):
         raise ClientError(f"{family} {version}: another package that the program needs asks for a newer one")
     for file in work.glob("*.go"):
         file.unlink()
@@ -65,13 +65,13 @@ def _python(work: Path, program: str, version: str) -> None:
     argv = helpers.command("pip", "install", "--quiet", "--disable-pip-version-check", "--ignore-installed")
     said = asked([*argv, "--dry-run", "--report", "-", wanted], work, f"{wanted} can't be had")
     found = [each["metadata"] for each in json.loads(said)["install"]]
-    (work / "requirements.txt").write_text("".join(f"{each['name']}=={each['version']}\n" for each in found))
+    (work / "requirements.txt").write_text("".join(f"{each['name']}=={each['version']}\n" for each in found), "utf-8")
 
 
 def _node(work: Path, program: str, version: str) -> None:
     name = NODE_PACKAGES[Path(program).parts[0]]
     package = {"name": "program", "version": "1.0.0", "private": True, "dependencies": {name: version}}
-    (work / "package.json").write_text(json.dumps(package, indent=2) + "\n")
+    (work / "package.json").write_text(json.dumps(package, indent=2) + "\n", "utf-8")
     argv = ["npm", "install", "--package-lock-only", "--silent"]
     asked([*argv, "--no-audit", "--no-fund"], work, f"{name} {version} can't be had")
 
@@ -81,7 +81,7 @@ def _java(work: Path, program: str, version: str) -> None:
     found = jars.resolve(artifact.split(":")[1], version, [artifact, "org.slf4j:slf4j-simple:1.7.36"])
     root = jars.jar_folder()
     lines = (f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(root)}\n" for path in sorted(found))
-    (work / "jars.sha256").write_text("".join(lines))
+    (work / "jars.sha256").write_text("".join(lines), "utf-8")
 
 
 _WAYS = {".go": _go, ".py": _python, ".js": _node, ".java": _java}

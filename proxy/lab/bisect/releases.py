@@ -79,6 +79,7 @@ def _of_java(family: str) -> list[str]:
             f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>[0,)</version>"
             "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
             "</dependency></dependencies></project>\n"
+            "utf-8",
         )
         plugin = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:resolve"
         local = Path(work, "repository")

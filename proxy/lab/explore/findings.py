@@ -146,7 +146,7 @@ class Corpus:
         One of another number of messages has other places to strike: what failed is kept, each with its own number.
         """
         try:
-            document = json.loads(file.read_text())
+            document = json.loads(file.read_text("utf-8"))
         except (OSError, ValueError):
             return cls(command, messages)
         if document.get("format") != _FORMAT or document.get("command") != command:
@@ -157,5 +157,5 @@ class Corpus:
     def save(self, file: Path) -> None:
         """Write it whole, or leave what was there."""
         growing = file.with_suffix(".growing")
-        growing.write_text(json.dumps({"format": _FORMAT, **asdict(self)}, indent=1))
+        growing.write_text(json.dumps({"format": _FORMAT, **asdict(self)}, indent=1), "utf-8")
         growing.replace(file)

@@ -39,6 +39,6 @@ def log_lines(folder: Path) -> frozenset[str]:
 def _kinds(file: Path) -> Iterator[str]:
     if not file.exists():
         return
-    for line in file.read_text(errors="replace").splitlines()[:_MOST_LINES]:
+    for line in file.read_text(errors="replace", encoding="utf-8").splitlines()[:_MOST_LINES]:
         if not line.lstrip().startswith("{"):
             yield _VARIES.sub("#", line).strip()

@@ -38,15 +38,17 @@ def write(explored: Explored, asked: Asked, limits: Limits, out: Path) -> None:
     for old in (*out.glob("failure-*.yaml"), *out.glob("test_failure_*.py"), *out.glob("incident-*.yaml")):
         old.unlink()
     for number, failure in enumerate(explored.failures, 1):
-        (out / rule_file_name(number)).write_text(rule_file(failure, asked))
-        (out / f"test_failure_{number}.py").write_text(pytest_test(number, failure, asked, out))
+        (out / rule_file_name(number)).write_text(rule_file(failure, asked), "utf-8")
+        (out / f"test_failure_{number}.py").write_text(pytest_test(number, failure, asked, out), "utf-8")
         if (held := _held(number, failure, explored)) is not None:
             limit_s = limits.limit_of(explored.learned)
-            (out / _incident_file_name(number)).write_text(incident_file(number, failure, held, asked, limit_s, out))
-    (out / "report.json").write_text(json.dumps(document(explored, asked, limits), indent=1))
-    (out / "report.md").write_text(markdown(explored, asked, limits))
-    (out / "report.html").write_text(html(explored, asked, limits))
-    (out / "junit.xml").write_text(junit(explored))
+            (out / _incident_file_name(number)).write_text(
+                incident_file(number, failure, held, asked, limit_s, out), "utf-8"
+            )
+    (out / "report.json").write_text(json.dumps(document(explored, asked, limits), indent=1), "utf-8")
+    (out / "report.md").write_text(markdown(explored, asked, limits), "utf-8")
+    (out / "report.html").write_text(html(explored, asked, limits), "utf-8")
+    (out / "junit.xml").write_text(junit(explored), "utf-8")
 
 
 def rule_file(failure: Failure, asked: Asked) -> str:

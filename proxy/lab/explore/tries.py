@@ -87,7 +87,7 @@ class Bench:
         topic = f"{self.name}-{number}"
         folder = self.folder / f"try-{number}"
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "rules.json").write_text(json.dumps(list(rules), indent=1))
+        (folder / "rules.json").write_text(json.dumps(list(rules), indent=1), "utf-8")
         words = {
             "topic": topic,
             "group": topic,
@@ -134,7 +134,7 @@ class Bench:
             line
             for file in (folder / "stdout.txt", folder / "outcomes.jsonl")
             if file.exists()
-            for line in file.read_text(errors="replace").splitlines()
+            for line in file.read_text(errors="replace", encoding="utf-8").splitlines()
         ]
         log, written, not_fetched = None, frozenset[str](), frozenset[str]()
         if topics:
@@ -202,7 +202,7 @@ class Bench:
         from notleader.proxy.lab.explore.sql import answer  # DuckDB is there for those who ask
 
         count, shown = answer(query, folder / _LOG, lines, rows)
-        (folder / "check.txt").write_text(shown)
+        (folder / "check.txt").write_text(shown, "utf-8")
         return f"--check-sql answered {count} row{'' if count == 1 else 's'}: {shown}" if count else ""
 
     def _checked(self, words: dict[str, str], folder: Path) -> str:
@@ -216,7 +216,7 @@ class Bench:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise LabError(f"--check can't be run: {error}") from error
         output = (ran.stdout + ran.stderr).strip()
-        (folder / "check.txt").write_text(output)
+        (folder / "check.txt").write_text(output, "utf-8")
         last = output.splitlines()[-1][:200] if output else ""
         return f"--check ended with code {ran.returncode}: {last}".rstrip(": ") if ran.returncode else ""
 

@@ -73,6 +73,13 @@ def test_every_problem_is_named_with_its_path(tmp_path: Path) -> None:
         load_incident(str(path))
 
 
+def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(b"name: mine\ntitle: K\xf6nig\n")
+    with pytest.raises(IncidentError, match="not YAML: 'utf-8' codec can't decode byte 0xf6"):
+        load_incident(str(path))
+
+
 def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(IncidentError, match=r"no incident 'leader'; did you mean 'leader-lost'"):
         load_incident("leader")
