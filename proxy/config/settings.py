@@ -207,6 +207,8 @@ class Settings(BaseModel):
     )
     seed: int = Field(
         default_factory=lambda: secrets.randbelow(2**31),
+        ge=-(2**63),
+        le=2**63 - 1,
         description="Seed of every random decision; drawn and recorded when absent.",
     )
     workers: int = Field(
@@ -290,9 +292,10 @@ def load(flags: dict[str, Any], file: Path | None = None, *, need_kafka: bool = 
     if file is not None:
         values.update(read_yaml(file))
     for name in Settings.model_fields:
-        variable = _VARIABLES.get(name, ENVIRONMENT_PREFIX + name.upper())
-        if variable in os.environ:
-            values[name] = os.environ[variable]
+        own = ENVIRONMENT_PREFIX + name.upper()
+        for variable in (own, _VARIABLES.get(name, own)):
+            if variable in os.environ:
+                values[name] = os.environ[variable]
     values.update(flags)
     if not need_kafka:
         values.setdefault("kafka", "127.0.0.1:9092")

@@ -108,6 +108,9 @@ def test_it_is_not_healthy_without_a_kafka(proxy_image: Image, volume: Path) -> 
         assert code == 1
         assert "not-ready" in out
         assert proxy_image.run([*check, "/healthz"], env)[0] == 0
+        # As the proxy itself takes an address: without a host, and as none.
+        assert proxy_image.run([*check, "/healthz"], env | {"NOTLEADER_ADMIN": f":{admin}"})[0] == 0
+        assert proxy_image.run(check, env | {"NOTLEADER_ADMIN": "none"})[0] == 0
         os.kill(process_one(process), signal.SIGTERM)
         assert process.wait(120) == 0
 

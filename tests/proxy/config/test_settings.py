@@ -62,3 +62,16 @@ def test_a_port_alone_is_told_how_it_is_written(name: str, tmp_path: Path) -> No
         load(KAFKA if name != "kafka" else {}, file)
     (problem,) = refused.value.problems
     assert (problem.path, problem.message) == (name, "9093 is not HOST:PORT; a port of the loopback address is ':9093'")
+
+
+@pytest.mark.parametrize("variable", ["NOTLEADER_TOKEN", "NOTLEADER_ADMIN_TOKEN"])
+def test_the_token_is_taken_from_either_variable(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "secret")
+    assert load(KAFKA).admin_token == "secret"
+
+
+@pytest.mark.parametrize("seed", [2**63, -(2**63) - 1])
+def test_a_seed_that_no_capture_could_name_is_refused(seed: int) -> None:
+    with pytest.raises(ConfigError, match="seed"):
+        load(KAFKA | {"seed": seed})
+    assert load(KAFKA | {"seed": 2**63 - 1}).seed == 2**63 - 1
