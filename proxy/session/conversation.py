@@ -147,6 +147,8 @@ class Conversation:
         for exchange in left:
             if exchange.outcome == "no_response":
                 keep_answer(exchange)  # what the broker said is known, here alone
+            elif exchange.outcome in ("altered", "injected"):
+                exchange.outcome = "no_response"  # what a rule made of it never left
         ended_us = now_us if self.client_left_us is None else self.client_left_us
         self.commands.record_last([*left, ConnectionEvent("disconnect", self.connection, ended_us, reason)])
         if reset:
