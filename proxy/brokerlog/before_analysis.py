@@ -58,6 +58,8 @@ def topics_of(captures: Iterable[Path], outcomes: Iterable[Path]) -> list[str]:
 
     topics: set[str] = set()
     for capture in captures:
+        if not capture.exists():
+            raise LogError(f"capture folder {capture} does not exist")
         captured = pyarrow.dataset.dataset(capture, format="parquet")
         if not captured.files:
             continue
