@@ -23,12 +23,17 @@ def suited(api_key: int, request: Body, answer: Body) -> Body:
     """A group's recorded answer for the member that asks.
 
     Member ids are the recorded ones. The protocol is one that the member knows, and its metadata its own: assignors
-    differ from client to client, the assignment itself (ConsumerProtocolAssignment) does not.
+    differ from client to client. A leader gets what it assigns itself, as from a broker, for one client asks first with
+    nothing assigned and another at once with all; whoever leads nothing gets the recorded assignment.
     """
     if api_key == ApiKey.JoinGroup and not answer["error_code"]:
         return _joined(request, answer)
     if api_key == ApiKey.SyncGroup:
-        return {**answer, **{name: request[name] for name in ("protocol_type", "protocol_name") if request.get(name)}}
+        told = {name: request[name] for name in ("protocol_type", "protocol_name") if request.get(name)}
+        if not answer["error_code"]:
+            own = (one["assignment"] for one in request["assignments"] if one["member_id"] == request["member_id"])
+            told |= {"assignment": assignment for assignment in own}
+        return {**answer, **told}
     if api_key == ApiKey.ConsumerGroupHeartbeat and request["member_id"]:
         return {**answer, "member_id": request["member_id"]}  # the member's own choice since v1
     return answer

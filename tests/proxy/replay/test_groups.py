@@ -78,6 +78,21 @@ def test_an_assignment_is_handed_out_under_the_members_protocol() -> None:
     assert (bytes(answer["assignment"]), answer["protocol_name"]) == (b"orders-0", "range")
 
 
+def test_a_leader_gets_what_it_assigns_itself() -> None:
+    """kafka-python assigns nothing at first, and joins once more; librdkafka and Java assign all at once."""
+    asked = {"group_id": "readers", "generation_id": 1, "member_id": "m1", "group_instance_id": None}
+    first = {**asked, "assignments": [{"member_id": "m1", "assignment": b"nothing"}]}
+    then = {
+        **asked,
+        "assignments": [{"member_id": "m2", "assignment": b"orders-1"}, {"member_id": "m1", "assignment": b"orders-0"}],
+    }
+    recorded = [
+        row(at, ApiKey.SyncGroup, 3, of, {"error_code": 0, "assignment": own})
+        for at, of, own in ((0, first, b"nothing"), (1, then, b"orders-0"))
+    ]
+    assert bytes(Client(*recorded).ask(ApiKey.SyncGroup, 3, then)["assignment"]) == b"orders-0"
+
+
 def test_heartbeats_and_commits_that_a_short_recording_lacks_are_taken_for_granted() -> None:
     client = Client(*two_steps())
     assert client.ask(ApiKey.Heartbeat, 4, {"group_id": "readers", "member_id": "m1"})["error_code"] == 0
