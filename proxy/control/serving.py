@@ -17,6 +17,7 @@ from notleader.faults.schema import FaultDocumentError
 from notleader.proxy import __version__
 from notleader.proxy.admin.aside import aside
 from notleader.proxy.config.extras import install, missing
+from notleader.proxy.config.on_disk import stamp
 from notleader.proxy.config.refusal import say_refused
 from notleader.proxy.config.settings import ConfigError, Settings, load, located
 from notleader.proxy.control.flags import RunOptions
@@ -67,14 +68,14 @@ async def reload_config(proxy: Any, flags: dict[str, Any], file: Path | None) ->
 async def _watch(proxy: Any, asked: RunOptions, read_again: asyncio.Event) -> None:
     """Reload when the config file or a certificate changes, and when told to `read_again`."""
     flags, file = asked.settings, asked.config
-    changed_ns = _changed_ns(file)
+    seen = stamp(file)
     while True:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(read_again.wait(), _WATCH_S)
         proxy.tls.reload()
-        if read_again.is_set() or _changed_ns(file) != changed_ns:
+        if read_again.is_set() or stamp(file) != seen:
             read_again.clear()
-            changed_ns = _changed_ns(file)
+            seen = stamp(file)
             await reload_config(proxy, flags, file)
 
 
@@ -89,13 +90,6 @@ async def _rotate(proxy: Any, asked: asyncio.Event) -> None:
             continue
         await capture.rotate()
         log.info("asked to finish the capture's segment: %d are finished by now", capture.segments)
-
-
-def _changed_ns(file: Path | None) -> int:
-    try:
-        return file.stat().st_mtime_ns if file is not None else 0
-    except OSError:
-        return 0
 
 
 async def _serve(settings: Settings, asked: RunOptions) -> int:

@@ -463,7 +463,9 @@ class Proxy:
             self.timeline = None
             if timeline is not None:
                 self.start_timeline(timeline)
-        fixed = set(Settings.model_fields) - {"faults", "steps", "seed", "proxy_id"}
+        # Those two are drawn where nobody names them.
+        drawn = {"seed", "proxy_id"} - settings.model_fields_set
+        fixed = set(Settings.model_fields) - {"faults", "steps"} - drawn
         differing = sorted(name for name in fixed if getattr(settings, name) != getattr(self.settings, name))
         self.settings = self.settings.model_copy(update={"faults": settings.faults, "steps": settings.steps})
         self.tls.reload()

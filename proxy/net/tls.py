@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from notleader.faults.schema import Problem
+from notleader.proxy.config.on_disk import stamp
 from notleader.proxy.config.settings import ConfigError, Settings
 from notleader.proxy.wire.errors import in_words
 
@@ -20,7 +21,7 @@ class Tls:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._loaded: dict[Path, int] = {}
+        self._loaded: dict[Path, tuple[int, ...]] = {}
         self.listen = self._listen_context()
         self.kafka = self._kafka_context()
 
@@ -35,7 +36,7 @@ class Tls:
 
         A file that can't be used is logged, and what was loaded before stays.
         """
-        if all(_changed_ns(path) == stamp for path, stamp in self._loaded.items()):
+        if all(stamp(path) == loaded for path, loaded in self._loaded.items()):
             return False
         settings = self._settings
         try:
@@ -48,7 +49,7 @@ class Tls:
                 self._load(self.kafka, settings.tls_kafka_cert, settings.tls_kafka_key, "tls_kafka_cert")
         except ConfigError as error:
             log.error("the certificates stay as they were: %s", error)
-            self._loaded = {path: _changed_ns(path) for path in self._loaded}
+            self._loaded = {path: stamp(path) for path in self._loaded}
             return False
         log.info("certificates read again")
         return True
@@ -82,7 +83,7 @@ class Tls:
         assert cert is not None
         for path in (cert, key):
             if path is not None:
-                self._loaded[path] = _changed_ns(path)
+                self._loaded[path] = stamp(path)
         try:
             context.load_cert_chain(cert, key)
         except (OSError, ssl.SSLError) as error:
@@ -123,10 +124,3 @@ def subject(certificate: dict[str, Any] | None) -> str | None:
     short = {"commonName": "CN", "organizationName": "O", "organizationalUnitName": "OU", "countryName": "C"}
     parts = [pair for group in certificate.get("subject", ()) for pair in group]
     return ",".join(f"{short.get(name, name)}={value}" for name, value in reversed(parts)) or None
-
-
-def _changed_ns(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return 0
