@@ -142,4 +142,5 @@ class LinkShaping:
         """Stop reading the side whose bytes pile up."""
         if crowded != (direction in self._crowded):
             self._crowded ^= {direction}
+            self._recorded.crossings[direction].crowded(crowded, self._link.now_us())
             self._link.hold_reading("client" if direction == "request" else "broker", 1 if crowded else -1)

@@ -27,12 +27,14 @@ class _Piece(NamedTuple):
     """Bytes that came in at `in_us`, up to byte `end` of the stream; `out_us` is 0 while some of them are here.
 
     `by` are the rules that may hold them, each with when they would have left if it had been alone; 0 where it is.
+    `unread_us` is for how long, until then, whoever sends here had not been read, as too much waited.
     """
 
     end: int
     in_us: int
     requests: int
     by: tuple[tuple[Hit, int], ...]
+    unread_us: int
     out_us: int = 0
 
 
@@ -50,6 +52,7 @@ class Crossing:
 
     def __init__(self) -> None:
         self.came_bytes = self.went_bytes = 0
+        self._unread_us = self._crowded_us = 0
         self._shapes: tuple[tuple[Shape, Hit], ...] = ()
         self._alone: dict[Hit, Alone | None] = {}
         self._here: deque[_Piece] = deque()
@@ -67,7 +70,14 @@ class Crossing:
         """So many bytes are behind all others now; `requests` had begun by then."""
         self.came_bytes += size
         by = tuple((hit, 0 if alone is None else alone.out_us(size, now_us)) for hit, alone in self._alone.items())
-        self._here.append(_Piece(self.came_bytes, now_us, requests, by))
+        self._here.append(_Piece(self.came_bytes, now_us, requests, by, self._unread_us))
+
+    def crowded(self, crowded: bool, now_us: int) -> None:
+        """Whoever sends here is read no more, or again."""
+        if crowded:
+            self._crowded_us = now_us
+        else:
+            self._unread_us += now_us - self._crowded_us
 
     def went(self, size: int, now_us: int) -> None:
         """So many bytes have left."""
@@ -147,7 +157,12 @@ class ShapedRecord:
         if piece is not None:
             # What comes behind the last that was shaped leaves as it comes.
             out_us = max(in_us, piece.out_us or now_us) if arrived else now_us
-            hits += _held(piece, "held_answer", in_us, out_us)
+            # Without the shape a large answer would have been read sooner.
+            first = self.crossings["response"].piece_up_to(end - exchange.response_bytes + 1)
+            unread_us = piece.unread_us - first.unread_us if first is not None else 0
+            if exchange.broker_responded_at_us:
+                exchange.broker_responded_at_us -= unread_us
+            hits += _held(piece, "held_answer", in_us, out_us, unread_us)
         exchange.response_at_us = out_us if arrived else 0
         if not arrived:
             exchange.outcome = "closed" if self._cut_by else "no_response"
@@ -172,10 +187,14 @@ class ShapedRecord:
         return _held(piece, "held_request", in_us, out_us) if out_us > piece.in_us else []
 
 
-def _held(piece: _Piece, did: Did, in_us: int, out_us: int) -> list[Hit]:
-    """The rules that held what came in at `in_us` until `out_us`, each for as long as it would have done alone."""
+def _held(piece: _Piece, did: Did, in_us: int, out_us: int, unread_us: int = 0) -> list[Hit]:
+    """The rules that held what came in at `in_us` until `out_us`, each for as long as it would have done alone.
+
+    And that `unread_us` before, each as much of it as it has of that.
+    """
     held = [(hit, min(out_us, alone_us or out_us) - in_us) for hit, alone_us in piece.by]
-    return [_with(hit, did, held_us) for hit, held_us in held if held_us > 0]
+    whole_us = max(out_us - in_us, 1)
+    return [_with(hit, did, us + unread_us * us // whole_us) for hit, us in held if us > 0]
 
 
 def _touch(exchange: Exchange, hits: list[Hit]) -> None:

@@ -61,6 +61,27 @@ def test_an_answer_has_left_when_its_last_byte_has() -> None:
     assert effects(told) == [("narrow", Effect("held_answer", held_us=500_000))]
 
 
+def test_an_answer_that_was_not_read_as_too_much_waited_was_held_meanwhile() -> None:
+    """And not for the time that the broker took by itself, when nothing waited."""
+    line = Line(response=(Shape("response", bytes_per_s=100), NARROW))
+    crossing = line.record.crossings["response"]
+    line.came("response", 100, 1_000)
+    line.went("response", 100, 1_000_000)
+    line.came("response", 100, 3_000_000)
+    crossing.crowded(True, 3_000_000)
+    line.went("response", 100, 4_000_000)
+    crossing.crowded(False, 4_000_000)
+    line.came("response", 100, 4_001_000)
+    answered = exchange(1, 500, answered_us=4_001_000)
+    answered.response_bytes = 300
+    line.record.add(answered, 4_001_000)
+    line.went("response", 100, 5_000_000)
+    (told,) = line.told
+    assert isinstance(told, Exchange)
+    assert (told.broker_responded_at_us, told.response_at_us) == (3_001_000, 5_000_000)
+    assert effects(told) == [("narrow", Effect("held_answer", held_us=1_999_000))]
+
+
 def test_of_answers_that_came_in_one_piece_each_has_left_when_its_own_last_byte_has() -> None:
     line = Line(response=(Shape("response", bytes_per_s=100), NARROW))
     line.came("response", 100, 1_000)
