@@ -57,8 +57,8 @@ def commands(folder: Path) -> dict[str, tuple[list[str], dict[str, str]]]:
     return wanted | {name: ([str(program), name], {}) for name in GO}
 
 
-def java(folder: Path, version: str) -> list[str]:
-    """The jar as Maven builds it, and a program that knows nothing of it but its configuration."""
+def java(folder: Path, version: str, program: str = "Scenario") -> list[str]:
+    """The jar as Maven builds it, and a program; `Scenario` knows nothing of it but its configuration."""
     project, classes = (folder / f"{part}-{version}" for part in ("java", "classes"))
     shutil.copytree(TREE / "recorders" / "java", project, ignore=shutil.ignore_patterns("target"))
     subprocess.run([need("mvn"), "-q", "-B", "package"], cwd=project, check=True, stdout=subprocess.DEVNULL)
@@ -66,9 +66,9 @@ def java(folder: Path, version: str) -> list[str]:
     classes.mkdir()
     lock = builds.PROGRAMS / "java" / "versions" / f"{version}.sha256"
     classpath = os.pathsep.join(map(str, [jar, classes, *jars.fetch(lock)]))
-    javac = [need("javac"), "-nowarn", "-d", str(classes), "-cp", classpath, str(HERE / "Scenario.java")]
+    javac = [need("javac"), "-nowarn", "-d", str(classes), "-cp", classpath, str(HERE / f"{program}.java")]
     subprocess.run(javac, check=True)
-    return [str(find_java().executable), "-XX:TieredStopAtLevel=1", "-cp", classpath, "Scenario"]
+    return [str(find_java().executable), "-XX:TieredStopAtLevel=1", "-cp", classpath, program]
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +124,17 @@ async def test_every_recorder_s_words_meet_what_the_proxy_saw(
         assert sought == ({("ok", 0, None), ("ok", 0, 5)} if client in PYTHON else set()), client
         if client in COMMITS:
             assert {(row["outcome"], row["offset"]) for row in commits} == {("ok", COUNT)}, client
+
+
+def test_what_passes_records_on_with_their_headers_has_a_line_for_each(tmp_path: Path) -> None:
+    """One id goes to two topics at once, and twice to one of them: each acknowledgement is that of its own send."""
+    subprocess.run([*java(tmp_path, "4.4.0", "PassesOn"), str(tmp_path / "said.jsonl")], check=True)
+    said = [json.loads(line) for line in (tmp_path / "said.jsonl").read_text().splitlines()]
+    told = [(line["topic"], line["offset"], line["message_id"]) for line in said if line["outcome"] == "ok"]
+    another = told[1][2]
+    assert told == [("copies", 7, "read"), ("sums", 6, another), ("sums", 5, "read"), ("sums", 8, "read")]
+    assert another not in ("read", None)
+    assert [line["topic"] for line in said if line["outcome"] == "pending"] == ["sums", "copies", "sums", "sums"]
 
 
 OLD_AND_NEW = (

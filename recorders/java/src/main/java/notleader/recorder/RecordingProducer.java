@@ -18,6 +18,9 @@ import org.apache.kafka.common.header.Headers;
  * <p>Since kafka-clients 4.1 (KIP-512) an acknowledgement brings the record's headers and with them its id. Older
  * clients tell only the place: then a line appears when the acknowledgement does, without an id, and a send that is
  * never answered leaves none. When {@code send} returned is nothing that an interceptor gets to know.
+ *
+ * <p>A record that has an id keeps it, unless another with this id is still on its way to the same topic: whoever makes
+ * several records of one (Kafka Streams does, with the headers of what it read) sends several messages.
  */
 public final class RecordingProducer<K, V> implements ProducerInterceptor<K, V> {
     private static final boolean HEADERS_COME_BACK = headersComeBack();
@@ -35,6 +38,13 @@ public final class RecordingProducer<K, V> implements ProducerInterceptor<K, V> 
     @Override
     public ProducerRecord<K, V> onSend(ProducerRecord<K, V> record) {
         String id = Lines.idIn(record.headers());
+        if (id != null && open.containsKey(key(record.topic(), id))) {
+            // In a copy: what was sent before has headers that nobody may change.
+            record = new ProducerRecord<>(
+                    record.topic(), record.partition(), record.timestamp(), record.key(), record.value(), record.headers());
+            record.headers().remove(Lines.HEADER);
+            id = null;
+        }
         if (id == null) {
             id = prefix + "-" + number.getAndIncrement();
             record.headers().add(Lines.HEADER, id.getBytes(StandardCharsets.UTF_8));
@@ -44,16 +54,20 @@ public final class RecordingProducer<K, V> implements ProducerInterceptor<K, V> 
             Lines.put(line, "message_id", id);
             Lines.put(line, "topic", record.topic());
             Lines.put(line, "called_at_us", Lines.nowUs());
-            open.put(id, line);
+            open.put(key(record.topic(), id), line);
             lines.write(place(line, record.partition(), -1), "pending", null);
         }
         return record;
     }
 
+    private static String key(String topic, String id) {
+        return topic + '\n' + id;
+    }
+
     @Override
     public void onAcknowledgement(RecordMetadata metadata, Exception error, Headers headers) {
         String id = Lines.idIn(headers);
-        StringBuilder line = id == null ? null : open.remove(id);
+        StringBuilder line = id == null || metadata == null ? null : open.remove(key(metadata.topic(), id));
         if (line == null) {
             onAcknowledgement(metadata, error);
         } else {
