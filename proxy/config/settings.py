@@ -36,6 +36,10 @@ from notleader.proxy.wire.errors import in_words
 from notleader.proxy.wire.names import did_you_mean
 
 ENVIRONMENT_PREFIX = "NOTLEADER_"
+_MOST_S = 10 * 365 * 86_400
+_TURNED_OFF_BY_NOTHING = (
+    "admin"  # of any other setting an empty variable says nothing, as compose's ${CAPTURE:-} has it
+)
 _VARIABLES = {"admin_token": "NOTLEADER_TOKEN"}  # the one that `notleader fault` reads too
 
 
@@ -165,13 +169,16 @@ class Settings(BaseModel):
         description="How much is recorded: header, partition, record (message ids) or payload (whole frames).",
     )
     capture_rotate_s: float = Field(
-        default=10.0, gt=0, description="A segment of the capture is finished at least this often."
+        default=10.0, gt=0, le=_MOST_S, description="A segment of the capture is finished at least this often."
     )
     capture_rotate_bytes: int = Field(
         default=128 << 20, ge=1 << 16, description="A segment is finished early at this size (before compression)."
     )
     capture_keep_s: float | None = Field(
-        default=None, gt=0, description="Segments there, of all proxies, that are older than this are deleted."
+        default=None,
+        gt=0,
+        le=_MOST_S,
+        description="Segments there, of all proxies, that are older than this are deleted.",
     )
     capture_keep_bytes: int | None = Field(
         default=None,
@@ -196,6 +203,7 @@ class Settings(BaseModel):
     capture_stop_s: float = Field(
         default=20.0,
         ge=0,
+        le=_MOST_S,
         description="How long ending waits for the last segment; what is none by then stays in its journal.",
     )
     capture_spool: Path | None = Field(
@@ -294,8 +302,8 @@ def load(flags: dict[str, Any], file: Path | None = None, *, need_kafka: bool = 
     for name in Settings.model_fields:
         own = ENVIRONMENT_PREFIX + name.upper()
         for variable in (own, _VARIABLES.get(name, own)):
-            if variable in os.environ:
-                values[name] = os.environ[variable]
+            if (told := os.environ.get(variable)) or (told is not None and name == _TURNED_OFF_BY_NOTHING):
+                values[name] = told
     values.update(flags)
     if not need_kafka:
         values.setdefault("kafka", "127.0.0.1:9092")

@@ -31,8 +31,8 @@ def suited(api_key: int, request: Body, answer: Body) -> Body:
     if api_key == ApiKey.SyncGroup:
         told = {name: request[name] for name in ("protocol_type", "protocol_name") if request.get(name)}
         if not answer["error_code"]:
-            own = (one["assignment"] for one in request["assignments"] if one["member_id"] == request["member_id"])
-            told |= {"assignment": assignment for assignment in own}
+            assigned = {one["member_id"]: one["assignment"] for one in request["assignments"]}
+            told["assignment"] = assigned.get(request["member_id"], answer["assignment"])
         return {**answer, **told}
     if api_key == ApiKey.ConsumerGroupHeartbeat and request["member_id"]:
         return {**answer, "member_id": request["member_id"]}  # the member's own choice since v1

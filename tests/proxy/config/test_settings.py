@@ -75,3 +75,17 @@ def test_a_seed_that_no_capture_could_name_is_refused(seed: int) -> None:
     with pytest.raises(ConfigError, match="seed"):
         load(KAFKA | {"seed": seed})
     assert load(KAFKA | {"seed": 2**63 - 1}).seed == 2**63 - 1
+
+
+@pytest.mark.parametrize("name", ["capture_stop_s", "capture_rotate_s", "capture_keep_s"])
+def test_a_time_beyond_all_clocks_is_refused(name: str) -> None:
+    for seconds in (1e10, float("inf")):
+        with pytest.raises(ConfigError, match=name):
+            load(KAFKA | {name: seconds})
+
+
+def test_an_empty_variable_says_nothing_but_that_there_is_no_http_api(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CAPTURE", "SEED", "ADMIN"):
+        monkeypatch.setenv(f"NOTLEADER_{name}", "")
+    settings = load(KAFKA)
+    assert (settings.capture, settings.admin) == (None, None)
