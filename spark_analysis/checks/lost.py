@@ -54,9 +54,9 @@ class Lost(Check):
         ),
         unknown=(
             "the log could not be read there, was read before the send, begins behind its offset by now, is that of a "
-            "topic made anew since (the broker appended at offset 0 again), or holds the send in a transaction that "
-            "had not ended; without the log: no consumer read that far, or it was told to go on behind it, it has no "
-            "offset, it was sent in a transaction, or nobody read at all"
+            "topic made anew since (its id is another, or the broker appended at offset 0 again), or holds the send in "
+            "a transaction that had not ended; without the log: no consumer read that far, or it was told to go on "
+            "behind it, it has no offset, it was sent in a transaction, or nobody read at all"
         ),
         evidence="acknowledgements with their offsets, the log, and what consumers got",
         cause=(

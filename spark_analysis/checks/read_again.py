@@ -34,7 +34,8 @@ class ReadAgain(Check):
         cause=(
             "a rule that told the consumer another place since it had read that far: OFFSET_OUT_OF_RANGE, an offset, a "
             "commit that never was; else (likely) one that refused a commit of its place, or else what keeps it or "
-            "another in its group, swallowed it or cut it off"
+            "another in its group, held or swallowed that, or cut it off: since then, a second before, or while it was "
+            "no member of its group"
         ),
     )
 

@@ -290,11 +290,10 @@ def build_tables(
     fetch = fetched(exchanges, F.col("scope")) if capture.fetches_with_ids else None
     commits = commit_entries(scoped, exchanges, options.skew_ms * 1000) if said.commits else None
     history = build_history(scoped, attempts, delivered, fetch, capture, said, options, log, commits)
-    if capture.anew:
-        history = history_of_lives(history, exchanges)
-        delivered = with_lives(delivered, exchanges, F.col("at_us"))
-    else:
-        delivered = in_one_life(delivered)
+    anew = capture.anew > 0
+    if anew or log is not None:
+        history = history_of_lives(history, exchanges, log.rows if log is not None else None, anew=anew)
+    delivered = with_lives(delivered, exchanges, F.col("at_us")) if anew else in_one_life(delivered)
     return Tables(exchanges, scoped, delivered, attempts, history, capture, said, log)
 
 

@@ -366,13 +366,21 @@ def _to_their_ends(suspects: DataFrame, exchanges: DataFrame) -> DataFrame:
 
 
 def _at_their_brokers(suspects: DataFrame, history: DataFrame) -> DataFrame:
-    """`suspects` with `o_nodes`, their brokers: where they never were on the wire those of their partition's sends."""
+    """`suspects` with `o_nodes`, their brokers: where they never were on the wire those of their partition's sends.
+
+    And `o_stays`: from when to when sends of their partition went to which broker.
+    """
     place = ("scope", "topic", "partition")
+    at_us = F.col("a.request_at_us")
+    stay = F.struct("node_id", "first_us", "last_us")
     known = (
-        history.filter(F.col("partition").isNotNull())
-        .select(*place, F.explode("attempts.node_id").alias("node_id"))
-        .groupBy(*[F.col(name).alias(f"p_{name}") for name in place])
-        .agg(F.collect_set("node_id").alias("p_nodes"))
+        history.filter((F.col("operation") == "send") & F.col("partition").isNotNull())
+        .select(*[F.col(name).alias(f"p_{name}") for name in place], F.explode("attempts").alias("a"))
+        .groupBy(*[f"p_{name}" for name in place], F.col("a.node_id").alias("node_id"))
+        .agg(F.min(at_us).alias("first_us"), F.max(at_us).alias("last_us"))
+        .filter(F.col("node_id").isNotNull())
+        .groupBy(*[f"p_{name}" for name in place])
+        .agg(F.collect_list("node_id").alias("p_nodes"), F.collect_list(stay).alias("o_stays"))
     )
     rows = suspects.join(broadcast(known), same("p_", *place, own="o_"), "left")
     nodes = F.when(F.size("o_lines") == 0, F.col("p_nodes")).otherwise(F.col("o_lines.node_id"))
@@ -443,7 +451,7 @@ def _met(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     )
     # What is at another broker now, or was never anywhere else and went well there, has no need of that connection.
     one_place = F.col("went_well") & ~F.array_contains("o_nodes", F.col("node_id"))
-    needless = F.coalesce(one_place & ~F.col("asked_else"), F.lit(False))
+    needless = F.coalesce(one_place & ~F.col("asked_else") & ~_was_there(), F.lit(False))
     told_of = _told_of_it()
     in_its_way = (
         F.when(how == "behind", F.col("on_its_way") | F.col("same_broker") | any_broker)
@@ -461,6 +469,20 @@ def _met(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
         & in_its_way
         & ~F.coalesce(spared, F.lit(False))
     )
+
+
+def _was_there() -> Column:
+    """The operation's partition was at the obstacle's broker, and nowhere else since, when that began."""
+    stays, then_us = F.col("o_stays"), F.col("from_us")
+    here = F.filter(stays, lambda stay: (stay["node_id"] == F.col("node_id")) & (stay["first_us"] <= then_us))
+    left_us = F.least(F.get(here, F.lit(0))["last_us"], then_us)
+    moved = F.exists(
+        stays,
+        lambda stay: (
+            (stay["node_id"] != F.col("node_id")) & (stay["first_us"] <= then_us) & (stay["last_us"] > left_us)
+        ),
+    )
+    return (F.size(here) > 0) & ~moved
 
 
 def _weights(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:

@@ -55,7 +55,8 @@ def clocks(told: DataFrame, exchanges: DataFrame, capture: CaptureProfile, skew_
     if not by_id and (capture.anew or not capture.produce_batches):
         return []
     few = max(capture.produce_batches // _ENOUGH, 1)
-    said, seen = (_said(told), _seen(exchanges)) if by_id else _placed(told, exchanges, capture)
+    named = with_topics(exchanges) if capture.unnamed_topics else exchanges
+    said, seen = (_said(told), _seen(named)) if by_id else _placed(told, named, capture)
     if few > 1:
         said, seen = (rows.filter(F.pmod("_key", F.lit(few)) == 0) for rows in (said, seen))
     # A message that was sent twice doesn't say which call an attempt belongs to, nor which record a read brought.
@@ -132,7 +133,8 @@ def _said(told: DataFrame) -> DataFrame:
         F.col("bad_reason").isNull() & F.col("message_id").isNotNull() & F.col("operation").isin("send", "poll")
     )
     return named.select(
-        F.xxhash64("message_id").alias("_key"),
+        # Whoever passes a record on with its headers does so at its own time.
+        F.xxhash64("topic", "message_id").alias("_key"),
         (F.col("operation") == "send").alias("is_send"),
         "source",
         "client",
@@ -161,9 +163,8 @@ def _placed(told: DataFrame, exchanges: DataFrame, capture: CaptureProfile) -> t
         *_TIMES[::2],
         F.lit(True).alias("ok"),
     )
-    named = with_topics(exchanges) if capture.unnamed_topics else exchanges
     batches = (
-        named.filter((F.col("event") == "exchange") & (F.col("api_name") == "Produce"))
+        exchanges.filter((F.col("event") == "exchange") & (F.col("api_name") == "Produce"))
         .filter(F.col("outcome") == "answered")
         .select("run_id", "request_at_us", "response_at_us", F.explode("partitions").alias("p"))
         .filter((F.coalesce("p.error_code", F.lit(0)) == 0) & (F.col("p.base_offset") >= 0))
@@ -201,7 +202,7 @@ def _seen(exchanges: DataFrame) -> DataFrame:
     reader = F.when(~F.col("is_send"), F.col("client_id"))
     return (
         rows.filter(F.col("message_id").isNotNull())
-        .groupBy(F.xxhash64("message_id").alias("_key"), "is_send", reader.alias("reader"))
+        .groupBy(F.xxhash64("p.topic", "message_id").alias("_key"), "is_send", reader.alias("reader"))
         .agg(F.min("request_at_us").alias("from_us"), _end(good).alias("until_us"))
     )
 

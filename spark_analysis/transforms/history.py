@@ -69,7 +69,7 @@ def build_history(
         since_us = begin_us(capture, outcomes) - options.skew_ms * 1000
         logged = seen_in(log.rows, attempts, since_us)
     there = places(delivered, fetch, logged)
-    rows = rows.join(there, "_key", "left").withColumn("landed", landed_of(F.col("message_id")))
+    rows = rows.join(there, "_key", "left").withColumn("landed", landed_of(F.col("message_id"), F.col("topic")))
     sends = operations.filter(F.col("operation") == "send").select(*_SEND)
     guessed = _links(sends, there, attempts, capture, outcomes, options)
     if guessed is not None:
@@ -108,8 +108,8 @@ _SEND = (
 
 
 def _calls(said: DataFrame) -> DataFrame:
-    """`said` with `_key`, which calls of one message share, and when the calls before and after it were."""
-    alike = "OVER (PARTITION BY _key, message_id, operation ORDER BY coalesce(called_at_us, completed_at_us))"
+    """`said` with `_key`, which calls of one message share, and when those before and after it to its topic were."""
+    alike = "OVER (PARTITION BY _key, message_id, operation, topic ORDER BY coalesce(called_at_us, completed_at_us))"
     named = (F.col("operation") == "send") & F.col("message_id").isNotNull()
     # What has no name must not pile up under one key.
     keyed = said.withColumn("_key", F.when(named, message_key()).otherwise(F.xxhash64("operation_id")))
@@ -124,24 +124,36 @@ def _calls(said: DataFrame) -> DataFrame:
 def _carried(attempts: DataFrame) -> DataFrame:
     """`_key` → the attempts whose batch names that message: the header's id makes them sure."""
     carried = attempts.withColumn("message_id", F.explode("message_ids")).filter(F.col("message_id").isNotNull())
-    rows = _linked(carried, 1).select(message_key().alias("_key"), "message_id", _entry())
-    entries = F.collect_list(F.struct("message_id", "entry")).alias("carried")
+    last = F.col("base_offset") + F.size("message_ids") - 1
+    rows = _linked(carried, 1).select(message_key().alias("_key"), "message_id", _entry(), last.alias("last_offset"))
+    entries = F.collect_list(F.struct("message_id", "entry", "last_offset")).alias("carried")
     return in_key_order(rows, "_key").groupBy("_key").agg(entries)
 
 
 def _of_call() -> Column:
-    """Of the attempts that carried a send's id those of this call: an id sent several times is told apart by time."""
+    """Of the attempts that carried a send's id those of this call: an id sent several times is told apart by time.
+
+    Of calls that were open at once, each has those during it that appended nothing, or at the place that it was told.
+    """
     # The border between two calls is one moment, or an attempt near it would belong to both.
     begun, ended = F.coalesce("called_at_us", "_last_done"), F.coalesce("completed_at_us", "_next_called")
     border = F.when(F.col("called_at_us").isNotNull(), F.col("_next_called")).otherwise(ended)
+    at_once = (F.col("_last_done") > F.col("called_at_us")) | (F.col("_next_called") < F.col("completed_at_us"))
 
     def its_own(c: Column) -> Column:
-        at = c["entry"]["wire"]["request_at_us"]
+        attempt = c["entry"]["wire"]
+        at = attempt["request_at_us"]
         after = F.col("_last_done").isNull() | (at >= begun)
         before = F.col("_next_called").isNull() | (at < border)
+        held = F.col("offset").between(attempt["base_offset"], c["last_offset"])
+        here = (attempt["partition_index"] == F.col("partition")) & held
+        nowhere = (attempt["error_code"] != 0) | (attempt["base_offset"] < 0)
+        during = at.between(F.col("called_at_us"), F.coalesce("completed_at_us", at))
+        of_several = during & F.coalesce(here | nowhere, F.lit(True))
         # Whoever passes a record on with its headers sends it to another topic.
         there = F.coalesce(c["entry"]["wire"]["topic"] == F.col("topic"), F.lit(True))
-        return (c["message_id"] == F.col("message_id")) & there & after & before
+        then = F.when(F.coalesce(at_once, F.lit(False)), of_several).otherwise(after & before)
+        return (c["message_id"] == F.col("message_id")) & there & then
 
     # A batch names an id once; a proxy that repeats it must not make two attempts of one.
     return F.array_distinct(F.transform(F.filter("carried", its_own), lambda c: c["entry"]))

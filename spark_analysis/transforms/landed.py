@@ -165,12 +165,17 @@ def places(delivered: DataFrame, fetch: DataFrame | None, log: DataFrame | None 
     return in_key_order(rows, "_key").groupBy("_key").agg(_distinct(F.struct("message_id", "place")).alias("seen"))
 
 
-def landed_of(message_id: Column) -> Column:
+def landed_of(message_id: Column, topic: Column) -> Column:
     """`landed` of a message by its readers, from `seen`: at most 100 places, null when there is none.
 
-    A place is none of its own where the log has a record from before the run.
+    A place is none of its own where the log has a record from before the run; nor one in another topic, to which
+    somebody sent it, too, or whoever passed it on with its headers.
     """
-    seen = F.transform(F.filter("seen", lambda s: s["message_id"] == message_id), lambda s: s["place"])
+
+    def here(s: Column) -> Column:
+        return (s["message_id"] == message_id) & F.coalesce(s["place"]["topic"] == topic, F.lit(True))
+
+    seen = F.transform(F.filter("seen", here), lambda s: s["place"])
     older = F.transform(F.filter(seen, lambda p: p["seen_by"] == OLDER), lambda p: p.dropFields("seen_by"))
     its_own = F.filter(
         seen,

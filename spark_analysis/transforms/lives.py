@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.profile import begins
 from notleader.spark_analysis.schemas import HISTORY, conform
+from notleader.spark_analysis.transforms.keys import same
 
 # The first to be told of the new beginning may be told a little later than the wire was.
 _LATER_US = 1_000
@@ -57,9 +58,16 @@ def with_lives(rows: DataFrame, exchanges: DataFrame, at: Column) -> DataFrame:
     return told.withColumn("is_last_life", F.col("life") == lives).drop(*place, "begun")
 
 
-def history_of_lives(history: DataFrame, exchanges: DataFrame) -> DataFrame:
-    """HISTORY with each row's `life`; of those before the last the log says nothing but that it has their ids."""
-    told = with_lives(history.drop("life"), exchanges, F.coalesce("completed_at_us", "called_at_us"))
+def history_of_lives(history: DataFrame, exchanges: DataFrame, log: DataFrame | None, *, anew: bool) -> DataFrame:
+    """HISTORY with each row's `life`; of those before the last the log says nothing but that it has their ids.
+
+    Where no partition began `anew`, the `log` may still be that of a topic with another id than these rows' had.
+    """
+    at = F.coalesce("completed_at_us", "called_at_us")
+    rows = history.drop("life")
+    told = with_lives(rows, exchanges, at) if anew else in_one_life(rows)
+    if log is not None:
+        told = _of_the_log_s_topic(told, exchanges, log, at)
     by_place = F.col("message_id").isNull() | F.col("in_log").isin("absent", "superseded", "deleted")
     unread = ~F.col("is_last_life") & F.col("in_log").isNotNull() & by_place
     nowhere = F.when(unread & (F.col("in_log") == "there"), F.slice("landed", 1, 0)).otherwise(F.col("landed"))
@@ -71,3 +79,31 @@ def history_of_lives(history: DataFrame, exchanges: DataFrame) -> DataFrame:
         }
     )
     return conform(judged, HISTORY, "history")
+
+
+def _of_the_log_s_topic(rows: DataFrame, exchanges: DataFrame, log: DataFrame, at: Column) -> DataFrame:
+    """`rows` of which none is of the `is_last_life` that was told before its topic had the id that the log's has.
+
+    Only where somebody was told another id of that topic, which nothing shows to be older but that it is not the log's.
+    """
+    theirs = log.filter((F.col("event") == "partition") & F.col("topic_id").isNotNull())
+    theirs = theirs.select("scope", "topic", F.col("topic_id").alias("log_id")).distinct()
+    seen = (
+        exchanges.select(
+            "scope", F.coalesce("response_at_us", "request_at_us").alias("at_us"), F.explode("partitions").alias("p")
+        )
+        .filter(F.col("p.topic_id").isNotNull())
+        .groupBy("scope", F.col("p.topic").alias("topic"), F.col("p.topic_id").alias("topic_id"))
+        .agg(F.min("at_us").alias("at_us"))
+    )
+    others = F.col("topic_id") != F.col("log_id")
+    of_topic = (
+        seen.join(broadcast(theirs), ["scope", "topic"])
+        .groupBy(F.col("scope").alias("i_scope"), F.col("topic").alias("i_topic"))
+        .agg(F.min(F.when(~others, F.col("at_us"))).alias("since_us"), F.bool_or(others).alias("had_another"))
+        .filter("had_another")
+    )
+    joined = rows.join(broadcast(of_topic), same("i_", "scope", "topic"), "left")
+    before = F.col("had_another") & (at < F.coalesce("since_us", F.lit(1 << 62)))
+    is_last = F.col("is_last_life") & ~F.coalesce(before, F.lit(False))
+    return joined.withColumn("is_last_life", is_last).drop("i_scope", "i_topic", "since_us", "had_another")

@@ -29,14 +29,16 @@ def with_ids(operations: DataFrame, attempts: DataFrame, log: DataFrame | None, 
     carried = attempts.filter(F.exists("message_ids", lambda name: name.isNotNull()))
     placed = _by_place(nameless, carried, log, skew_us)
     told = operations.filter((F.col("operation") == "send") & F.col("message_id").isNotNull())
-    told = told.select("scope", "message_id").unionByName(placed.select("scope", F.col("name").alias("message_id")))
+    told = told.select("scope", "topic", "message_id").unionByName(
+        placed.select("scope", "topic", F.col("name").alias("message_id"))
+    )
     names = placed.select("operation_id", "name").unionByName(_of_the_rest(nameless, carried, told, skew_us))
     rows = operations.join(names, "operation_id", "left")
     return rows.withColumn("message_id", F.coalesce("message_id", "name")).drop("name")
 
 
 def _by_place(sends: DataFrame, carried: DataFrame, log: DataFrame | None, skew_us: int) -> DataFrame:
-    """operation_id, scope, `name`: the id at the offset that the send was told, of the last batch appended there."""
+    """operation_id, scope, topic, `name`: the id at the offset that it was told, of the last batch appended there."""
     first = F.col("base_offset")
     known = appended(carried).select(
         *interval(first, first + F.size("message_ids") - 1, partition="partition_index"),
@@ -59,16 +61,18 @@ def _by_place(sends: DataFrame, carried: DataFrame, log: DataFrame | None, skew_
     there = join_offsets(points, known).filter(F.col("at_us").between(*of_call(skew_us)))
     name = F.get("message_ids", (F.col("offset") - F.col("first_offset")).cast("int"))
     named = there.withColumn("name", name).filter(F.col("name").isNotNull())
-    return named.groupBy("operation_id", "scope").agg(F.max_by("name", F.struct("on_wire", "at_us")).alias("name"))
+    return named.groupBy("operation_id", "scope", "topic").agg(
+        F.max_by("name", F.struct("on_wire", "at_us")).alias("name")
+    )
 
 
 def _of_the_rest(sends: DataFrame, carried: DataFrame, told: DataFrame, skew_us: int) -> DataFrame:
     """operation_id, `name`: of what failed, by exclusion."""
-    known = told.select(F.col("scope").alias("n_scope"), F.col("message_id").alias("n_message_id"))
+    known = told.select(*[F.col(name).alias(f"n_{name}") for name in ("scope", "topic", "message_id")])
     orphans = (
         carried.withColumn("message_id", F.explode("message_ids"))
         .filter(F.col("message_id").isNotNull())
-        .join(known, same("n_", "scope", "message_id"), "left_anti")
+        .join(known, same("n_", "scope", "topic", "message_id"), "left_anti")
         .withColumnRenamed("partition_index", "partition")
         .groupBy(*_OF_CLIENT, "message_id")
         .agg(

@@ -36,6 +36,9 @@ _HELD = ("held_request", "held_answer")
 _LONG_US = 1_000_000
 # Who is told so at a commit is out of its group or has to join it anew, and the others with it.
 _OUT = (22, 25, 27, 82)
+# Of KIP-848: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH.
+_FENCED = (25, 110, 113)
+_JOINED = ("SyncGroup", "ConsumerGroupHeartbeat")
 _JOINS = ("JoinGroup", "ConsumerGroupHeartbeat")
 _GOES_ON_US = 1_000_000
 _WELL_AGAIN_US = 5_000_000
@@ -46,22 +49,29 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
     """`t_scope`, `t_client` → `told`: what rules did that may send the client elsewhere, at most a thousand of each.
 
     Each with `at_us`, `topic` and `partition` (null: any), `offset` (of a commit), `rule`, `kind`, `what`, a key of
-    `checks.phrases.SENT`, `healed_us`, when the client's next commit was taken, and `is_held`, that it was only late.
+    `checks.phrases.SENT`, `healed_us`, when the client's next commit was taken, `is_held`, that it was only late, and
+    `back_us`, when the client was a member again, where it asked to be one no later than a second after that was over.
     Without `operations` clients are Kafka's client ids.
     """
     touched = (F.size("fault_names") > 0) | F.col("effects").isNotNull()
     went_well = F.col("api_name").isin(*COMMITS) & was_answered(F.col("outcome")) & is_as_it_was()
     went_well &= F.coalesce(F.col("error_code"), F.lit(0)) == 0
+    joins = F.col("api_name") == "JoinGroup"
+    joined = F.col("api_name").isin(*_JOINED) & was_answered(F.col("outcome")) & is_as_it_was()
+    joined &= F.coalesce(F.col("error_code"), F.lit(0)) == 0
     finds = F.col("api_name") == "FindCoordinator"
     backwards = Window.partitionBy("scope", "client_id").orderBy(F.desc("request_at_us"))
     later = backwards.rowsBetween(Window.unboundedPreceding, -1)
     asked = (
         exchanges.filter(
-            F.col("api_name").isin(*PLACES, *_MEMBERSHIP, *COMMITS, "Fetch") & (touched | went_well | finds)
+            F.col("api_name").isin(*PLACES, *_MEMBERSHIP, *COMMITS, "Fetch")
+            & (touched | went_well | joins | joined | finds)
         )
         .withColumns(
             {
                 "healed_us": F.min(F.when(went_well, F.col("response_at_us"))).over(later),
+                "joins_us": F.min(F.when(joins, F.col("request_at_us"))).over(later),
+                "joined_us": F.min(F.when(joined, F.col("response_at_us"))).over(later),
                 "finds_us": F.min(F.when(finds, F.col("request_at_us"))).over(later),
             }
         )
@@ -94,6 +104,10 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
     kept_us = F.when(did.isin(*_KEPT), F.col("ended_us"))
     # A coordinator that was made up is one until the client asks anew: that one had refused it.
     lied_us = F.when(lied, F.col("finds_us"))
+    over_us = F.coalesce("response_at_us", "ended_us", "request_at_us")
+    at_once = F.coalesce(F.col("joins_us") <= over_us + _GOES_ON_US, F.lit(False))
+    # A member of KIP-848 joins with its next heartbeat.
+    fenced = (api == "ConsumerGroupHeartbeat") & did.isin(*_TOLD) & code.isin(*_FENCED)
     told = F.struct(
         F.coalesce(lied_us, "response_at_us", kept_us, "request_at_us").alias("at_us"),
         F.col("p.topic").alias("topic"),
@@ -104,6 +118,7 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
         what.alias("what"),
         "healed_us",
         held.alias("is_held"),
+        F.when(at_once | fenced, F.col("joined_us")).alias("back_us"),
     )
     sending = placed.filter(what.isNotNull()).withColumn("connection", connection())
     sending = sending.join(broadcast(ends_of(exchanges)), "connection", "left").withColumn("told", told)
@@ -206,7 +221,7 @@ def with_senders_back(rows: DataFrame, told: DataFrame, whose: Sequence[Column] 
     """
     rows = rows.join(broadcast(told), list(whose) or same("t_", "scope", "client"), "left")
 
-    def here(t: Column, since_us: Column) -> Column:
+    def here(t: Column, counts: Column) -> Column:
         place = F.coalesce(t["topic"] == F.col("topic"), F.lit(True))
         place &= F.coalesce(t["partition"] == F.col("partition"), F.lit(True))
         # A commit that never was tells only when somebody asks for it, which may be much later.
@@ -215,18 +230,18 @@ def with_senders_back(rows: DataFrame, told: DataFrame, whose: Sequence[Column] 
         well_again = (t["what"] == "group") & F.coalesce(
             t["healed_us"] + _WELL_AGAIN_US <= F.col("at_us"), F.lit(False)
         )
-        return place & (t["at_us"] <= F.col("at_us")) & (commit | (t["at_us"] >= since_us)) & ~well_again
+        return place & (t["at_us"] <= F.col("at_us")) & (commit | counts) & ~well_again
 
-    met = F.filter("told", lambda t: here(t, F.col("since_us")))
-    # Whom its group has thrown out goes on for a moment with what it was handed.
-    before = F.filter(
-        "told",
-        lambda t: (
-            (t["what"] == "group")
-            & here(t, F.col("since_us") - _GOES_ON_US)
-            & (t["healed_us"].isNull() | (t["healed_us"] > F.col("since_us")))
-        ),
-    )
+    met = F.filter("told", lambda t: here(t, t["at_us"] >= F.col("since_us")))
+    # Whom its group has thrown out goes on with what it was handed, for a moment, or until one after it joined anew.
+
+    def goes_on(t: Column) -> Column:
+        still_out = t["healed_us"].isNull() | (t["healed_us"] > F.col("since_us"))
+        then = (t["at_us"] >= F.col("since_us") - _GOES_ON_US) & still_out
+        joining = F.coalesce(t["back_us"] + _GOES_ON_US >= F.col("since_us"), F.lit(False))
+        return (t["what"] == "group") & here(t, then | joining)
+
+    before = F.filter("told", goes_on)
     sure = F.filter(met, lambda t: t["what"].isin("out_of_range", "place"))
 
     def of(what: str) -> Column:

@@ -88,6 +88,7 @@ LOG = pa.schema(
         ("run_id", pa.string()),
         ("event", pa.string()),
         ("topic", pa.string()),
+        ("topic_id", pa.string()),
         ("partition", pa.int32()),
         ("offset", pa.int64()),
         ("timestamp_ms", pa.int64()),

@@ -536,6 +536,46 @@ def thrown_out_beside_a_held_fetch(s: Story, *, connection: int) -> None:
     s.poll(1300, "m1", 1, **reads)
 
 
+def hands_out_what_it_has(s: Story, *, back_at: float, given_up_at: float | None = None) -> None:
+    """Who is out of its group, refused or without a word for long, reads on until it is a member, and then again."""
+    member: dict[str, Any] = {"group_id": "g", "connection_id": 7}
+    reads = {"client": s.client, "group_id": "g"}
+    if given_up_at is None:
+        s.exchange(100, "Heartbeat", error_code=25, outcome="injected", took_ms=1, **member,
+                   **did(("gone", "error", "answered", 25)))  # fmt: skip
+    else:
+        s.exchange(100, "Heartbeat", outcome="no_response", took_ms=None, group_id="g", connection_id=6,
+                   **did(("gone", "stall", "held_request"), until_ms=None))  # fmt: skip
+        link_event(s, given_up_at, "disconnect", 6)
+    s.exchange((given_up_at or 100) + 2, "JoinGroup", took_ms=20, **member)
+    s.exchange(back_at - 5, "SyncGroup", took_ms=5, **member)
+    for number in range(5):
+        s.poll(number * 2000, f"m{number}", number, **reads)
+    s.exchange(8010, "OffsetCommit", partitions=one_of("orders", 0, base_offset=5), took_ms=2, **member)
+    s.poll(8500, "m1", 1, **reads)
+
+
+@story
+def hands_out_what_it_has_until_it_is_a_member_again(s: Story) -> None:
+    hands_out_what_it_has(s, back_at=7500)
+
+
+@story
+def hands_out_what_it_has_until_it_gives_up_and_joins_anew(s: Story) -> None:
+    hands_out_what_it_has(s, back_at=7500, given_up_at=7400)
+
+
+@story
+def hands_out_what_it_has_and_joins_anew_for_another_reason(s: Story) -> None:
+    hands_out_what_it_has(s, back_at=7500, given_up_at=2000)
+    s.exchanges[-3]["request_at_us"] += 5_000_000
+
+
+@story
+def reads_on_long_after_it_is_a_member_again(s: Story) -> None:
+    hands_out_what_it_has(s, back_at=4000)
+
+
 @story
 def thrown_out_while_a_fetch_is_held_elsewhere(s: Story) -> None:
     thrown_out_beside_a_held_fetch(s, connection=8)
@@ -1521,6 +1561,28 @@ def cut_off_at_its_own_broker_and_told_elsewhere(s: Story) -> None:
     ok(s, 60, "m1", 1, sent=2500, connection_id=4, node_id=2)
 
 
+def leader_cut_off(s: Story, *, led_by: int = 2) -> None:
+    """The connection to a broker that its partition had been at is cut; who leads it the client asks late."""
+    cut = did(("down", "broker_down", "cut"))
+    # Both brokers got batches alone: elsewhere it was asked who leads.
+    ok(s, 0, "m0", 0, connection_id=2, node_id=2)
+    ok(s, 30, "m1", 1, connection_id=led_by, node_id=led_by)
+    s.produce(31, 1, message_ids=["n0"], connection_id=3, node_id=3, base_offset=0)
+    link_event(s, 50, "disconnect", 2, node_id=2, **cut)
+    s.exchange(2400, "Metadata")
+    ok(s, 60, "m2", 2, sent=2410, connection_id=3, node_id=3)
+
+
+@story
+def cut_off_from_its_leader_and_led_elsewhere(s: Story) -> None:
+    leader_cut_off(s)
+
+
+@story
+def cut_off_from_its_leader_of_before(s: Story) -> None:
+    leader_cut_off(s, led_by=3)
+
+
 @story
 def told_of_no_leader_when_the_broker_went_on(s: Story) -> None:
     lost = did(("no-leader", "leader_election", "altered_answer", 5), since_ms=4000)
@@ -1797,6 +1859,10 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "refused_once_and_then_the_broker_was_slow": {"late": {None}, "retried": {"lose"}},
     "delayed_a_trifle_until_its_broker_was_gone": {"retried": {None}},
     "thrown_out_while_a_fetch_is_held_elsewhere": {"read_again": {"shake (likely)"}},
+    "hands_out_what_it_has_until_it_is_a_member_again": {"read_again": {"gone (likely)"}},
+    "hands_out_what_it_has_until_it_gives_up_and_joins_anew": {"read_again": {"gone (likely)"}},
+    "hands_out_what_it_has_and_joins_anew_for_another_reason": {"read_again": {None}},
+    "reads_on_long_after_it_is_a_member_again": {"read_again": {None}},
     "thrown_out_behind_a_held_fetch": {"read_again": {"slow (likely)"}},
     "never_reads_again_after_a_cut": {"starved": {"break (likely)"}},
     "reads_nothing_at_all_after_a_cut": {"starved": set()},
@@ -1924,6 +1990,8 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "told_of_no_leader_when_the_broker_went_on": {"late": {None}},
     "told_elsewhere_what_was_cut_off": {"late": {None}, "failed": {None}},
     "told_elsewhere_late_what_was_cut_off": {"late": {"break (likely)"}},
+    "cut_off_from_its_leader_and_led_elsewhere": {"late": {"down (likely)"}},
+    "cut_off_from_its_leader_of_before": {"late": {None}},
     "cut_off_at_its_own_broker_and_told_elsewhere": {"late": {"break (likely)"}},
     "told_in_another_order_and_did_well_with_it": {"late": {None}},
     "told_in_another_order_and_did_well_elsewhere": {"late": {"turn (likely)"}},

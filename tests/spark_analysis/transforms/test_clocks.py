@@ -165,3 +165,14 @@ def test_messages_that_were_sent_twice_prove_no_clock_wrong(spark: SparkSession,
     analysis = judged(spark, tmp_path, s)
     assert analysis.clocks == ()
     assert not [f for f in analysis.findings if f.check == "read_again" and f.count]
+
+
+def test_a_message_that_is_passed_on_to_another_topic_proves_no_clock_wrong(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Its first producer went past the proxy; who read it sends it on through that, with its headers, much later."""
+    story = Story()
+    for number in range(20):
+        story.send(number, f"m{number}", topic="first", offset=number)
+        story.produce(5000 + number, message_ids=[f"m{number}"], topic="second", base_offset=number, client_id="on")
+    assert judged(spark, tmp_path, story).clocks == ()

@@ -136,6 +136,30 @@ def test_with_ids_nothing_is_guessed_and_a_repeated_id_goes_with_its_call(
     assert (never["match_kind"], never["trouble"]) == ("none", "unsent")
 
 
+def test_calls_of_one_id_that_were_open_at_once_have_what_belongs_to_each(
+    build: Callable[[Story, Options], Tables],
+) -> None:
+    """Several records are made of one, with its headers: they go out together, to its topic and to another."""
+    s = Story()
+    s.produce(10, message_ids=["a"], topic="copies", base_offset=3)
+    s.produce(20, message_ids=["a", "a"], error_code=6, outcome="injected", fault=("lose", "error"))
+    s.produce(40, message_ids=["a", "a"], base_offset=7)
+    s.produce(45, message_ids=["a"], partition=1, base_offset=0)
+    s.send(0, "a", offset=7, took_ms=60)
+    s.send(1, "a", topic="copies", offset=3, took_ms=60)
+    s.send(2, "a", offset=8, took_ms=60)
+    s.send(3, "a", partition=1, offset=0, took_ms=60)
+    s.poll(100, "a", 3, topic="copies")
+    found = {(row["topic"], row["partition"], row["offset"]): row for row in rows(build(s, Options()).history)}
+    told = {place: (seqs(row), [there["topic"] for there in row["landed"]]) for place, row in found.items()}
+    assert told == {
+        ("orders", 0, 7): ([2, 3], []),
+        ("copies", 0, 3): ([1], ["copies"]),
+        ("orders", 0, 8): ([2, 3], []),
+        ("orders", 1, 0): ([2, 4], []),
+    }
+
+
 @pytest.mark.parametrize("by", ["reader", "log"])
 def test_a_send_that_was_told_no_offset_is_found_where_its_record_is(
     build: Callable[[Story, Options], Tables], by: str

@@ -385,6 +385,29 @@ def made_anew_unread(s: Story) -> None:
     s.holds("late-0", "late-1")
 
 
+def of_topic_id(s: Story, at: float, message: str, offset: int, topic_id: str) -> None:
+    s.produce(at + 0.2, message_ids=[message], base_offset=offset, topic_id=topic_id)
+    s.send(at, message, offset=offset)
+
+
+@story
+def made_anew_and_left_empty(s: Story) -> None:
+    """What was there went with the topic, and nobody wrote to that partition of the new one."""
+    for offset in range(3):
+        of_topic_id(s, 10 * offset, f"m{offset}", offset, "the-old")
+    s.holds(topic_id="the-new")
+
+
+@story
+def made_anew_and_lost_since(s: Story) -> None:
+    """Of the old one nothing is known; of the new one, which somebody asked about first, a record is lost."""
+    for offset in range(3):
+        of_topic_id(s, 10 * offset, f"m{offset}", offset, "the-old")
+    s.exchange(100, "Metadata", partitions=[{**s.exchanges[0]["partitions"][0], "topic_id": "the-new"}])
+    of_topic_id(s, 200, "m7", 7, "the-new")
+    s.holds(topic_id="the-new")
+
+
 @story
 def the_first_batch_sent_again(s: Story) -> None:
     """The broker knows it and names the offset that it has: nothing is made anew, and what is lost is lost."""
@@ -441,10 +464,13 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "lost_and_told_a_later_place",
             "ids_used_before",
             "made_anew_unread",
+            "made_anew_and_lost_since",
             "the_first_batch_sent_again",
         },
         "unknown": {
             "made_anew_unread",
+            "made_anew_and_left_empty",
+            "made_anew_and_lost_since",
             "in_an_open_transaction",
             "deleted_by_retention",
             "deleted_and_passed_over",
