@@ -104,12 +104,14 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
     kept_us = F.when(did.isin(*_KEPT), F.col("ended_us"))
     # A coordinator that was made up is one until the client asks anew: that one had refused it.
     lied_us = F.when(lied, F.col("finds_us"))
-    over_us = F.coalesce("response_at_us", "ended_us", "request_at_us")
+    # What leaves once the client has closed its connection it never hears.
+    heard_us = F.when(F.col("response_at_us").isNotNull(), F.least("response_at_us", "ended_us"))
+    over_us = F.coalesce(heard_us, "ended_us", "request_at_us")
     at_once = F.coalesce(F.col("joins_us") <= over_us + _GOES_ON_US, F.lit(False))
     # A member of KIP-848 joins with its next heartbeat.
     fenced = (api == "ConsumerGroupHeartbeat") & did.isin(*_TOLD) & code.isin(*_FENCED)
     told = F.struct(
-        F.coalesce(lied_us, "response_at_us", kept_us, "request_at_us").alias("at_us"),
+        F.coalesce(lied_us, heard_us, kept_us, "request_at_us").alias("at_us"),
         F.col("p.topic").alias("topic"),
         F.col("p.partition_index").alias("partition"),
         F.when(commits, F.col("p.base_offset")).alias("offset"),

@@ -544,8 +544,9 @@ def hands_out_what_it_has(s: Story, *, back_at: float, given_up_at: float | None
         s.exchange(100, "Heartbeat", error_code=25, outcome="injected", took_ms=1, **member,
                    **did(("gone", "error", "answered", 25)))  # fmt: skip
     else:
-        s.exchange(100, "Heartbeat", outcome="no_response", took_ms=None, group_id="g", connection_id=6,
-                   **did(("gone", "stall", "held_request"), until_ms=None))  # fmt: skip
+        # Let go long after its client had left.
+        s.exchange(100, "Heartbeat", took_ms=12_000, group_id="g", connection_id=6,
+                   **did(("gone", "stall", "held_request"), until_ms=12_050))  # fmt: skip
         link_event(s, given_up_at, "disconnect", 6)
     s.exchange((given_up_at or 100) + 2, "JoinGroup", took_ms=20, **member)
     s.exchange(back_at - 5, "SyncGroup", took_ms=5, **member)
