@@ -17,6 +17,8 @@ from notleader.spark_analysis.transforms.log import Log
 from notleader.spark_analysis.transforms.unseen import LITTLE
 
 REGISTRY: dict[str, Check] = {}
+AND_MORE = "+"
+"""Behind the `trouble` of a case: the rules named with it did other things, too."""
 
 
 class Meaning(NamedTuple):
@@ -236,12 +238,16 @@ def blamed(cases: DataFrame) -> DataFrame:
     """
     pairs = F.array_distinct(F.transform("by", lambda c: F.struct(c["rule"], c["kind"])))
     what = F.concat_ws(":", "_most.how", "_most.did", F.col("_most.error_code").cast("string"))
+    doings = F.array_distinct(F.transform("by", lambda c: F.struct(c["how"], c["did"], c["error_code"])))
+    several = (F.size(_distinct("rule")) > 1) & (F.size(doings) > 1)
+    what = F.concat(what, F.when(several, F.lit(AND_MORE)).otherwise(F.lit("")))
     own = F.when(F.col("_most.sure"), what).otherwise(F.concat(F.lit("likely:"), what))
     by_cause = {
         "rule": F.coalesce("rule", joined(_distinct("rule"))),
         # Kinds stand in the order of their rules.
         "kind": F.coalesce("kind", joined(_distinct("kind"))),
-        # What the cause that weighed most did, as `how:did:error_code`, with `likely:` before it when not sure.
+        # What the cause that weighed most did, as `how:did:error_code`, with `likely:` before it when not sure, and
+        # AND_MORE behind it where several rules did several things.
         "trouble": F.coalesce(F.when(~F.col("own_trouble") & (F.size("by") > 0), own), F.col("trouble")),
     }
     told = [name for name in CASE.fieldNames() if name not in ("by", "own_trouble")]

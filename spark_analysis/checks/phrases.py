@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from notleader.spark_analysis.checks.base import Group
+from notleader.spark_analysis.checks.base import AND_MORE, Group
 from notleader.spark_analysis.kafka_names import error_name
 from notleader.spark_analysis.transforms.unseen import LITTLE, PERHAPS, UNSEEN
 
@@ -127,7 +127,9 @@ def met(group: Group, whose: str = "the client") -> str:
     if sort in ("error", "outcome"):
         happened = f"were answered {error_name(int(what))}" if sort == "error" else _HAPPENED.get(what, what)
         return number_agrees(group.cases, happened) + by_rule(group)
-    told = _link(whose, sort, *what.split(":")) + by_rule(group)
+    did, more, _ = what.partition(AND_MORE)
+    told = _link(whose, sort, *did.split(":"))
+    told += (", or otherwise hit," if more else "") + by_rule(group)
     return number_agrees(group.cases, told) + (" (likely)" if likely else "")
 
 

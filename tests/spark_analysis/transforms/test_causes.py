@@ -2112,6 +2112,8 @@ def sentence_of(findings: list[Finding], check: str, name: str) -> str:
             "its group had read them; a commit of its place was refused by rule refuse (error) (likely)",
         ),
         ("duplicate", "copied", "it had an answer swallowed by rule eat (drop_response)"),
+        # What one of two did isn't said of both.
+        ("late", "cut_off_while_nobody_may_come", ", or otherwise hit, by rules break, shut (reset, refuse)"),
         (
             "reordered",
             "overtaken_by_the_next_one",
