@@ -1,7 +1,8 @@
 """Exit 0 when the proxy in this container serves clients: its `/readyz` (or another path given) answers 200.
 
 The address is NOTLEADER_ADMIN, as for the proxy itself; a wildcard is asked through loopback. No token is
-needed there. Where that turns the HTTP API off there is nobody to ask: that the process runs has to do. Standard library only: it starts in a tenth of the time of the `notleader` command.
+needed there. Where that turns the HTTP API off there is nobody to ask: that the process runs has to do.
+Standard library only: it starts in a tenth of the time of the `notleader` command.
 """
 
 import http.client
