@@ -161,8 +161,9 @@ def test_one_that_is_ended_in_order_counts_for_nothing(bench: Bench) -> None:
 def test_a_full_disk_leaves_no_half_written_count(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     real = Path.write_text
 
-    def torn(path: Path, text: str) -> int:
-        real(path, text[:5])
+    def torn(path: Path, text: str, encoding: str) -> int:
+        real(path, text[:5], encoding)
+
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_text", torn)
