@@ -163,7 +163,6 @@ def test_a_full_disk_leaves_no_half_written_count(bench: Bench, monkeypatch: pyt
 
     def torn(path: Path, text: str, encoding: str) -> int:
         real(path, text[:5], encoding)
-
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_text", torn)
