@@ -37,9 +37,8 @@ from notleader.proxy.wire.names import did_you_mean
 
 ENVIRONMENT_PREFIX = "NOTLEADER_"
 _MOST_S = 10 * 365 * 86_400
-_TURNED_OFF_BY_NOTHING = (
-    "admin"  # of any other setting an empty variable says nothing, as compose's ${CAPTURE:-} has it
-)
+# Of any other setting an empty variable says nothing, as compose's ${CAPTURE:-} has it.
+_OFF_WHEN_EMPTY = "admin"
 _VARIABLES = {"admin_token": "NOTLEADER_TOKEN"}  # the one that `notleader fault` reads too
 
 
@@ -302,7 +301,7 @@ def load(flags: dict[str, Any], file: Path | None = None, *, need_kafka: bool = 
     for name in Settings.model_fields:
         own = ENVIRONMENT_PREFIX + name.upper()
         for variable in (own, _VARIABLES.get(name, own)):
-            if (told := os.environ.get(variable)) or (told is not None and name == _TURNED_OFF_BY_NOTHING):
+            if (told := os.environ.get(variable)) or (told is not None and name == _OFF_WHEN_EMPTY):
                 values[name] = told
     values.update(flags)
     if not need_kafka:

@@ -380,12 +380,13 @@ def _at_their_brokers(suspects: DataFrame, history: DataFrame) -> DataFrame:
         .agg(F.min(at_us).alias("first_us"), F.max(at_us).alias("last_us"))
         .filter(F.col("node_id").isNotNull())
         .groupBy(*[f"p_{name}" for name in place])
-        .agg(F.collect_list("node_id").alias("p_nodes"), F.collect_list(stay).alias("o_stays"))
+        .agg(F.collect_list(stay).alias("o_stays"))
     )
     rows = suspects.join(broadcast(known), same("p_", *place, own="o_"), "left")
-    nodes = F.when(F.size("o_lines") == 0, F.col("p_nodes")).otherwise(F.col("o_lines.node_id"))
-    nodes = F.when(F.col("reads"), F.array_union(nodes, F.coalesce("p_nodes", F.array()))).otherwise(nodes)
-    return rows.withColumn("o_nodes", nodes).drop("p_nodes", *[f"p_{name}" for name in place])
+    known_nodes = F.col("o_stays.node_id")
+    nodes = F.when(F.size("o_lines") == 0, known_nodes).otherwise(F.col("o_lines.node_id"))
+    nodes = F.when(F.col("reads"), F.array_union(nodes, F.coalesce(known_nodes, F.array()))).otherwise(nodes)
+    return rows.withColumn("o_nodes", nodes).drop(*[f"p_{name}" for name in place])
 
 
 def _told_of_it() -> Column:

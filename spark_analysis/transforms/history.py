@@ -151,7 +151,7 @@ def _of_call() -> Column:
         during = at.between(F.col("called_at_us"), F.coalesce("completed_at_us", at))
         of_several = during & F.coalesce(here | nowhere, F.lit(True))
         # Whoever passes a record on with its headers sends it to another topic.
-        there = F.coalesce(c["entry"]["wire"]["topic"] == F.col("topic"), F.lit(True))
+        there = F.coalesce(attempt["topic"] == F.col("topic"), F.lit(True))
         then = F.when(F.coalesce(at_once, F.lit(False)), of_several).otherwise(after & before)
         return (c["message_id"] == F.col("message_id")) & there & then
 

@@ -54,11 +54,10 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
     Without `operations` clients are Kafka's client ids.
     """
     touched = (F.size("fault_names") > 0) | F.col("effects").isNotNull()
-    went_well = F.col("api_name").isin(*COMMITS) & was_answered(F.col("outcome")) & is_as_it_was()
-    went_well &= F.coalesce(F.col("error_code"), F.lit(0)) == 0
+    well = was_answered(F.col("outcome")) & is_as_it_was() & (F.coalesce(F.col("error_code"), F.lit(0)) == 0)
+    went_well = F.col("api_name").isin(*COMMITS) & well
     joins = F.col("api_name") == "JoinGroup"
-    joined = F.col("api_name").isin(*_JOINED) & was_answered(F.col("outcome")) & is_as_it_was()
-    joined &= F.coalesce(F.col("error_code"), F.lit(0)) == 0
+    joined = F.col("api_name").isin(*_JOINED) & well
     finds = F.col("api_name") == "FindCoordinator"
     backwards = Window.partitionBy("scope", "client_id").orderBy(F.desc("request_at_us"))
     later = backwards.rowsBetween(Window.unboundedPreceding, -1)
