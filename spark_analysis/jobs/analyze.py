@@ -41,7 +41,7 @@ from notleader.spark_analysis.transforms.lives import history_of_lives, in_one_l
 from notleader.spark_analysis.transforms.log import Log, LogProfile, as_log, unjudged
 from notleader.spark_analysis.transforms.named import is_unnamed_send, with_ids
 from notleader.spark_analysis.transforms.obstacles import GREETED, THROTTLED, Stood, what_stood
-from notleader.spark_analysis.transforms.presence import with_gone
+from notleader.spark_analysis.transforms.presence import gone_of, with_gone
 from notleader.spark_analysis.transforms.starved import starved_reads
 from notleader.spark_analysis.transforms.unseen import with_unseen, with_unwritten
 
@@ -309,7 +309,8 @@ def explained(
     `stood` gives `what_stood` of the same exchanges, where that was begun already.
     """
     if tables.outcomes.pending and tables.capture.exchanges:
-        history = with_gone(tables.history, tables.exchanges, tables.operations)
+        gone = gone_of(tables.exchanges, tables.operations, tables.history)
+        history = settled(with_gone(tables.history, gone))
     else:
         history = tables.history.withColumn("gone_us", F.lit(None).cast("long"))
     if not tables.capture.faulted:

@@ -49,7 +49,7 @@ from notleader.spark_analysis.transforms.obstacles import (
     ends_of,
     obstacles_of,
 )
-from notleader.spark_analysis.transforms.presence import with_gone
+from notleader.spark_analysis.transforms.presence import gone_of, with_gone
 from notleader.spark_analysis.transforms.refused_reads import refused_reads
 from notleader.spark_analysis.transforms.starved import OF_A_MEMBER, READ
 
@@ -112,7 +112,9 @@ def with_causes(
         reads = starved()
         if reads is None:
             return rows, None
-        reads = with_gone(reads.withColumn("end_us", F.col("completed_at_us")), exchanges, operations, rows)
+        # Few, and asked for again and again below.
+        gone = gone_of(exchanges, operations, rows)
+        reads = settled(with_gone(reads.withColumn("end_us", F.col("completed_at_us")), gone))
         own = [name for name in reads.columns if name not in rows.columns]
         return rows.unionByName(reads, allowMissingColumns=True), own
 

@@ -98,10 +98,8 @@ def clients_of(history: DataFrame, operations: DataFrame) -> DataFrame:
 
 def names_of(operations: DataFrame) -> DataFrame:
     """scope, client, `wire_id`: the client ids that are one client's alone."""
-    of_kafka = operations.filter(F.col("client_id").isNotNull())
-    said = of_kafka.select("scope", "client", F.col("client_id").alias("wire_id"))
-    named = operations.select("scope", "client", F.col("client").alias("wire_id"))
-    by_name = said.unionByName(named).distinct()
+    wire_ids = F.explode(F.array_compact(F.array("client_id", "client")))
+    by_name = operations.select("scope", "client", wire_ids.alias("wire_id")).distinct()
     alone = Window.partitionBy("scope", "wire_id")
     return by_name.withColumn("owners", F.count("*").over(alone)).filter("owners = 1").drop("owners")
 
@@ -665,18 +663,25 @@ def _of_clients(obstacles: DataFrame, names: DataFrame) -> DataFrame:
         F.col("scope").eqNullSafe(F.col("t_scope")) & (F.col("wire_id") == F.col("t_wire_id")),
         "left",
     )
-    rows = rows.withColumn("client", F.coalesce("c_client", "w_client", "t_client"))
-    known = rows.filter(F.col("client").isNotNull()).select("client", *_SHAPE)
     # A connection that never got as far as a client id may be anybody's.
-    nobody = F.col("client").isNull() & (F.col("how") == "cut") & F.col("wire_id").isNull()
-    everybody = names.select(F.col("scope").alias("e_scope"), F.col("client").alias("e_client")).distinct()
-    anybody = (
-        rows.filter(nobody & F.col("did").isin("refused", "silenced"))
-        .drop("client")
-        .join(broadcast(everybody), F.col("scope").eqNullSafe(F.col("e_scope")))
-        .withColumns({"client": F.col("e_client"), "how": F.lit("anybody")})
+    client = F.coalesce("c_client", "w_client", "t_client")
+    nobody = client.isNull() & (F.col("how") == "cut") & F.col("wire_id").isNull() & F.col("did").isin(*STANDS)
+    rows = rows.withColumns({"client": client, "nobody": nobody})
+    everybody = names.groupBy(F.col("scope").alias("e_scope")).agg(F.collect_set("client").alias("everybody"))
+    rows = rows.join(
+        broadcast(everybody), F.col("nobody") & F.col("scope").eqNullSafe(F.col("e_scope")), "left"
+    ).withColumns(
+        {
+            "client": F.explode(F.when(F.col("nobody"), F.col("everybody")).otherwise(_one_or_none("client"))),
+            "how": F.when(F.col("nobody"), "anybody").otherwise(F.col("how")),
+        }
     )
-    return known.unionByName(anybody.select("client", *_SHAPE))
+    return rows.select("client", *_SHAPE)
+
+
+def _one_or_none(name: str) -> Column:
+    """The column as an array of itself; null where it is null, which explodes to nothing."""
+    return F.when(F.col(name).isNotNull(), F.array(name))
 
 
 def _unheard_ends(lines: DataFrame) -> DataFrame:

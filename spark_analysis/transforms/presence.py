@@ -6,16 +6,20 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import broadcast
+from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.obstacles import clients_of, connection
 
 
-def with_gone(
-    rows: DataFrame, exchanges: DataFrame, operations: DataFrame, history: DataFrame | None = None
-) -> DataFrame:
-    """`rows` with `gone_us`, null while the client may have lived to the end of the recording.
+def with_gone(rows: DataFrame, gone: DataFrame) -> DataFrame:
+    """`rows` with `gone_us` as `gone_of` tells it, null while the client may have lived to the end of the recording."""
+    return rows.join(broadcast(gone), same("g_", "scope", "client"), "left").drop("g_scope", "g_client")
 
-    Whose connections are whose tells `history`, which `rows` are where it isn't given. A connection that a rule cut is
-    no end of its client, nor is one after which its host still knocked in vain.
+
+def gone_of(exchanges: DataFrame, operations: DataFrame, history: DataFrame) -> DataFrame:
+    """`g_scope`, `g_client` → `gone_us`: the clients that were gone before the recording's end, and since when.
+
+    Whose connections are whose tells `history`. A connection that a rule cut is no end of its client, nor is one after
+    which its host still knocked in vain.
     """
     host = F.regexp_replace("client_addr", r":\d+$", "")
     at = F.col("request_at_us")
@@ -35,7 +39,7 @@ def with_gone(
     knocks = in_vain.groupBy(F.col("scope").alias("k_scope"), F.col("host").alias("k_host")).agg(
         F.max("knocked_us").alias("knocked_us")
     )
-    names = clients_of(rows if history is None else history, operations)
+    names = clients_of(history, operations)
     known = lives.drop("knocked_us").filter(F.col("wire_id").isNotNull())
     by_name = names.filter(F.col("wire_id").isNotNull()).select("scope", "wire_id", "client")
     by_connection = names.filter(F.col("connection").isNotNull()).select("scope", "connection", "client")
@@ -60,10 +64,8 @@ def with_gone(
         .filter((F.col("open") == 0) & ~F.coalesce("cut", F.lit(False)))
     )
     same_host = F.col("g_scope").eqNullSafe(F.col("k_scope")) & (F.col("host") == F.col("k_host"))
-    left = (
+    return (
         gone.join(broadcast(knocks), same_host, "left")
         .filter(F.col("knocked_us").isNull() | (F.col("knocked_us") <= F.col("gone_us")))
         .select("g_scope", "g_client", "gone_us")
     )
-    same = F.col("scope").eqNullSafe(F.col("g_scope")) & (F.col("client") == F.col("g_client"))
-    return rows.join(broadcast(left), same, "left").drop("g_scope", "g_client")
