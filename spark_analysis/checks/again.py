@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.checks.base import Group, joined
+from notleader.spark_analysis.checks.base import Group, Tables, joined
 from notleader.spark_analysis.checks.phrases import SENT, by_rule
 from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.commits import set_elsewhere
@@ -38,14 +38,14 @@ def each_behind(reads: DataFrame) -> DataFrame:
     return reads.withColumn("first_offset", each)
 
 
-def blamed(again: DataFrame, exchanges: DataFrame, operations: DataFrame, *, of_another: bool) -> DataFrame:
+def blamed(again: DataFrame, tables: Tables, *, of_another: bool) -> DataFrame:
     """`again` with the rules that sent its reader back, by what it was told, and how (`trouble`).
 
     When one member is thrown out of a group, all of it is rebalanced: what any of them was told is a reason, too, where
     the reader itself was told nothing. `of_another` where what it read had been read by another of them, not by itself.
     """
-    told = told_places(exchanges, operations)
-    of_groups, in_group = told_groups(told, members(exchanges, operations)), [same("t_", "scope", "group_id")]
+    told = told_places(tables.exchanges, tables.names)
+    of_groups, in_group = told_groups(told, members(tables.exchanges, tables.names)), [same("t_", "scope", "group_id")]
     found = again.withColumn("since_us", -F.col("furthest.since"))
     if of_another:
         found = with_senders_back(found, of_groups, in_group)
@@ -56,8 +56,8 @@ def blamed(again: DataFrame, exchanges: DataFrame, operations: DataFrame, *, of_
             "sent_by", F.when(F.size("own") > 0, F.col("own")).otherwise(by_others)
         )
     sought = broadcast(
-        seeks(operations)
-        .unionByName(set_elsewhere(exchanges, operations).drop("s_group"))
+        seeks(tables.operations)
+        .unionByName(set_elsewhere(tables.exchanges, tables.operations, tables.names).drop("s_group"))
         .groupBy("s_scope", "s_client", "s_topic", "s_partition")
         .agg(F.collect_list(F.struct("s_at_us", "s_offset")).alias("seeks"))
     )

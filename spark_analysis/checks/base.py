@@ -63,6 +63,8 @@ class Tables:
 
     exchanges: DataFrame
     operations: DataFrame
+    names: DataFrame
+    """`names_of` the operations."""
     delivered: DataFrame
     attempts: DataFrame
     history: DataFrame

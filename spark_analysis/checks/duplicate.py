@@ -71,7 +71,7 @@ class Duplicate(Check):
             }
         )
         # Who names no message at those places can't say that it was another.
-        jumped = jumps(tables.delivered, tables.exchanges, tables.operations)
+        jumped = jumps(tables.delivered, tables.exchanges, tables.operations, tables.names)
         read = suspects.join(
             broadcast(spans(one_by_one(tables.delivered), jumped)),
             same("r_", "scope", "topic", "partition", "life"),

@@ -45,7 +45,7 @@ class ReadAgain(Check):
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         rows = _again(tables.delivered)
         if tables.capture.faulted:
-            rows = blamed(rows, tables.exchanges, tables.operations, of_another=False)
+            rows = blamed(rows, tables, of_another=False)
         return from_exchanges(
             rows,
             self.name,

@@ -53,7 +53,7 @@ class ReadByAnother(Check):
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         rows = each_behind(_of_another(tables))
         if tables.capture.faulted:
-            rows = blamed(rows, tables.exchanges, tables.operations, of_another=True)
+            rows = blamed(rows, tables, of_another=True)
         return from_exchanges(
             rows,
             self.name,
@@ -72,7 +72,7 @@ class ReadByAnother(Check):
 
 
 def _of_another(tables: Tables) -> DataFrame:
-    joins = members(tables.exchanges, tables.operations)
+    joins = members(tables.exchanges, tables.names)
     read = tables.delivered.join(broadcast(joins), same("m_", "scope", "client", "group_id"))
     reads = read.withColumns({"own": furthest("client"), "furthest": furthest("group_id")})
     first, own = F.col("first_offset"), F.coalesce("own.last_offset", F.lit(-1))

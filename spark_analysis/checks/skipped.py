@@ -155,7 +155,7 @@ def _begun(read: DataFrame, tables: Tables) -> DataFrame:
     answers = tables.exchanges.filter(F.col("api_name").isin(*PLACES) & F.col("response_at_us").isNotNull())
     answers = answers.select("*", F.posexplode("partitions").alias("place", "p")).filter(F.col("p.base_offset") >= 0)
     of_broker = offset_of_broker(F.col("place")).alias("s_of_broker")
-    answers = said_places(answers, tables.operations, F.col("response_at_us"), of_broker)
+    answers = said_places(answers, tables.names, F.col("response_at_us"), of_broker)
     first = read.filter(F.col("reached").isNull())
     own = [column for column in read.columns if column not in ("reached", "goes_on_at", "begun")]
     met = first.join(
@@ -185,7 +185,7 @@ def _handed_out(gaps: DataFrame, tables: Tables) -> DataFrame:
     A consumer fetches ahead: what sends it elsewhere comes before its application has read what lies there already.
     """
     place = {"j_scope": "scope", "j_client": "client", "j_topic": "topic", "j_partition": "partition"}
-    rows = handed_out(tables.exchanges, tables.operations).select(
+    rows = handed_out(tables.exchanges, tables.names).select(
         *[F.col(name).alias(own) for own, name in place.items()], F.col("from_offset").alias("j_low"), "fetched_us"
     )
     # The batch that a record was in is the last one that begins at it or before it.
@@ -271,7 +271,7 @@ def _blamed(missed: DataFrame, tables: Tables) -> DataFrame:
         "scope",
         *[F.col(of).alias(name) for name, of in asked.items()],
     )
-    told = with_senders_back(rows, told_places(tables.exchanges, tables.operations))
+    told = with_senders_back(rows, told_places(tables.exchanges, tables.names))
     sure = F.filter("sent_by", lambda t: ~t["what"].isin("group", "refused"))
     return told.select(
         "_m.*",
@@ -314,7 +314,7 @@ def _sought(tables: Tables, gaps: DataFrame) -> DataFrame:
     )
     untouched = ((F.col("api_name") == "OffsetFetch") & is_as_it_was()).alias("untouched")
     why_asked = told.filter(F.col("why").isNotNull())
-    asked = said_places(why_asked, tables.operations, F.col("request_at_us"), "why", untouched)
+    asked = said_places(why_asked, tables.names, F.col("request_at_us"), "why", untouched)
     # Who goes on where an operator has set its group to does as it is told.
     obeying = asked.filter(F.col("untouched")).join(
         broadcast(_set_by_others(tables)),
@@ -326,7 +326,7 @@ def _sought(tables: Tables, gaps: DataFrame) -> DataFrame:
     # Over what it had fetched before a consumer seeks without asking: only its own word tells.
     said = seeks(tables.operations).withColumn("why", F.lit("said"))
     there = F.coalesce("s_offset", "j_high").between(F.col("j_low") + 1, F.col("j_high"))
-    elsewhere = set_elsewhere(tables.exchanges, tables.operations).withColumn("why", F.lit("elsewhere"))
+    elsewhere = set_elsewhere(tables.exchanges, tables.operations, tables.names).withColumn("why", F.lit("elsewhere"))
     said = said.unionByName(elsewhere, allowMissingColumns=True)
     # It asks, and says that it seeks, once it has read what it reads.
     sent = F.col("why").isin("sent", "unheard")

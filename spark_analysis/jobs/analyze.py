@@ -40,7 +40,7 @@ from notleader.spark_analysis.transforms.landed import deliveries, fetched
 from notleader.spark_analysis.transforms.lives import history_of_lives, in_one_life, with_lives
 from notleader.spark_analysis.transforms.log import Log, LogProfile, as_log, unjudged
 from notleader.spark_analysis.transforms.named import is_unnamed_send, with_ids
-from notleader.spark_analysis.transforms.obstacles import GREETED, THROTTLED, Stood, what_stood
+from notleader.spark_analysis.transforms.obstacles import GREETED, THROTTLED, Stood, names_of, what_stood
 from notleader.spark_analysis.transforms.presence import gone_of, with_gone
 from notleader.spark_analysis.transforms.starved import starved_reads
 from notleader.spark_analysis.transforms.unseen import with_unseen, with_unwritten
@@ -294,7 +294,8 @@ def build_tables(
     if anew or log is not None:
         history = history_of_lives(history, exchanges, log.rows if log is not None else None, anew=anew)
     delivered = with_lives(delivered, exchanges, F.col("at_us")) if anew else in_one_life(delivered)
-    return Tables(exchanges, scoped, delivered, attempts, history, capture, said, log)
+    names = settled(names_of(scoped))
+    return Tables(exchanges, scoped, names, delivered, attempts, history, capture, said, log)
 
 
 def explained(
@@ -309,7 +310,7 @@ def explained(
     `stood` gives `what_stood` of the same exchanges, where that was begun already.
     """
     if tables.outcomes.pending and tables.capture.exchanges:
-        gone = gone_of(tables.exchanges, tables.operations, tables.history)
+        gone = gone_of(tables.exchanges, tables.names, tables.history)
         history = settled(with_gone(tables.history, gone))
     else:
         history = tables.history.withColumn("gone_us", F.lit(None).cast("long"))
@@ -321,14 +322,14 @@ def explained(
             writing() if later is None else later.append(writing)
         return replace(tables, history=without_causes(history))
     stood = stood or partial(_standing, tables.exchanges, tables.capture, tables.outcomes)
-    starving = partial(starved_reads, history, tables.delivered, tables.exchanges, tables.operations, options)
+    starving = partial(starved_reads, history, tables.delivered, tables.exchanges, tables.names, options)
     told, starved, struck = with_causes(
-        history, tables.exchanges, tables.operations, options, stood, tables.end_of_run(), out, later,
+        history, tables.exchanges, tables.names, options, stood, tables.end_of_run(), out, later,
         failed_reads=tables.outcomes.failed_reads > 0, starved=starving if tables.outcomes.polled else lambda: None,
     )  # fmt: skip
     nameless = not tables.capture.names_messages or tables.outcomes.unnamed_sends > 0
     if nameless:
-        told = with_unseen(told, tables.exchanges, tables.operations)
+        told = with_unseen(told, tables.exchanges, tables.names)
     if tables.outcomes.endless_reads:
         told = with_unwritten(told, tables.exchanges)
     if nameless or tables.outcomes.endless_reads:

@@ -87,7 +87,7 @@ class Struck(NamedTuple):
 def with_causes(
     history: DataFrame,
     exchanges: DataFrame,
-    operations: DataFrame,
+    names: DataFrame,
     options: Options,
     stood: Callable[[], Stood],
     end_us: Column,
@@ -113,7 +113,7 @@ def with_causes(
         if reads is None:
             return rows, None
         # Few, and asked for again and again below.
-        gone = gone_of(exchanges, operations, rows)
+        gone = gone_of(exchanges, names, rows)
         reads = settled(with_gone(reads.withColumn("end_us", F.col("completed_at_us")), gone))
         own = [name for name in reads.columns if name not in rows.columns]
         return rows.unionByName(reads, allowMissingColumns=True), own
@@ -124,8 +124,7 @@ def with_causes(
         readying = pool.submit(lambda: _wronged(reading.result()[0], rows, exchanges, options))
         owning = pool.submit(lambda: reading.result()[0].withColumns(own_causes()))
         following_up = pool.submit(lambda: following(_broken(owning.result())))
-        names = settled(clients_of(rows, operations))
-        obstacles = obstacles_of(stood(), names, rows)
+        obstacles = obstacles_of(stood(), settled(clients_of(rows, names)), rows)
         obstacles = settled(obstacles) if is_short(obstacles) else obstacles.persist()
         striking = pool.submit(_struck, obstacles, rows)
         follows = following_up.result()
@@ -133,7 +132,7 @@ def with_causes(
             follows = follows.unionByName(_stopped(reading.result()[0], obstacles))
         compared = _weights(readying.result(), obstacles).join(follows, "operation_id", "full")
         if failed_reads:
-            compared = _with_reads(compared, refused_reads(rows, exchanges, operations))
+            compared = _with_reads(compared, refused_reads(rows, exchanges, names))
         if out is not None:
             compared = settled(compared, out, later)
         compared = _with_calls(compared, owning.result(), options)

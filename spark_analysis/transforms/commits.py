@@ -88,14 +88,14 @@ def known_commits(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
     )
 
 
-def set_elsewhere(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
+def set_elsewhere(exchanges: DataFrame, operations: DataFrame, names: DataFrame) -> DataFrame:
     """s_scope, s_group, s_client, s_topic, s_partition, s_offset, s_at_us: places of groups that nobody here had set.
 
     As members were told them, where no rule touched that, nor a commit of that group there: somebody may have set them
     past the proxy.
     """
     asked = exchanges.filter((F.col("api_name") == "OffsetFetch") & is_as_it_was())
-    told = of_clients(with_groups_of_connections(exchanges, asked), operations).select(
+    told = of_clients(with_groups_of_connections(exchanges, asked), names).select(
         F.col("scope").alias("s_scope"),
         F.col("group_id").alias("s_group"),
         F.col("t_client").alias("s_client"),

@@ -55,7 +55,7 @@ def fetched(exchanges: DataFrame, scope: Column) -> DataFrame:
     )
 
 
-def handed_out(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
+def handed_out(exchanges: DataFrame, names: DataFrame) -> DataFrame:
     """What answers of brokers gave whom: scope, client, topic, partition, from_offset, record_count, `fetched_us`.
 
     `fetch` is the exchange as an attempt.
@@ -66,7 +66,7 @@ def handed_out(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
     batches = fetches.select("*", F.posexplode("partitions").alias("place", "p")).filter(
         (F.col("p.base_offset") >= 0) & (F.coalesce("p.error_code", F.lit(0)) == 0) & handed
     )
-    return of_clients(batches, operations).select(
+    return of_clients(batches, names).select(
         "scope",
         F.col("t_client").alias("client"),
         "p.topic",
@@ -98,16 +98,18 @@ def spans(delivered: DataFrame, jumped: DataFrame) -> DataFrame:
     return read.groupBy(*of_place).agg(F.collect_list(F.struct("low", "high")).alias("spans"))
 
 
-def with_passed(sends: DataFrame, delivered: DataFrame, exchanges: DataFrame, operations: DataFrame) -> DataFrame:
+def with_passed(
+    sends: DataFrame, delivered: DataFrame, exchanges: DataFrame, operations: DataFrame, names: DataFrame
+) -> DataFrame:
     """`sends` with `passed`: a reader had come to where each was told to be, and went on behind it."""
-    read = broadcast(spans(delivered, jumps(delivered, exchanges, operations)))
+    read = broadcast(spans(delivered, jumps(delivered, exchanges, operations, names)))
     passed = F.exists("spans", lambda span: (span["low"] <= F.col("offset")) & (F.col("offset") < span["high"]))
     place = ("scope", "topic", "partition", "life")
     judged = sends.join(read, same("r_", *place), "left").withColumn("passed", F.coalesce(passed, F.lit(False)))
     return judged.drop("spans", *[f"r_{name}" for name in place])
 
 
-def jumps(delivered: DataFrame, exchanges: DataFrame, operations: DataFrame) -> DataFrame:
+def jumps(delivered: DataFrame, exchanges: DataFrame, operations: DataFrame, names: DataFrame) -> DataFrame:
     """_OF_READER and first_offset of a read, all behind `j_`: its consumer was told to go on there, or said it sought.
 
     It was told by an offset of ListOffsets or OffsetFetch beyond what it had read, or by OFFSET_OUT_OF_RANGE: since
@@ -123,7 +125,7 @@ def jumps(delivered: DataFrame, exchanges: DataFrame, operations: DataFrame) -> 
         (api.isin("ListOffsets", "OffsetFetch") & (F.col("p.base_offset") >= 0)) | is_out_of_range()
     )
     offset = F.when(api != "Fetch", F.col("p.base_offset"))
-    said = said_places(told, operations, F.coalesce("response_at_us", "request_at_us"), offset=offset)
+    said = said_places(told, names, F.coalesce("response_at_us", "request_at_us"), offset=offset)
     there = F.col("s_offset").isNull() | F.col("s_offset").between(F.col("reached") + 1, F.col("first_offset"))
     meanwhile = F.col("s_at_us").between(F.col("since_us") - PREFETCHED_US, F.col("at_us"))
     found = gaps.join(

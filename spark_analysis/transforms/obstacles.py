@@ -83,7 +83,7 @@ def is_lifted() -> Column:
     return (F.col("event") == "fault") & ((_fate() == "open") | (F.coalesce("detail", F.lit("")) == _GOES_ON))
 
 
-def clients_of(history: DataFrame, operations: DataFrame) -> DataFrame:
+def clients_of(history: DataFrame, names: DataFrame) -> DataFrame:
     """scope, client, `connection` or `wire_id`: whose connections and client ids these are, where that is one's."""
     used = (
         history.select("scope", "client", F.explode("attempts").alias("a"))
@@ -91,9 +91,8 @@ def clients_of(history: DataFrame, operations: DataFrame) -> DataFrame:
         .select("scope", "client", connection("a.").alias("connection"))
         .distinct()
     )
-    return used.withColumn("wire_id", F.lit(None).cast("string")).unionByName(
-        names_of(operations).withColumn("connection", F.lit(None).cast("long"))
-    )
+    by_name = names.withColumn("connection", F.lit(None).cast("long"))
+    return used.withColumn("wire_id", F.lit(None).cast("string")).unionByName(by_name)
 
 
 def names_of(operations: DataFrame) -> DataFrame:

@@ -15,11 +15,11 @@ def with_gone(rows: DataFrame, gone: DataFrame) -> DataFrame:
     return rows.join(broadcast(gone), same("g_", "scope", "client"), "left").drop("g_scope", "g_client")
 
 
-def gone_of(exchanges: DataFrame, operations: DataFrame, history: DataFrame) -> DataFrame:
+def gone_of(exchanges: DataFrame, names: DataFrame, history: DataFrame) -> DataFrame:
     """`g_scope`, `g_client` → `gone_us`: the clients that were gone before the recording's end, and since when.
 
-    Whose connections are whose tells `history`. A connection that a rule cut is no end of its client, nor is one after
-    which its host still knocked in vain.
+    Whose connections are whose tell `history` and `names`. A connection that a rule cut is no end of its client, nor is
+    one after which its host still knocked in vain.
     """
     host = F.regexp_replace("client_addr", r":\d+$", "")
     at = F.col("request_at_us")
@@ -39,10 +39,10 @@ def gone_of(exchanges: DataFrame, operations: DataFrame, history: DataFrame) -> 
     knocks = in_vain.groupBy(F.col("scope").alias("k_scope"), F.col("host").alias("k_host")).agg(
         F.max("knocked_us").alias("knocked_us")
     )
-    names = clients_of(history, operations)
+    clients = clients_of(history, names)
     known = lives.drop("knocked_us").filter(F.col("wire_id").isNotNull())
-    by_name = names.filter(F.col("wire_id").isNotNull()).select("scope", "wire_id", "client")
-    by_connection = names.filter(F.col("connection").isNotNull()).select("scope", "connection", "client")
+    by_name = clients.filter(F.col("wire_id").isNotNull()).select("scope", "wire_id", "client")
+    by_connection = clients.filter(F.col("connection").isNotNull()).select("scope", "connection", "client")
     theirs = (
         known.join(broadcast(by_name), ["scope", "wire_id"])
         .select("scope", "client", "connection", "host", "closed_us", "cut")

@@ -24,7 +24,7 @@ _SAYS_CORRUPT = r"(?i)crc|checksum|corrupt|magic|bad_msg|invalid record|fetching
 _PLACE = ("scope", "client", "topic", "code")
 
 
-def refused_reads(rows: DataFrame, exchanges: DataFrame, operations: DataFrame) -> DataFrame:
+def refused_reads(rows: DataFrame, exchanges: DataFrame, names: DataFrame) -> DataFrame:
     """`operation_id` → `said` and `reads`, CAUSES: the rule whose error a failed read names, or came right after.
 
     `rows` are the history's, with `end_us`. A read has no exchange of its own: it is told with the last error that its
@@ -40,7 +40,7 @@ def refused_reads(rows: DataFrame, exchanges: DataFrame, operations: DataFrame) 
         F.coalesce("called_at_us", "end_us").alias("called_us"),
         F.col("end_us").alias("at_us"),
     )
-    answers = _errors(exchanges, operations)
+    answers = _errors(exchanges, names)
     places = answers.select(*_PLACE).distinct()
     its_topic = F.col("topic").isNull() | F.col("o_topic").isNull() | (F.col("topic") == F.col("o_topic"))
     asked = failed.join(broadcast(places), same("o_", "scope", "client") & its_topic).select(
@@ -73,7 +73,7 @@ def refused_reads(rows: DataFrame, exchanges: DataFrame, operations: DataFrame) 
     )
 
 
-def _errors(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
+def _errors(exchanges: DataFrame, names: DataFrame) -> DataFrame:
     """_PLACE, `at_us` and `t`: each error that came to a client's Fetch or ListOffsets; `t` null: the broker's own."""
     changed = (F.col("api_name") == "Fetch") & F.exists("touches", changes_records)
     in_one = F.exists("partitions", lambda p: F.coalesce(p["error_code"] != 0, F.lit(False)))
@@ -88,7 +88,7 @@ def _errors(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
     of_records = F.filter(F.when(F.col("api_name") == "Fetch", here), changes_records)
     code = F.when(said != 0, said).when(F.size(of_records) > 0, F.lit(_CORRUPT))
     placed = placed.withColumns({"code": code, "t": F.get(F.when(said != 0, of_error).otherwise(of_records), F.lit(0))})
-    return of_clients(placed.filter(F.col("code").isNotNull()), operations).select(
+    return of_clients(placed.filter(F.col("code").isNotNull()), names).select(
         "scope",
         F.col("t_client").alias("client"),
         F.col("p.topic").alias("topic"),

@@ -21,7 +21,6 @@ from notleader.spark_analysis.transforms.obstacles import (
     TXN_OFFSET_COMMIT,
     connection,
     ends_of,
-    names_of,
 )
 
 _OUT_OF_RANGE = 1
@@ -45,13 +44,13 @@ _WELL_AGAIN_US = 5_000_000
 _MOST = 1_000
 
 
-def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame:
+def told_places(exchanges: DataFrame, names: DataFrame | None) -> DataFrame:
     """`t_scope`, `t_client` → `told`: what rules did that may send the client elsewhere, at most a thousand of each.
 
     Each with `at_us`, `topic` and `partition` (null: any), `offset` (of a commit), `rule`, `kind`, `what`, a key of
     `checks.phrases.SENT`, `healed_us`, when the client's next commit was taken, `is_held`, that it was only late, and
     `back_us`, when the client was a member again, where it asked to be one no later than a second after that was over.
-    Without `operations` clients are Kafka's client ids.
+    `names` are `names_of` the operations; without them clients are Kafka's client ids.
     """
     touched = (F.size("fault_names") > 0) | F.col("effects").isNotNull()
     well = was_answered(F.col("outcome")) & is_as_it_was() & (F.coalesce(F.col("error_code"), F.lit(0)) == 0)
@@ -130,20 +129,20 @@ def told_places(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame
     both = F.array("told", anywhere.cast(sending.schema["told"].dataType))
     sending = sending.withColumn("told", F.explode(F.when(out, both).otherwise(F.array("told"))))
     by_a_producer = F.col("api_name") == TXN_OFFSET_COMMIT
-    theirs = of_clients(sending.filter(~by_a_producer), operations).select("scope", "t_client", "told")
+    theirs = of_clients(sending.filter(~by_a_producer), names).select("scope", "t_client", "told")
     of_group = same("m_", "scope", "group_id")
-    of_members = sending.filter(by_a_producer).join(broadcast(members(exchanges, operations)), of_group)
+    of_members = sending.filter(by_a_producer).join(broadcast(members(exchanges, names)), of_group)
     theirs = theirs.unionByName(of_members.select("scope", F.col("m_client").alias("t_client"), "told"))
     return theirs.groupBy(F.col("scope").alias("t_scope"), "t_client").agg(
         F.slice(F.array_sort(F.array_distinct(F.collect_list("told"))), 1, _MOST).alias("told")
     )
 
 
-def members(exchanges: DataFrame, operations: DataFrame | None) -> DataFrame:
+def members(exchanges: DataFrame, names: DataFrame | None) -> DataFrame:
     """m_scope, m_client, m_group_id: who asked to join which group."""
     joins = exchanges.filter(F.col("api_name").isin(*_JOINS) & F.col("group_id").isNotNull())
-    names = {"m_scope": "scope", "m_client": "t_client", "m_group_id": "group_id"}
-    return of_clients(joins, operations).select(*[F.col(of).alias(name) for name, of in names.items()]).distinct()
+    columns = {"m_scope": "scope", "m_client": "t_client", "m_group_id": "group_id"}
+    return of_clients(joins, names).select(*[F.col(of).alias(name) for name, of in columns.items()]).distinct()
 
 
 def told_groups(told: DataFrame, joins: DataFrame) -> DataFrame:
@@ -173,11 +172,11 @@ def is_out_of_range() -> Column:
     return (F.col("api_name") == "Fetch") & (F.col("p.error_code") == _OUT_OF_RANGE)
 
 
-def of_clients(rows: DataFrame, operations: DataFrame | None) -> DataFrame:
-    """`rows` of exchanges with `t_client`, whose they are; without `operations` the client id."""
-    if operations is None:
+def of_clients(rows: DataFrame, names: DataFrame | None) -> DataFrame:
+    """`rows` of exchanges with `t_client`, whose they are by `names_of` the operations; without those the client id."""
+    if names is None:
         return rows.withColumn("t_client", F.col("client_id"))
-    own = names_of(operations).select(
+    own = names.select(
         F.col("scope").alias("n_scope"), F.col("wire_id").alias("n_wire_id"), F.col("client").alias("t_client")
     )
     of_client = F.col("scope").eqNullSafe(F.col("n_scope")) & (F.col("client_id") == F.col("n_wire_id"))
@@ -185,13 +184,13 @@ def of_clients(rows: DataFrame, operations: DataFrame | None) -> DataFrame:
 
 
 def said_places(
-    rows: DataFrame, operations: DataFrame, at_us: Column, *more: Column | str, offset: Column | None = None
+    rows: DataFrame, names: DataFrame, at_us: Column, *more: Column | str, offset: Column | None = None
 ) -> DataFrame:
     """s_scope, s_client, s_topic, s_partition, s_offset, s_at_us, as `seeks`: where to go on, as clients were told it.
 
     `rows` are of exchanges, each with a partition `p`; `offset` is what that names, where it isn't given.
     """
-    return of_clients(rows, operations).select(
+    return of_clients(rows, names).select(
         F.col("scope").alias("s_scope"),
         F.col("t_client").alias("s_client"),
         F.col("p.topic").alias("s_topic"),

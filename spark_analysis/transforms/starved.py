@@ -41,7 +41,7 @@ _STARVED = (
 
 
 def starved_reads(
-    history: DataFrame, delivered: DataFrame, exchanges: DataFrame, operations: DataFrame, options: Options
+    history: DataFrame, delivered: DataFrame, exchanges: DataFrame, names: DataFrame, options: Options
 ) -> DataFrame | None:
     """Reads that waited for `--slow-ms` or more for what lay there: a few of HISTORY's columns, and of their own.
 
@@ -70,7 +70,7 @@ def starved_reads(
     if not met:
         return None
     seen = (
-        of_clients(exchanges, operations)
+        of_clients(exchanges, names)
         .groupBy(F.col("scope").alias("s_scope"), F.col("t_client").alias("s_client"))
         .agg(
             F.min("request_at_us").alias("first_us"),
@@ -82,7 +82,7 @@ def starved_reads(
     waits = table_of(spark, [row.asDict() for row in met], _WAIT).join(broadcast(seen), of_reader)
     began = F.greatest("lay_us", F.coalesce("before_us", "first_us"))
     waits = _there(waits.withColumn("began_us", began), exchanges)
-    waits = _handed_out(waits, exchanges, operations)
+    waits = _handed_out(waits, exchanges, names)
     ended = F.least(F.coalesce("read_us", "last_us"), "handed_us")
     wait = F.struct((ended - F.col("began_us")).alias("us"), "offset", "began_us", ended.alias("ended_us"))
     longest = (
@@ -182,14 +182,14 @@ def _there(waits: DataFrame, exchanges: DataFrame) -> DataFrame:
     return there.withColumn("began_us", F.greatest("began_us", back_us)).drop("g_scope", "g_group", "backs")
 
 
-def _handed_out(waits: DataFrame, exchanges: DataFrame, operations: DataFrame) -> DataFrame:
+def _handed_out(waits: DataFrame, exchanges: DataFrame, names: DataFrame) -> DataFrame:
     """`waits` with `handed_us`: when the broker's answer had it that the reader read, or first had what it never read.
 
     Besides `fetch`, the exchange of that answer, as an attempt. Null where no answer says what it had. What was handed
     out before the wait began, and not again, is none of them: it lay with its reader.
     """
     place = ("scope", "reader", "topic", "partition")
-    answers = handed_out(exchanges, operations).select(
+    answers = handed_out(exchanges, names).select(
         F.col("scope").alias("h_scope"),
         F.col("client").alias("h_reader"),
         F.col("topic").alias("h_topic"),

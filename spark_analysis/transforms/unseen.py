@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.attempts import any_did
-from notleader.spark_analysis.transforms.obstacles import CUTS, PAUSE_US, connection, ends_of, names_of
+from notleader.spark_analysis.transforms.obstacles import CUTS, PAUSE_US, connection, ends_of
 
 UNSEEN = "unseen"
 """`trouble` of a history row whose own requests nobody can tell from others that a rule touched."""
@@ -25,20 +25,20 @@ _STILL_OPEN = 2**62
 """µs: the end of a connection whose end the capture doesn't have; PAUSE_US more still fits."""
 
 
-def with_unseen(history: DataFrame, exchanges: DataFrame, operations: DataFrame) -> DataFrame:
+def with_unseen(history: DataFrame, exchanges: DataFrame, names: DataFrame) -> DataFrame:
     """`history` with UNSEEN as `trouble` of sends whose requests aren't known, where rules touched their client's.
 
     Below level `record` a capture names no messages. What is found out without them stays: a send that has causes is
     told with these. A client id that several clients have on the wire may be any of them.
     """
     struck = _struck(exchanges)
-    names = names_of(operations).select(
+    own = names.select(
         F.col("scope").alias("n_scope"), F.col("wire_id").alias("n_wire_id"), F.col("client").alias("u_client")
     )
     same = F.col("scope").eqNullSafe(F.col("n_scope")) & (F.col("client_id") == F.col("n_wire_id"))
     # What follows from it may come some seconds later.
     span = ("from_us", (F.col("until_us") + PAUSE_US).alias("until_us"))
-    theirs = struck.join(broadcast(names), same, "left")
+    theirs = struck.join(broadcast(own), same, "left")
     spans = (
         _merged(theirs.select(F.col("scope").alias("u_scope"), "u_client", *span))
         .groupBy("u_scope", "u_client")

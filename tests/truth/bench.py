@@ -29,7 +29,7 @@ from tests.truth.kept import Run
 from tests.truth.oracle import truth
 from tests.truth.playing import Played
 
-FRAMES = ("exchanges", "operations", "delivered", "attempts", "history")
+FRAMES = ("exchanges", "operations", "names", "delivered", "attempts", "history")
 Answer = tuple[str, str | None, str]
 _FACTS = ("capture", "outcomes", "unjudged", "struck")
 _FEW = 8
