@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.checks.base import Check, Group, Meaning, Tables, as_cases, joined
 from notleader.spark_analysis.checks.phrases import SENT, SET_ELSEWHERE, by_rule, count, place
 from notleader.spark_analysis.options import Options
-from notleader.spark_analysis.plans import broadcast
+from notleader.spark_analysis.plans import broadcast, settled
 from notleader.spark_analysis.transforms.attempts import is_as_it_was, touches_at
 from notleader.spark_analysis.transforms.commits import set_elsewhere
 from notleader.spark_analysis.transforms.keys import same
@@ -128,7 +128,7 @@ def _gaps(tables: Tables) -> DataFrame:
     reached = F.max(F.struct("last_offset", (-F.col("at_us")).alias("since"))).over(before)
     read = _read(tables).withColumns({"reached": reached, "goes_on_at": F.col("first_offset"), "begun": F.lit(False)})
     if _may_have_begun_late(tables):
-        read = _begun(read, tables)
+        read = _begun(settled(read), tables)
     return read.filter(F.col("goes_on_at") > F.col("reached.last_offset") + 1).select(
         *[F.col(name).alias(f"j_{name}") for name in place],
         F.col("reached.last_offset").alias("j_low"),

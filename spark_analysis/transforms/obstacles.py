@@ -131,20 +131,22 @@ def what_stood(exchanges: DataFrame, did: Collection[str], last_us: int, *, read
             F.lit(last_us).alias("run_end_us"),
         )
     )
-    touched = told.filter(F.size("touches") > 0)
-    lines = told.join(broadcast(touched.select("connection").distinct()), "connection", "left_semi")
-    connects = told.filter((F.col("event") == "connect") & (F.size("touches") == 0))
+    touched = settled(told.filter(F.size("touches") > 0))
 
     def some_did(*words: str) -> bool:
         return not set(words).isdisjoint(did)
 
+    lines = told.join(broadcast(touched.select("connection").distinct()), "connection", "left_semi")
+    # Read up to four times below.
+    lines = settled(lines) if some_did(*STANDS) else lines
+    connects = told.filter((F.col("event") == "connect") & (F.size("touches") == 0))
     found = [_answers(told, touched, greeted=some_did(GREETED))]
     found += [_fetches(told, touched)] if reads and some_did(*_SAY_OTHERWISE) else []
     found += [_lines(lines)] if some_did(*HOLDS, *SWALLOWS, MUTED, THROTTLED) else []
     found += [_cuts(told, touched)] if some_did(*CUTS) else []
     found += [_standing(lines, connects), _told_late(lines)] if some_did(*STANDS) else []
     unheard = _unheard_ends(lines) if some_did("silenced") else None
-    # Read four times by `_of_clients`.
+    # Read twice by `_of_clients`.
     every = settled(reduce(DataFrame.unionByName, found))
     return Stood(every, unheard, _shut(every) if some_did("refused") else None, some_did("altered_answer"))
 
