@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -309,9 +309,13 @@ def explained(
 
     `stood` gives `what_stood` of the same exchanges, where that was begun already.
     """
+
+    @cache
+    def gone() -> DataFrame:
+        return settled(gone_of(tables.exchanges, tables.names, tables.history))
+
     if tables.outcomes.pending and tables.capture.exchanges:
-        gone = gone_of(tables.exchanges, tables.names, tables.history)
-        history = settled(with_gone(tables.history, gone))
+        history = settled(with_gone(tables.history, gone()))
     else:
         history = tables.history.withColumn("gone_us", F.lit(None).cast("long"))
     if not tables.capture.faulted:
@@ -324,7 +328,7 @@ def explained(
     stood = stood or partial(_standing, tables.exchanges, tables.capture, tables.outcomes)
     starving = partial(starved_reads, history, tables.delivered, tables.exchanges, tables.names, options)
     told, starved, struck = with_causes(
-        history, tables.exchanges, tables.names, options, stood, tables.end_of_run(), out, later,
+        history, tables.exchanges, tables.names, options, stood, gone, tables.end_of_run(), out, later,
         failed_reads=tables.outcomes.failed_reads > 0, starved=starving if tables.outcomes.polled else lambda: None,
     )  # fmt: skip
     nameless = not tables.capture.names_messages or tables.outcomes.unnamed_sends > 0

@@ -49,7 +49,7 @@ from notleader.spark_analysis.transforms.obstacles import (
     ends_of,
     obstacles_of,
 )
-from notleader.spark_analysis.transforms.presence import gone_of, with_gone
+from notleader.spark_analysis.transforms.presence import with_gone
 from notleader.spark_analysis.transforms.refused_reads import refused_reads
 from notleader.spark_analysis.transforms.starved import OF_A_MEMBER, READ
 
@@ -90,6 +90,7 @@ def with_causes(
     names: DataFrame,
     options: Options,
     stood: Callable[[], Stood],
+    gone: Callable[[], DataFrame],
     end_us: Column,
     out: str | None,
     later: list[Callable[[], None]] | None = None,
@@ -101,9 +102,10 @@ def with_causes(
 
     `slow_by` holds the rules that account for its time, `ended_by` those of how its last attempt ended, `retried_by`
     those of all attempts but the last, `touched_by` all that touched it. Each is empty where no rule had a hand in it.
-    `stood` is `what_stood`, or is on its way. Without `failed_reads` there are none to look at. `starved` tells the
-    reads that waited. With `out` what was compared is written there as Parquet once, for the checks to read again and
-    again. Besides, the same of the reads that waited, if there are any, and whom each rule struck, and when.
+    `stood` is `what_stood`, or is on its way; `gone` is `gone_of` the history. Without `failed_reads` there are none to
+    look at. `starved` tells the reads that waited. With `out` what was compared is written there as Parquet once, for
+    the checks to read again and again. Besides, the same of the reads that waited, if there are any, and whom each rule
+    struck, and when.
     """
     rows = history.withColumn("end_us", F.coalesce("completed_at_us", end_us))
 
@@ -113,8 +115,7 @@ def with_causes(
         if reads is None:
             return rows, None
         # Few, and asked for again and again below.
-        gone = gone_of(exchanges, names, rows)
-        reads = settled(with_gone(reads.withColumn("end_us", F.col("completed_at_us")), gone))
+        reads = settled(with_gone(reads.withColumn("end_us", F.col("completed_at_us")), gone()))
         own = [name for name in reads.columns if name not in rows.columns]
         return rows.unionByName(reads, allowMissingColumns=True), own
 

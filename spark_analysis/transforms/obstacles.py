@@ -669,20 +669,11 @@ def _of_clients(obstacles: DataFrame, names: DataFrame) -> DataFrame:
     nobody = client.isNull() & (F.col("how") == "cut") & F.col("wire_id").isNull() & F.col("did").isin(*STANDS)
     rows = rows.withColumns({"client": client, "nobody": nobody})
     everybody = names.groupBy(F.col("scope").alias("e_scope")).agg(F.collect_set("client").alias("everybody"))
-    rows = rows.join(
-        broadcast(everybody), F.col("nobody") & F.col("scope").eqNullSafe(F.col("e_scope")), "left"
-    ).withColumns(
-        {
-            "client": F.explode(F.when(F.col("nobody"), F.col("everybody")).otherwise(_one_or_none("client"))),
-            "how": F.when(F.col("nobody"), "anybody").otherwise(F.col("how")),
-        }
-    )
+    rows = rows.join(broadcast(everybody), F.col("nobody") & F.col("scope").eqNullSafe(F.col("e_scope")), "left")
+    whose = F.when(F.col("nobody"), F.col("everybody")).otherwise(F.array_compact(F.array("client")))
+    how = F.when(F.col("nobody"), "anybody").otherwise(F.col("how"))
+    rows = rows.withColumns({"client": F.explode(whose), "how": how})
     return rows.select("client", *_SHAPE)
-
-
-def _one_or_none(name: str) -> Column:
-    """The column as an array of itself; null where it is null, which explodes to nothing."""
-    return F.when(F.col(name).isNotNull(), F.array(name))
 
 
 def _unheard_ends(lines: DataFrame) -> DataFrame:

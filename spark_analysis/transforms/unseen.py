@@ -32,13 +32,13 @@ def with_unseen(history: DataFrame, exchanges: DataFrame, names: DataFrame) -> D
     told with these. A client id that several clients have on the wire may be any of them.
     """
     struck = _struck(exchanges)
-    own = names.select(
+    by_name = names.select(
         F.col("scope").alias("n_scope"), F.col("wire_id").alias("n_wire_id"), F.col("client").alias("u_client")
     )
     same = F.col("scope").eqNullSafe(F.col("n_scope")) & (F.col("client_id") == F.col("n_wire_id"))
     # What follows from it may come some seconds later.
     span = ("from_us", (F.col("until_us") + PAUSE_US).alias("until_us"))
-    theirs = struck.join(broadcast(own), same, "left")
+    theirs = struck.join(broadcast(by_name), same, "left")
     spans = (
         _merged(theirs.select(F.col("scope").alias("u_scope"), "u_client", *span))
         .groupBy("u_scope", "u_client")
