@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
@@ -37,7 +37,7 @@ class Context:
     `asked` is what the request asks for, those included that a Fetch session or a Metadata request for all topics
     leaves unsaid; it is empty unless the rule reads the request. `partitions` are the matched entries of
     the request, `hit_partitions` their keys when the answer is there; both are None when the rule means the
-    whole exchange.
+    whole exchange. `topics` are the names of those that the rule means as wholes, in a Metadata request.
     """
 
     rule_name: str
@@ -50,6 +50,7 @@ class Context:
     request: Request
     asked: list[PartitionEntry] = field(default_factory=list)
     partitions: list[PartitionEntry] | None = None
+    topics: Collection[str] = ()
     hit_partitions: frozenset[PartitionKey] | None = None
     response: Response | None = None
     rewritten: Body | None = None

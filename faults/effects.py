@@ -85,8 +85,12 @@ _STANDING: Final[Mapping[type, Did]] = {
 }
 
 
+WHOLE_TOPIC: Final = -1
+"""The partition number of an entry that stands for its topic."""
+
+
 class Effect(NamedTuple):
-    """One thing that a rule did; `partitions` of None is the whole exchange.
+    """One thing that a rule did; `partitions` of None is the whole exchange, the number WHOLE_TOPIC is a topic as such.
 
     `error_code` is what the client is told because of this rule; None where the rule tells it no error. `held_us` is
     for how long this rule alone held the exchange, µs; None where it did not, or until something else happened.
@@ -100,12 +104,16 @@ class Effect(NamedTuple):
     offsets_before: tuple[tuple[PartitionKey, int], ...] = ()
 
 
-def of_request(outcomes: Iterable[Outcome], partitions: frozenset[PartitionKey] | None) -> tuple[Effect, ...]:
-    """What these outcomes do to a request, of which the rule means `partitions`."""
+def of_request(
+    outcomes: Iterable[Outcome], partitions: frozenset[PartitionKey] | None, topics: Iterable[str] = ()
+) -> tuple[Effect, ...]:
+    """What these outcomes do to a request, of which the rule means `partitions`, and `topics` as wholes."""
     effects = []
     for outcome in outcomes:
         if isinstance(outcome, Fail):
             chosen = partitions if outcome.partitions is None else outcome.partitions
+            if chosen is not None:
+                chosen |= {(topic, WHOLE_TOPIC) for topic in topics}
             effects.append(Effect("answered", int(outcome.error_code), chosen))
         elif isinstance(outcome, Answer):
             effects.append(Effect("answered", next(error_codes(outcome.body), None)))

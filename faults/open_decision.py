@@ -200,7 +200,7 @@ class OpenDecision:
             rule.refuse(str(error))
             self._plan.take_back(rule, counted, self._now_us)
             return
-        self._hits.append(rule.hit(of_request(asked, context.keys)))
+        self._hits.append(rule.hit(of_request(asked, context.keys, context.topics)))
 
     def after(self, rule: Rule) -> None:
         """Ask one rule that acts on the answer."""
@@ -300,6 +300,7 @@ class OpenDecision:
             names = [self._name(*topic) for topic in topics]
         meant = [name for name in names if match.partition(name, -1)]
         if match.partition_index is None:
+            context.topics = [name for name in meant if name is not None]
             return bool(meant)
         return bool(context.partitions) or any(name not in known for name in meant)
 

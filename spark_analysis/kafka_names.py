@@ -149,15 +149,29 @@ def error_name(code: int) -> str:
     return ERROR_NAMES.get(code, f"error {code}")
 
 
-THROWN_AS: dict[int, tuple[str, ...]] = {
-    2: ("CorruptRecord",),
-    10: ("RecordTooLarge",),
+ALSO_CALLED: dict[int, tuple[str, ...]] = {
+    2: ("CorruptRecord", "InvalidMessage", "InvalidMsg"),
+    3: ("does not host this topic-partition", "topic or partition that does not exist"),
+    5: ("currently no leader for this partition", "no leader for this topic-partition", "partition has no leader"),
+    6: (
+        "NotLeaderForPartition",
+        "not the leader for that topic-partition",
+        "not the leader for some partition",
+        "broker is not the current leader",
+    ),
+    7: ("the user-specified time limit",),
+    10: ("RecordTooLarge", "MessageSizeTooLarge", "MsgSizeTooLarge", "Message was too large"),
+    14: ("GroupLoadInProgress",),
+    15: ("The coordinator is not available",),
+    16: ("is not the correct coordinator", "not coordinated by this broker"),
     18: ("RecordBatchTooLarge",),
-    22: ("CommitFailed",),
-    25: ("CommitFailed",),
-    27: ("CommitFailed",),
-    29: ("TopicAuthorization",),
-    30: ("GroupAuthorization",),
+    19: ("rejected since there are fewer in-sync replicas",),
+    20: ("but to fewer in-sync replicas",),
+    22: ("CommitFailed", "generation id is not the current"),
+    25: ("CommitFailed", "The provided member is not known"),
+    27: ("CommitFailed", "A rebalance for the group is in progress"),
+    29: ("TopicAuthorization", "not authorized to access this topic"),
+    30: ("GroupAuthorization", "not authorized to access this group"),
     31: ("ClusterAuthorization",),
     36: ("TopicExists",),
     45: ("OutOfOrderSequence",),
@@ -166,9 +180,10 @@ THROWN_AS: dict[int, tuple[str, ...]] = {
     49: ("InvalidPidMapping",),
     50: ("InvalidTxnTimeout",),
     53: ("TransactionalIdAuthorization",),
-    56: ("KafkaStorage",),
+    56: ("KafkaStorage", "Disk error when trying to access log file"),
     58: ("SaslAuthentication",),
     68: ("GroupNotEmpty",),
     113: ("CommitFailed",),
 }
-"""The exceptions of Kafka's Java client for it, without their ending, where these have another name."""
+"""How else clients name it: exceptions of Kafka's Java client without their ending, names of older Kafkas and of
+librdkafka, and of the sentences that other libraries say instead (sarama, kafka-go, kafkajs) what no other has."""

@@ -102,7 +102,7 @@ _NO_BATCH = "without a batch; at level `header`"
 PARTITION = _struct(
     ("topic", _STRING, Told("its name", "only the id was on the wire and nobody has told its name")),
     ("topic_id", _STRING, Told("its id, as a UUID", "not in this version of the request")),
-    ("partition_index", _INT, Told("Kafka's number of the partition")),
+    ("partition_index", _INT, Told("Kafka's number of the partition", "the topic was answered as a whole")),
     ("producer_id", _LONG, Told("the first batch's; -1: not idempotent", "without a batch; message formats before v2")),
     ("producer_epoch", _SHORT, Told("the first batch's; -1: not idempotent", "as `producer_id`")),
     ("base_sequence", _INT, Told("the first batch's; -1: not idempotent", "as `producer_id`")),

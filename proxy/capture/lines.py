@@ -119,7 +119,9 @@ def _topics(partitions: Iterable[Mapping[str, Any]]) -> str:
         if len(said) == _MOST_TOPICS:
             more += 1
             continue
-        name = f"{partition['topic'] or partition['topic_id'] or '?'}-{partition['partition_index']}"
+        name = partition["topic"] or partition["topic_id"] or "?"
+        if partition["partition_index"] is not None:
+            name = f"{name}-{partition['partition_index']}"
         count = partition["record_count"]
         said.append(f"{name}({count})" if count else name)
     return " ".join(said) + (f" +{more}" if more else "")

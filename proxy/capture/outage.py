@@ -17,10 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from notleader.proxy.wire.errors import WireError
 from notleader.proxy.wire.names import ApiKey, ErrorCode, error_name
-from notleader.proxy.wire.partitions import iter_topic_errors
-from notleader.proxy.wire.view import Request, Response
 
 RowLike = Mapping[str, Any]
 Fault = dict[str, Any]
@@ -363,29 +360,13 @@ def _what(row: RowLike) -> Iterable[tuple[_Subject, int | None]]:
     if answered:
         for one in answered:
             yield _Subject(row["api_name"], one["topic"], one["partition_index"], None), one["error_code"]
-    elif row["error_code"] and (refused := _topics_refused(row)):
-        for topic, code in refused:
-            yield _Subject(row["api_name"], topic, None, None), code
     else:
         yield _Subject(row["api_name"], None, None, row["group_id"]), row["error_code"]
 
 
 def _lighter(row: RowLike) -> RowLike:
-    """A row without the frames that tell nothing more: all rows are held at once."""
-    if row.get("request_frame") is None or (row["error_code"] and not row["partitions"]):
-        return row
+    """A row without its frames: all rows are held at once."""
     return {**row, "request_frame": None, "response_frame": None}
-
-
-def _topics_refused(row: RowLike) -> list[tuple[str, int]]:
-    """Topics that an answer refused as a whole, as a Metadata one does, and how; only its frames tell which."""
-    if row.get("request_frame") is None or row.get("response_frame") is None:
-        return []
-    try:
-        answer = Response(row["response_frame"], Request(row["request_frame"]))
-        return [(topic, code) for topic, code in iter_topic_errors(answer.codec, answer.body) if code]
-    except WireError:
-        return []
 
 
 def _common(parts: list[_Subject]) -> _Subject:

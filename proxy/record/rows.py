@@ -23,7 +23,7 @@ from notleader.proxy.record.skim import skim_request, skim_response, skimmed, to
 from notleader.proxy.wire.codec import Body, Codec, is_known
 from notleader.proxy.wire.errors import WireError
 from notleader.proxy.wire.names import ApiKey
-from notleader.proxy.wire.partitions import OFFSET_ANSWERS, PartitionEntry, speaks_of_partitions
+from notleader.proxy.wire.partitions import OFFSET_ANSWERS, PartitionEntry, iter_topic_errors, speaks_of_partitions
 from notleader.proxy.wire.records import Allowance, iter_batches, iter_records
 from notleader.proxy.wire.schemas import Field
 from notleader.proxy.wire.secret_fields import WHOLLY_SECRET, without_secrets
@@ -420,6 +420,11 @@ class Rows:
             epoch = _leader_epoch(fields)
             if epoch is not None and (row["leader_epoch"] is None or row["leader_epoch"] < 0):
                 row["leader_epoch"] = epoch
+        named = {row["topic"] for row in entries.values()}
+        for topic, code in iter_topic_errors(response.codec, body):
+            if topic not in named:
+                row = entries[topic, None] = dict.fromkeys(PARTITION_FIELDS)
+                row["topic"], row["error_code"] = topic, code
         if not error:
             error = first_error(body)
         facts.error_code = error
@@ -581,7 +586,8 @@ def _places(chosen: Iterable[PartitionKey] | None, partitions: list[PartitionRow
     """Where in the row's partitions those stand that an effect was on; None for the whole exchange."""
     if chosen is None:
         return None
-    keys = {(str(topic), index) for topic, index in chosen}
+    keys: set[tuple[str | None, int | None]] = {(str(topic), index) for topic, index in chosen}
+    keys |= {(topic, None) for topic, _ in keys}  # where an answer speaks of the topic alone
     return [place for place, row in enumerate(partitions or ()) if not keys.isdisjoint(_keys(row))]
 
 

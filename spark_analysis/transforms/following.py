@@ -7,13 +7,15 @@ from functools import cache
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.kafka_names import ERROR_NAMES, THROWN_AS
+from notleader.spark_analysis.kafka_names import ALSO_CALLED, ERROR_NAMES
 from notleader.spark_analysis.transforms.attempts import by_the_broker_itself
 
 # Errors that follow each other this closely may be of one cause.
 _APART_US = 10_000_000
 # What a client says of its own patience, whatever it waited for: java, librdkafka, Go, Python.
 _TIME_IS_UP = r"(?i)time[sd]?[ _-]?out|deadline|expir"
+# Kafka's code as libraries put it into their own words.
+_NUMBERED = r"(?:\[(?:Error )?|val=)(\d+)[\],]"
 _OUT_OF_SEQUENCE = 45
 FOLLOWING = (45, 46, 47, 48, 49, 51, 53, 59, 67, 90)
 """Sequence, epoch and transaction errors: what a broker says because of something that happened before."""
@@ -103,15 +105,23 @@ def is_out_of_time() -> Column:
 def names_error(error: Column, code: Column) -> Column:
     """The client's word has the name of Kafka's error in it, however it is written: `TopicAuthorizationFailedError`.
 
-    Or that of the exception which Kafka's Java client makes of it.
+    Or how another library calls it, or its number where libraries put it: `[Error 6]`, `[6] `, `val=6`.
     """
     said = F.regexp_replace(F.upper(error), "[^A-Z0-9]", "")
     names = F.when(code > 0, F.get(_squeezed_names(), code.cast("int")))
-    return F.coalesce(F.exists(F.split(names, " "), lambda name: F.contains(said, name)), F.lit(False))
+    named = F.exists(F.split(names, " "), lambda name: F.contains(said, name))
+    numbered = F.regexp_extract(error, _NUMBERED, 1) == code.cast("string")
+    return F.coalesce(named, F.lit(False)) | F.coalesce((code > 0) & numbered, F.lit(False))
 
 
 @cache
 def _squeezed_names() -> Column:
-    """Kafka's errors without underscores, each at the place that its code says, with its other names behind it."""
-    names = [" ".join((ERROR_NAMES[code], *THROWN_AS.get(code, ()))) for code in range(max(ERROR_NAMES) + 1)]
-    return F.split(F.lit(",".join(names).replace("_", "").upper()), ",")
+    """What Kafka's errors are called, each at the place that its code says; of all that letters and digits alone."""
+
+    def squeezed(name: str) -> str:
+        return "".join(filter(str.isalnum, name)).upper()
+
+    names = [
+        " ".join(map(squeezed, (ERROR_NAMES[code], *ALSO_CALLED.get(code, ())))) for code in range(max(ERROR_NAMES) + 1)
+    ]
+    return F.split(F.lit(",".join(names)), ",")

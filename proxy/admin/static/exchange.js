@@ -36,13 +36,16 @@ function Times({ row }) {
         style=${`flex-grow: ${Math.max(us / whole, 0.02)}`}>${what}: ${milliseconds(us)}</span>`)}</div></figure>`;
 }
 
+/** A partition as Kafka writes it; of a topic that was refused as a whole its name. */
+const placeName = ({ topic, topic_id: id, partition_index: index }) => `${topic ?? id}${index == null ? "" : `-${index}`}`;
+
 /** What a rule did to an exchange, in words; an effect names partitions by their place in the row. */
 const did = (row, effect) => [
   `${effect.rule} (${effect.kind})`, effect.did.replaceAll("_", " "),
   effect.held_us ? `for ${milliseconds(effect.held_us)}` : "",
   effect.error_code == null ? "" : `with ${errorName(effect.error_code)}`,
   effect.partitions?.length ? `for ${effect.partitions.map((at) => row.partitions[at])
-    .map((one) => `${one.topic ?? one.topic_id}-${one.partition_index}`).join(", ")}` : "",
+    .map(placeName).join(", ")}` : "",
 ].filter(Boolean).join(" ");
 
 /** Nested values as lists that fold; what is null is left out. */
@@ -61,7 +64,8 @@ function Tree({ name, value, open }) {
 export function ruleLike(row) {
   const [first] = row.partitions || [];
   const match = { api_key: row.api_name };
-  if (first?.topic) Object.assign(match, { topic: first.topic, partition_index: first.partition_index });
+  if (first?.topic) match.topic = first.topic;
+  if (first?.topic && first.partition_index != null) match.partition_index = first.partition_index;
   if (row.client_id) match.client_id = row.client_id;
   if (row.group_id) match.group_id = row.group_id;
   const code = row.error_code || first?.error_code || "NOT_LEADER_OR_FOLLOWER";

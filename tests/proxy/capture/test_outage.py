@@ -11,7 +11,6 @@ from notleader.faults.timeline import parse_timeline
 from notleader.proxy.capture.outage import Outage
 from notleader.proxy.record.rows import COLUMNS, PARTITION_FIELDS
 from notleader.proxy.wire.names import ApiKey
-from tests.proxy.replay.made import row as with_frames
 
 START_US = 1_000_000_000
 
@@ -59,21 +58,13 @@ def steps(*rows: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_a_topic_that_metadata_refused_is_the_one_of_the_rule() -> None:
-    told = {
-        "brokers": [],
-        "controller_id": 1,
-        "topics": [
-            {"name": "orders", "error_code": 3, "partitions": []},
-            {"name": "fine", "error_code": 0, "partitions": []},
-        ],
-    }
-    asked = {"topics": [{"name": "orders"}, {"name": "fine"}], "allow_auto_topic_creation": False}
-    refused = with_frames(1, ApiKey.Metadata, 5, asked, told, error_code=3)
-    (rule,) = steps(refused)
+    part = {**dict.fromkeys(PARTITION_FIELDS), "topic": "orders", "error_code": 3}
+    fine = part | {"topic": "fine", "error_code": 0}
+    (rule,) = steps(exchange(0, ApiKey.Metadata, error_code=3, partitions=[part, fine]))
     assert rule["error_code"] == "UNKNOWN_TOPIC_OR_PARTITION"
     assert rule["match"] == {"api_key": "Metadata", "topic": "orders"}
-    # Without its frames nobody knows which.
-    (rule,) = steps(refused | {"request_frame": None, "response_frame": None})
+    # At level header nobody knows which.
+    (rule,) = steps(exchange(0, ApiKey.Metadata, error_code=3))
     assert rule["match"] == {"api_key": "Metadata"}
 
 

@@ -95,6 +95,21 @@ def test_a_partition_that_a_transaction_did_not_get_has_its_error(version: int) 
     assert [part["error_code"] for part in row["partitions"]] == [0, 48]
 
 
+@pytest.mark.parametrize("version", [1, 5, 12])
+def test_a_topic_that_metadata_refuses_as_a_whole_is_a_row_without_a_number(version: int) -> None:
+    refused = {"name": "no", "kind": "error", "error_code": "LEADER_NOT_AVAILABLE"}
+    talk = Conversation(refused | {"match": {"api_key": "Metadata", "topic": "orders"}}, level=Level.PARTITION)
+    talk.client(request(ApiKey.Metadata, version, 1, {"topics": [{"name": "orders"}, {"name": "fine"}]}))
+    whole = {"partitions": [{"partition_index": 0, "leader_id": 1, "replica_nodes": [1], "isr_nodes": [1]}]}
+    topics = [{"name": "orders"} | whole, {"name": "fine"} | whole, {"name": "new", "error_code": 5}]
+    talk.broker(response(ApiKey.Metadata, version, 1, {"brokers": [], "controller_id": 1, "topics": topics}))
+    row = row_of(talk.exchanges[0], Level.PARTITION)
+    told = [(part["topic"], part["partition_index"], part["error_code"]) for part in row["partitions"]]
+    assert sorted(told, key=repr) == [("fine", 0, 0), ("new", None, 5), ("orders", None, 5)]
+    (effect,) = row["effects"]
+    assert [told[place] for place in effect["partitions"]] == [("orders", None, 5)]
+
+
 def test_an_acknowledgement_that_failed_is_an_error_of_its_share_fetch() -> None:
     partitions = [{"partition_index": 0, "acknowledge_error_code": 121, "records": b""}]
     talk = Conversation(level=Level.PARTITION)

@@ -39,7 +39,8 @@ def entries() -> list[Exchange | ConnectionEvent]:
 
 
 async def told(folder: Path | None, level: str, watched: bool, in_passing: bool) -> Any:
-    proxy = Proxy.in_front_of("127.0.0.1:9092", seed=7)
+    # On a busy machine the recorder needs longer for its last segment than by default is waited.
+    proxy = Proxy.in_front_of("127.0.0.1:9092", seed=7, capture_stop_s=120)
     if folder is not None:
         await proxy.start_capture(str(folder), level)
     for most in (1, 2, 3):  # what comes first has to see to it that all is handed over
