@@ -16,12 +16,11 @@ from notleader.faults.document import LARGEST_INT64
 from notleader.proxy.wire.names import OLD_API_NAMES, ApiKey, parse_api_key
 
 # What people write, as patterns that the JSON Schema and the parser share: \d would take digits of any script.
-_NUMBER = re.compile(r"!?(-?[0-9]+|[0-9]+-[0-9]+|(>=|<=|>|<) ?[0-9]+)")
-_ORDINAL = re.compile(r"!?([0-9]+|[0-9]+-[0-9]+|(>=|<=|>|<) ?[0-9]+)")
+_NUMBER = re.compile(r"!?([0-9]+|[0-9]+-[0-9]+|(>=|<=|>|<) ?[0-9]+)")
 _NAME = re.compile(r"[^!][\s\S]*|![\s\S]+")
 _RANGE = re.compile(r"(?P<low>[0-9]+)-(?P<high>[0-9]+)")
 _BOUND = re.compile(r"(?P<operator>>=|<=|>|<) ?(?P<bound>[0-9]+)")
-_INTEGER: dict[str, Any] = {"type": "integer", "minimum": -LARGEST_INT64, "maximum": LARGEST_INT64}
+_INTEGER: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": LARGEST_INT64}
 _INFINITY = 1 << 64
 
 
@@ -143,7 +142,7 @@ def _any_of(names: list[str]) -> Callable[[str], object] | None:
 
 
 class Numbers(Selector):
-    """Numbers by value, `3-9`, `>=9`, `<=4`, `>3` or `<3`; with `!` in front all but those."""
+    """Numbers from 0 on by value, `3-9`, `>=9`, `<=4`, `>3` or `<3`; with `!` in front all but those."""
 
     __slots__ = ("_unwanted", "_wanted")
     forms = (pattern_schema(_NUMBER), _INTEGER)
@@ -154,6 +153,8 @@ class Numbers(Selector):
         self._unwanted: list[tuple[int, int]] = []
         for item in _items(source, "a number or a range"):
             if isinstance(item, int):
+                if item < 0:
+                    raise ValueError(f"it is counted from 0, got {item}")
                 self._wanted.append((item, item))
             else:
                 target = self._unwanted if item.startswith("!") else self._wanted
@@ -168,7 +169,7 @@ class Numbers(Selector):
 
 
 def _interval(text: str) -> tuple[int, int]:
-    if re.fullmatch(r"-?[0-9]+", text):
+    if re.fullmatch(r"[0-9]+", text):
         return int(text), int(text)
     if found := _RANGE.fullmatch(text):
         low, high = int(found["low"]), int(found["high"])
@@ -246,7 +247,7 @@ class ConnectionSelector(Selector):
         for item in _items(source, "a connection's number or address"):
             if isinstance(item, int) and item < 1:
                 raise ValueError(f"connections are counted from 1, got {item}")
-            (numbers if _ORDINAL.fullmatch(str(item)) else addresses).append(item)
+            (numbers if _NUMBER.fullmatch(str(item)) else addresses).append(item)
         if numbers and addresses:
             raise ValueError("name connections either by number or by address, not both in one list")
         self._nth = Numbers(numbers) if numbers else None

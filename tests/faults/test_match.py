@@ -172,6 +172,8 @@ def test_node_listener_principal_and_connection() -> None:
         ({"api_key": ["Produce", "!Produce"]}, "no API is left"),
         ({"api_version": "9-3"}, "the range '9-3' is empty"),
         ({"api_version": "v3"}, "neither a number nor a range"),
+        ({"partition_index": [3, -1]}, "counted from 0, got -1"),
+        ({"partition_index": "-1"}, "neither a number nor a range"),
         ({"topic": ""}, "got an empty one"),
         ({"topic": {"a": 1}}, "expected"),
         ({"partition_index": True}, "expected"),
