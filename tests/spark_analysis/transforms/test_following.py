@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
         ("CommitFailedException: ... Specified group generation id is not valid.", 16, False),
         ("KafkaException: no error of its own", 22, False),
         ("kafka server: Tried to send a message to a replica that is not the leader for some partition.", 6, True),
-        ("kafka.(*Client).Produce: fetch request error: topic partition has no leader (topic=\"o\" partition=2)", 5, True),
+        ("kafka.(*Client).Produce: topic partition has no leader (topic=\"o\" partition=2)", 5, True),
         ("[6] Not Leader For Partition: the client attempted to send messages to a replica", 6, True),
         ("This server does not host this topic-partition", 3, True),
         ("This server does not host this topic-partition", 5, False),
