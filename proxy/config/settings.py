@@ -12,7 +12,7 @@ import socket
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import yaml
 from pydantic import (
@@ -22,6 +22,8 @@ from pydantic import (
     Field,
     PlainSerializer,
     ValidationError,
+    ValidationInfo,
+    field_validator,
 )
 
 from notleader.faults.base import Fault
@@ -260,6 +262,14 @@ class Settings(BaseModel):
     # Documents, or what `load` has made of them.
     faults: Any = Field(default_factory=list, description="Fault rules, see `notleader fault kinds`.")
     steps: Any = Field(default_factory=list, description="Timeline: rules added and removed by time or hits.")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _truth_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
+        annotation = cls.model_fields[info.field_name or ""].annotation
+        if isinstance(value, bool) and not {int, float, list[int]}.isdisjoint((annotation, *get_args(annotation))):
+            raise ValueError(f"a number expected, got {str(value).lower()}")
+        return value
 
     def parsed_faults(self) -> list[Fault]:
         """The rules. Raises FaultDocumentError with every problem."""

@@ -70,6 +70,12 @@ def test_the_token_is_taken_from_either_variable(variable: str, monkeypatch: pyt
     assert load(KAFKA).admin_token == "secret"
 
 
+@pytest.mark.parametrize("name", ["workers", "seed", "broker_ports", "capture_stop_s"])
+def test_a_truth_value_is_no_number(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name}: a number expected, got true"):
+        load(KAFKA | {name: True})
+
+
 @pytest.mark.parametrize("seed", [2**63, -(2**63) - 1])
 def test_a_seed_that_no_capture_could_name_is_refused(seed: int) -> None:
     with pytest.raises(ConfigError, match="seed"):
