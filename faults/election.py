@@ -135,6 +135,7 @@ class Elections:
         if state.election is None:
             self._active += 1
         state.bump += 1
+        state.raised_by = (started_by, kind)
         until_us = now_us + round(for_ms * 1000)
         state.election = Election(topic, partition_index, now_us, until_us, started_by, kind)
         if new_leader is not None:
@@ -162,6 +163,7 @@ class Elections:
         """Show another leader from now on, one leader epoch higher."""
         state = self._states.setdefault((topic, partition_index), State())
         state.bump += 1
+        state.raised_by = (started_by, kind)
         self._show(state, topic, partition_index, leader_id, (started_by, kind))
         self._changed()
 
@@ -352,10 +354,13 @@ class Elections:
         states = (self._states.get(name) for name in names)
         return any(state is not None and state.leader_id is not None for state in states)
 
-    def lowered(self, header: RequestHeader, body: Body) -> tuple[Body, dict[PartitionKey, Failure]]:
-        """The request with the epochs that brokers know, and the partitions fenced for an epoch they can't know."""
+    def lowered(self, header: RequestHeader, body: Body) -> tuple[Body, dict[PartitionKey, Touch]]:
+        """The request with the epochs that brokers know, and the partitions that are fenced for one they can't know.
+
+        Of these the rule that raised their epoch.
+        """
         api_key, api_version, *_ = header
-        fenced: dict[PartitionKey, Failure] = {}
+        fenced: dict[PartitionKey, Touch] = {}
         if not self._states or api_version < EPOCH_IN_REQUEST.get(api_key, 1 << 16):
             return body, fenced
         changed = False
@@ -365,7 +370,8 @@ class Elections:
             partitions = []
             for partition in topic["partitions"]:
                 index = partition["partition"] if "partition" in partition else partition["partition_index"]
-                bump = self.bump(name, index)
+                state = self._states.get((name, index))
+                bump = 0 if state is None else state.bump
                 epoch = partition.get("current_leader_epoch", -1)
                 if bump and api_key == ApiKey.OffsetForLeaderEpoch:
                     asked = self._asked_epoch(name, index, partition["leader_epoch"])
@@ -374,9 +380,9 @@ class Elections:
                 if bump and epoch >= bump:
                     partition = {**partition, "current_leader_epoch": epoch - bump}
                     changed = True
-                elif bump and epoch >= 0:
+                elif state is not None and state.raised_by is not None and epoch >= 0:
                     key = (top_key(topic.get("name") or topic.get("topic"), topic.get("topic_id")), index)
-                    fenced[key] = Failure(ErrorCode.FENCED_LEADER_EPOCH)
+                    fenced[key] = state.raised_by
                 partitions.append(partition)
             topics.append({**topic, "partitions": partitions})
         return ({**body, "topics": topics} if changed else body), fenced

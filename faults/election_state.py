@@ -53,6 +53,7 @@ class State:
     """What is shown of one partition."""
 
     bump: int = 0
+    raised_by: Touch | None = None  # the rule that raised the epoch last
     election: Election | None = None
     moved_by: Touch | None = None  # the rule that showed another leader last, also once it is over
     moved_to: int | None = None  # and who that was

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
@@ -404,23 +404,32 @@ class OpenDecision:
         if routing.relays and self._cant_log_in():
             self._plan.give_up_moves(self._connection.node_id, _NO_SIDE_CONNECTION)
             routing = elections.routed(self._request, self._entries(), self._connection.node_id)
-        told = {hit.rule_name for hit in self._hits}
-        touches = []
-        for (name, kind), refused in routing.touched.items():
-            effect = Effect("answered", int(ErrorCode.NOT_LEADER_OR_FOLLOWER), frozenset(refused))
-            hit = Hit(name, kind, "before_broker") if name in told else self._plan.touch(name, kind)
-            touches.append(hit._replace(effects=(effect,)))
-        self._hits = list(joined(tuple(self._hits), tuple(touches)))
-        self._refusing.update(name for name, _ in routing.touched)
         self._relays = routing.relays
         asked = self._request.body if self._body is None else self._body
-        body, fenced = elections.lowered(header, asked)
+        body, raised = elections.lowered(header, asked)
+        fenced: dict[Touch, list[PartitionKey]] = {}
+        for key, by in raised.items():
+            if key not in routing.failures:
+                fenced.setdefault(by, []).append(key)
+        self._touch(routing.touched, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._touch(fenced, ErrorCode.FENCED_LEADER_EPOCH)
         if header.api_key == ApiKey.Fetch and body.get("rack_id") and elections.only_leaders_are_read(self._entries()):
             body = {**body, "rack_id": ""}
         if body is not asked:
             self._body = body
-        for key, failure in (*routing.failures.items(), *fenced.items()):
+        fences = dict.fromkeys(raised, Failure(ErrorCode.FENCED_LEADER_EPOCH))
+        for key, failure in (fences | routing.failures).items():
             self._failures.setdefault(key, failure)
+
+    def _touch(self, touched: Mapping[Touch, Iterable[PartitionKey]], code: ErrorCode) -> None:
+        """These rules let these partitions be refused with `code`, by an election or a move that they began."""
+        told = {hit.rule_name for hit in self._hits}
+        touches = []
+        for (name, kind), refused in touched.items():
+            hit = Hit(name, kind, "before_broker") if name in told else self._plan.touch(name, kind)
+            touches.append(hit._replace(effects=(Effect("answered", int(code), frozenset(refused)),)))
+        self._hits = list(joined(tuple(self._hits), tuple(touches)))
+        self._refusing.update(name for name, _ in touched)
 
     def _cant_log_in(self) -> bool:
         return self._connection.uses_sasl and not self._plan.can_log_in

@@ -130,6 +130,11 @@ class Plan:
         """The rule of that name; KeyError when there is none."""
         return self._rules[name]
 
+    def begin(self, now_us: int) -> None:
+        """From `now_us` on there is something to hit: the time windows of rules that are there already open then."""
+        for rule in self._rules.values():
+            rule.trigger.start(now_us)
+
     def rules(self) -> list[Rule]:
         """All rules in their order, the exhausted ones too."""
         return list(self._rules.values())

@@ -23,7 +23,10 @@ class Trigger(Document):
     skip: int = Field(0, ge=0, le=LARGEST_INT64, description="How many matching ones pass before the first may be hit.")
     every: Count = Field(1, description="Hit each n-th matching one after the skipped ones.")
     probability: float = Field(1.0, gt=0.0, le=1.0, description="Chance of a hit, drawn from the seeded source.")
-    after_ms: Milliseconds = Field(0.0, description="Starts this long after the rule was added.")
+    after_ms: Milliseconds = Field(
+        0.0,
+        description="Starts this long after the rule was added, or, if it was there before, the proxy began to listen.",
+    )
     for_ms: SomeMilliseconds | None = Field(
         None, description="Ends this long after it started; `times` counts all the same."
     )

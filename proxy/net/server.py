@@ -165,6 +165,7 @@ class Proxy:
         except BaseException:
             await self.stop()
             raise
+        self.plan.begin(self.now_us())
         self._spawn(self._run_timeline())
         self._apply_standing()
 

@@ -112,7 +112,7 @@ func (f Trigger) Probability(probability float64) Trigger {
 	return Trigger{f.with("probability", probability)}
 }
 
-// AfterMS: Starts this long after the rule was added.
+// AfterMS: Starts this long after the rule was added, or, if it was there before, the proxy began to listen.
 func (f Trigger) AfterMS(afterMS float64) Trigger {
 	return Trigger{f.with("after_ms", afterMS)}
 }

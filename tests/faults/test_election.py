@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from notleader.faults.cluster import Cluster
+from notleader.faults.effects import Effect
 from notleader.faults.election import EPOCH_IN_REQUEST, EPOCH_IN_RESPONSE, Elections
 from notleader.faults.needs import REQUEST_BODY
 from notleader.faults.plan import NOTHING, Plan
@@ -151,6 +152,9 @@ def test_an_epoch_older_than_any_that_the_broker_had_is_fenced_here() -> None:
     assert done.sent is None
     assert done.answer is not None
     assert done.answer["topics"][0]["partitions"][0]["error_code"] == FENCED
+    (hit,) = done.hits
+    assert (hit.rule_name, hit.kind) == ("election", "leader_election")
+    assert hit.effects == (Effect("answered", FENCED, frozenset({("orders", 0)})),)
     sent = exchange(plan, offsets_for_epoch(1), now_ms=3000).sent
     assert sent is not None
     assert sent["topics"][0]["partitions"][0]["current_leader_epoch"] == 0

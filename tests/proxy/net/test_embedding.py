@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from notleader.faults.schema import FaultDocumentError
@@ -38,3 +40,13 @@ async def test_rules_come_and_go_and_are_waited_for() -> None:
     proxy.remove_fault("lost")
     with pytest.raises(KeyError):
         await proxy.wait_for_hits("lost", timeout_s=0.02)
+
+
+async def test_the_window_of_a_rule_that_is_there_from_the_start_opens_when_the_proxy_listens() -> None:
+    """Not with the first exchange that it could hit: what is asked once, at a client's start, would escape it."""
+    faults = [{"name": "early", "kind": "close", "match": {"api_key": "JoinGroup"}, "trigger": {"after_ms": 20}}]
+    async with Proxy.in_front_of("127.0.0.1:1", faults=faults, connect_timeout_ms=100) as proxy:
+        (rule,) = proxy.plan.rules()
+        assert not rule.trigger.is_open(proxy.now_us())
+        await asyncio.sleep(0.05)
+        assert rule.trigger.is_open(proxy.now_us())

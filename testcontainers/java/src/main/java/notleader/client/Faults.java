@@ -214,7 +214,7 @@ public final class Faults {
       return this;
     }
 
-    /** Starts this long after the rule was added. */
+    /** Starts this long after the rule was added, or, if it was there before, the proxy began to listen. */
     public Trigger afterMs(double afterMs) {
       set("after_ms", afterMs);
       return this;
