@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
@@ -12,6 +12,7 @@ from notleader.spark_analysis.outcomes import is_failed_read, verifiable_polls
 from notleader.spark_analysis.transforms.attempts import any_did, was_answered
 
 _MOST_CLIENTS = 8
+_MOST_NAMES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ class CaptureProfile:
     """The runs in which a Produce was captured whose messages are not all named."""
     clients: tuple[str, ...] = ()
     """The client ids with the most exchanges, about: as many as a report can tell apart."""
+    client_ids: frozenset[str] = frozenset()
+    """All client ids, of more than a thousand about those with the most exchanges."""
 
     @property
     def names_messages(self) -> bool:
@@ -86,6 +89,8 @@ class OutcomeProfile:
     """Calls that ended, of which nobody said when they were made and when they returned; no polls."""
     first_at_us: int | None
     last_at_us: int | None
+    names: tuple[tuple[str, str | None], ...] = ()
+    """The clients, at most a thousand of them, each with the client id that it says it has."""
 
 
 _DAY_US = 24 * 3600 * 1_000_000
@@ -168,7 +173,7 @@ def profile_capture(exchanges: DataFrame) -> CaptureProfile:
             "last_at_us"
         ),
         F.array_distinct(F.flatten(F.collect_set(F.when(touched, did)))).alias("did"),
-        F.expr(f"approx_top_k(client_id, {_MOST_CLIENTS}) filter (where client_id is not null)").alias("clients"),
+        F.expr(f"approx_top_k(client_id, {_MOST_NAMES}) filter (where client_id is not null)").alias("clients"),
     )
     runs = by_run.collect()
     asked: Counter[str] = Counter()
@@ -184,6 +189,7 @@ def profile_capture(exchanges: DataFrame) -> CaptureProfile:
         runs=tuple((run.run_id or "", run.first_at_us or 0, run.last_at_us or 0) for run in runs),
         did=tuple({word for run in runs for word in run.did if word}),
         clients=tuple(client for client, _ in asked.most_common(_MOST_CLIENTS)),
+        client_ids=frozenset(asked),
     )
 
 
@@ -254,5 +260,9 @@ def profile_outcomes(operations: DataFrame) -> OutcomeProfile:
         ),
         F.min(F.least(*times)).alias("first_at_us"),
         F.max(F.greatest(*times)).alias("last_at_us"),
+        F.slice(F.array_sort(F.collect_set(F.when(is_good, F.struct("client", "client_id")))), 1, _MOST_NAMES).alias(
+            "names"
+        ),
     ).first()
-    return OutcomeProfile(*row)
+    *counts, names = row
+    return replace(OutcomeProfile(*counts), names=tuple((name.client, name.client_id) for name in names))

@@ -44,6 +44,7 @@ from notleader.spark_analysis.transforms.obstacles import GREETED, THROTTLED, St
 from notleader.spark_analysis.transforms.presence import gone_of, with_gone
 from notleader.spark_analysis.transforms.starved import starved_reads
 from notleader.spark_analysis.transforms.unseen import with_unseen, with_unwritten
+from notleader.spark_analysis.transforms.whose import unknown_on_the_wire, with_owners
 
 Progress = Callable[[str], None]
 
@@ -214,6 +215,9 @@ def judge(
     set_aside = bad(said) if said.bad_lines else []
     progress(f"matching {said.sends:,} sends with {capture.exchanges:,} exchanges")
     exchanges = exchanges_of(raw, capture, options)
+    if unknown := unknown_on_the_wire(said, capture):
+        exchanges = settled(with_owners(exchanges, scoped_operations(good(told), capture, options), unknown))
+        capture = replace(capture, clients=(*sorted(unknown), *capture.clients))
     with threads(spark, 1) as pool:
         # What needs no history is worked out beside it, and what needs no causes beside these.
         standing = pool.submit(_standing, exchanges, capture, said) if capture.faulted else None
@@ -264,6 +268,13 @@ def _by_scope(rows: DataFrame, options: Options) -> DataFrame:
     return rows.withColumn("scope", F.col("run_id") if options.by_run else F.lit(""))
 
 
+def scoped_operations(operations: DataFrame, capture: CaptureProfile, options: Options) -> DataFrame:
+    """`operations` with `scope`: the run that they are judged in."""
+    # Many runs make a large expression of the guess, which every plan below repeats.
+    guessed = F.col("run_id") if options.runs_are_told else run_of(capture.runs)
+    return operations.withColumn("scope", guessed if options.by_run else F.lit(""))
+
+
 def build_tables(
     exchanges: DataFrame,
     operations: DataFrame,
@@ -276,10 +287,7 @@ def build_tables(
 
     `exchanges` are those of `exchanges_of`.
     """
-    # Many runs make a large expression of the guess, which every plan below repeats.
-    guessed = F.col("run_id") if options.runs_are_told else run_of(capture.runs)
-    operation_scope = guessed if options.by_run else F.lit("")
-    scoped = operations.withColumn("scope", operation_scope)
+    scoped = scoped_operations(operations, capture, options)
     if capture.grouped and said.polls_without_groups:
         scoped = settled(with_groups(scoped, exchanges))
     attempts = _by_scope(produce_attempts(exchanges), options)
