@@ -25,9 +25,11 @@ def recorded(client: Any, file: str | Path, *, name: str | None = None, budget_m
     name = name or Path(file).stem
     version = f"aiokafka {aiokafka.__version__}"
     if isinstance(client, aiokafka.AIOKafkaProducer):
-        return RecordedProducer(client, Lines(file, name, version, budget_ms=budget_ms))
+        client_id = client.client._client_id
+        return RecordedProducer(client, Lines(file, name, version, client_id=client_id, budget_ms=budget_ms))
     if isinstance(client, aiokafka.AIOKafkaConsumer):
-        return RecordedConsumer(client, Lines(file, name, version, group_id=client._group_id))
+        client_id = client._client._client_id
+        return RecordedConsumer(client, Lines(file, name, version, client_id=client_id, group_id=client._group_id))
     raise TypeError(f"neither an AIOKafkaProducer nor an AIOKafkaConsumer: {type(client).__name__}")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import confluent_kafka
 
-from notleader.recorders.lines import Lines, id_in, key_hash, named, now_us, returned
+from notleader.recorders.lines import Consumed, Lines, id_in, key_hash, named, now_us, returned
 
 # librdkafka's own errors of records that it never put into a request.
 _NEVER_SENT = (
@@ -112,6 +112,10 @@ class RecordedProducer(_Recorded):
 class RecordedConsumer(_Recorded):
     """A Consumer that writes down each record it hands out, each synchronous commit, and where it is moved to."""
 
+    def __init__(self, client: Any, lines: Lines) -> None:
+        super().__init__(client, lines)
+        self._consumed = Consumed(lines)
+
     def seek(self, partition: Any) -> None:
         """As Consumer.seek."""
         # Below 0 are names: the beginning, the end, the committed one.
@@ -148,14 +152,17 @@ class RecordedConsumer(_Recorded):
         try:
             places = self._client.commit(*args, **kwargs)
         except confluent_kafka.KafkaException as error:
-            # Which places were meant only the offsets that were given say.
-            for place in kwargs.get("offsets") or (None,):
-                where = {} if place is None else {"topic": place.topic, "partition": place.partition}
-                line = self._lines.line("commit", called_at_us, **where)
+            said = error.args[0]
+            nothing = said.code() == confluent_kafka.KafkaError._NO_OFFSET
+            for (topic, partition), at in ({} if nothing else self._meant(*args, **kwargs)).items():
+                line = self._lines.line("commit", called_at_us, topic=topic, partition=partition, offset=at)
                 returned(line)
-                self._lines.failed(line, error.args[0] if error.args else error)
+                self._lines.failed(line, said)
             raise
         for place in places or ():
+            # Of what was not read on there since, nothing is committed, and it has no offset.
+            if place.error is None and place.offset < 0:
+                continue
             line = self._lines.line(
                 "commit", called_at_us, topic=place.topic, partition=place.partition, offset=place.offset
             )
@@ -166,6 +173,14 @@ class RecordedConsumer(_Recorded):
                 self._lines.failed(line, place.error)
         return places
 
+    def _meant(self, message: Any = None, offsets: Any = None, *_: Any, **__: Any) -> dict[tuple[str, int], int]:
+        """The places that a commit with these arguments is about, each with the offset to be kept."""
+        if message is not None:
+            return {(message.topic(), message.partition()): message.offset() + 1}
+        if offsets is not None:
+            return {(place.topic, place.partition): place.offset for place in offsets}
+        return self._consumed.reached({(place.topic, place.partition) for place in self._client.assignment()})
+
     def _placed(self, partitions: Iterable[Any]) -> None:
         # Without an offset, or with the committed one, a consumer goes on where it was: it is not moved.
         for partition in partitions:
@@ -175,7 +190,7 @@ class RecordedConsumer(_Recorded):
                 self._lines.sought([(partition.topic, partition.partition)])
 
     def _got(self, messages: Iterable[Any]) -> None:
-        self._lines.got(
+        self._consumed.handed_out(
             {
                 "message_id": id_in(message.headers()),
                 "topic": message.topic(),

@@ -23,9 +23,11 @@ def recorded(client: Any, file: str | Path, *, name: str | None = None, budget_m
     name = name or Path(file).stem
     version = f"kafka-python {kafka.__version__}"
     if isinstance(client, kafka.KafkaProducer):
-        return RecordedProducer(client, Lines(file, name, version, budget_ms=budget_ms))
+        client_id = client.config["client_id"]
+        return RecordedProducer(client, Lines(file, name, version, client_id=client_id, budget_ms=budget_ms))
     if isinstance(client, kafka.KafkaConsumer):
-        return RecordedConsumer(client, Lines(file, name, version, group_id=client.config["group_id"]))
+        client_id, group_id = client.config["client_id"], client.config["group_id"]
+        return RecordedConsumer(client, Lines(file, name, version, client_id=client_id, group_id=group_id))
     raise TypeError(f"neither a KafkaProducer nor a KafkaConsumer: {type(client).__name__}")
 
 

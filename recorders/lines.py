@@ -107,18 +107,27 @@ class Consumed:
         """These were handed out."""
         told = []
         for record in records:
-            self._reached[record.topic, record.partition] = record.offset + 1
             place = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
             told.append({"message_id": id_in(record.headers), **place})
+        self.handed_out(told)
+
+    def handed_out(self, told: Iterable[dict[str, Any]]) -> None:
+        """As `got`, of records that have no such attributes: as `Lines.got` takes them."""
+        told = list(told)
+        for record in told:
+            self._reached[record["topic"], record["partition"]] = record["offset"] + 1
         self._lines.got(told)
+
+    def reached(self, assigned: Container[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Up to where was handed out what is assigned."""
+        return {place: at for place, at in self._reached.items() if place in assigned}
 
     def committing(
         self, offsets: Mapping[tuple[str, int], int] | None, assigned: Callable[[], Container[tuple[str, int]]]
     ) -> list[dict[str, Any]]:
         """A commit begins, of these offsets or of all that was handed out of what is assigned: its lines."""
         if offsets is None:
-            mine = assigned()
-            offsets = {place: at for place, at in self._reached.items() if place in mine}
+            offsets = self.reached(assigned())
         return [
             self._lines.called("commit", topic=topic, partition=partition, offset=at)
             for (topic, partition), at in offsets.items()

@@ -33,7 +33,7 @@ def duration(microseconds: int | None) -> str:
 
 def place(group: Group) -> str:
     """`orders-0`, or as much of it as is known."""
-    if group.topic is None:
+    if not group.topic:
         return "an unknown topic"
     return group.topic if group.partition is None else f"{group.topic}-{group.partition}"
 
@@ -42,7 +42,7 @@ def calls(group: Group) -> str:
     """`3 sends to orders-0 by java`, `3 commit_tx calls by java`."""
     if group.operation is None:
         return sends(group)
-    on = f" on {place(group)}" if group.topic is not None else ""
+    on = f" on {place(group)}" if group.topic else ""
     return f"{count(group.cases, f'{group.operation} call')}{on}{by_client(group)}"
 
 

@@ -12,11 +12,17 @@ from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.obstacles import COMMITS
 from notleader.spark_analysis.transforms.sent_back import of_clients
 
+# The ranks of `history.MATCH_KINDS`.
+_BY_OFFSET, _BY_TIME = 3, 6
+# Of what clocks may differ by, before they are set by each other, so much is left between two ends of a call.
+_CLOSE = 20
+
 
 def commit_entries(operations: DataFrame, exchanges: DataFrame, skew_us: int) -> DataFrame:
     """`operation_id` → `commit_entries`: the attempts of each commit, by group, place, offset and time.
 
-    `operations` and `exchanges` have a `scope`. A commit without a place has the requests of its group at that time.
+    `operations` and `exchanges` have a `scope`. A commit that doesn't say its offset, or its place, has the requests of
+    its group that left during its call: matched by time.
     """
     asked = exchanges.filter(
         (F.col("event") == "exchange") & F.col("api_name").isin(*COMMITS) & F.col("group_id").isNotNull()
@@ -38,6 +44,12 @@ def commit_entries(operations: DataFrame, exchanges: DataFrame, skew_us: int) ->
         "operation_id", "scope", "group_id", "topic", "partition", "offset", "called_at_us", "completed_at_us"
     )
     since, until = of_call(skew_us)
+    # What leaves before a call, or after it, is another's.
+    close_us = skew_us // _CLOSE
+    since = F.when(
+        _of_no_offset(), F.coalesce(F.col("called_at_us") - close_us, F.col("completed_at_us") - skew_us)
+    ).otherwise(since)
+    until = F.when(_of_no_offset(), F.coalesce(F.col("completed_at_us") + close_us, until)).otherwise(until)
     met = join_moments(
         said.withColumns({"_asks": _asks(), "_since": since, "_until": until}),
         carried.withColumn("_meets", F.explode(_meets())),
@@ -48,10 +60,12 @@ def commit_entries(operations: DataFrame, exchanges: DataFrame, skew_us: int) ->
         & (F.col("group_id") == F.col("c_group"))
         & _here(),
     )
+    by_time = _of_no_offset()
+    kind = F.when(by_time, F.lit("time")).otherwise(F.col("wire.match_kind"))
     entry = F.struct(
         F.col("wire.attempt_id").alias("attempt_id"),
-        F.lit(3).alias("rank"),
-        "wire",
+        F.when(by_time, _BY_TIME).otherwise(_BY_OFFSET).alias("rank"),
+        F.col("wire").withField("match_kind", kind).alias("wire"),
         F.lit(False).alias("transactional"),
         F.lit(False).alias("acks_0"),
     )

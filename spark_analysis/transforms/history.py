@@ -388,7 +388,8 @@ def _shape(rows: DataFrame, named: Column) -> DataFrame:
         F.transform("attempts", lambda a: trouble(a["outcome"], a["error_code"])),
         lambda t: t.isNotNull() & ~(acks_0 & (t == "outcome:no_response")),
     )
-    unsent = named & (F.col("operation") == "send") & F.col("message_id").isNotNull() & (F.size("attempts") == 0)
+    is_send = F.col("operation") == "send"
+    unsent = named & is_send & F.col("message_id").isNotNull() & (F.size("attempts") == 0)
     shaped = with_attempts.withColumns(
         {
             "blocked_us": F.col("returned_at_us") - F.col("called_at_us"),
@@ -400,8 +401,8 @@ def _shape(rows: DataFrame, named: Column) -> DataFrame:
                 F.element_at(F.array(*[F.lit(kind) for kind in MATCH_KINDS]), weakest)
             ),
             # A send that never completed doesn't know its place; the wire does.
-            "topic": F.coalesce("topic", F.get("attempts", F.lit(0))["topic"]),
-            "partition": F.coalesce("partition", F.get("attempts", F.lit(0))["partition_index"]),
+            "topic": F.coalesce("topic", F.when(is_send, F.get("attempts", F.lit(0))["topic"])),
+            "partition": F.coalesce("partition", F.when(is_send, F.get("attempts", F.lit(0))["partition_index"])),
             "attempt_count": F.size("attempts"),
             "transactional": F.coalesce(F.exists("entries", lambda e: e["transactional"]), F.lit(False)),
             "fault_names": F.array_distinct(F.flatten(F.col("attempts.fault_names"))),

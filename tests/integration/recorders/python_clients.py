@@ -73,7 +73,7 @@ def kafka_python(bootstrap: str, topic: str, file: str) -> None:
 
 
 def confluent_kafka(bootstrap: str, topic: str, file: str) -> None:
-    from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
 
     from notleader.recorders.confluent_kafka import recorded
 
@@ -95,6 +95,8 @@ def confluent_kafka(bootstrap: str, topic: str, file: str) -> None:
         if got == COUNT // 2:
             got += len([m for m in consumer.consume(COUNT, 1) if m.error() is None])
     consumer.commit(asynchronous=False)
+    with contextlib.suppress(KafkaException):  # there is nothing to commit any more
+        consumer.commit(asynchronous=False)
     for offset in (OFFSET_BEGINNING, 5):
         consumer.seek(TopicPartition(topic, 0, offset))
     consumer.close()
