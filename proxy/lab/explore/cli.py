@@ -161,7 +161,12 @@ def explore(
             def tell(text: str) -> None:
                 stages.console.print(text, markup=False, soft_wrap=True)
 
-            search = Search(bench, limits, corpus, say, tell)
+            def save() -> None:
+                corpus.save(corpus_file)
+                if not search.earlier:
+                    telling.write(search.explored, asked, limits, out)
+
+            search = Search(bench, limits, corpus, say, tell, save)
             if replay is not None:
                 tried, verdicts = search.replay(rules)
                 how = "; ".join(each.sentence for each in verdicts) or "the command ends well"
@@ -174,8 +179,11 @@ def explore(
                     raise
                 finally:
                     if search.explored.points:
-                        corpus.save(corpus_file)
-                        telling.write(search.explored, asked, limits, out)
+                        save()
+                        if search.earlier:
+                            tell(f"{len(search.earlier)} of what failed before was not tried again: its report stays")
+                        elif search.explored.interrupted:
+                            tell(f"report: {out / 'report.html'}")
                 say(search.explored.progress(), well=not search.explored.failures)
     if replay is not None:
         if as_json:

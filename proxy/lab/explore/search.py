@@ -105,7 +105,16 @@ Say = Callable[[str], None]
 class Search:
     """One search on a bench; `run` does all of it, and what it found so far is in `explored` at any time."""
 
-    def __init__(self, bench: Bench, limits: Limits, corpus: Corpus, say: Say, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        bench: Bench,
+        limits: Limits,
+        corpus: Corpus,
+        say: Say,
+        tell: Callable[[str], None],
+        found: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`found` is called after each failure that is told, so that it can be kept."""
         self.bench = bench
         self.limits = limits
         self.corpus = corpus
@@ -113,6 +122,9 @@ class Search:
         self._by_messages: dict[int | None, Learned | None] = {}
         self._say = say
         self._tell = tell
+        self._found = found
+        self.earlier: list[Recipe] = []
+        """What failed in an earlier search and was not tried yet in this one."""
         self._began = time.monotonic()
         self._deadline = time.monotonic() + limits.minutes * 60
         self._groups: dict[tuple[str, ...], Failure] = {}
@@ -195,13 +207,12 @@ class Search:
             f"{len(everything)} candidates ({len(everything) - len(frontier)} tried before); a try is late after "
             f"{self.limit_s:.0f} s"
         )
-        earlier = [self._of(recipe, "an earlier search") for recipe in self.corpus.failing]
-        self.corpus.failing = []
+        self.earlier = list(self.corpus.failing)
         pool = ThreadPoolExecutor(self.limits.lanes, thread_name_prefix="try")
         try:
             if verdicts := self._judged(first, _NOTHING):
                 self._investigate(_NOTHING, first, verdicts)
-            self._strike(frontier, earlier, pool)
+            self._strike(frontier, pool)
         finally:
             self.bench.stop.set()
             pool.shutdown(cancel_futures=True)
@@ -209,25 +220,30 @@ class Search:
             explored.seconds = time.monotonic() - began
         return explored
 
-    def _strike(self, frontier: Frontier | ByChance, earlier: list[Candidate], pool: ThreadPoolExecutor) -> None:
-        running: dict[Future[Tried], Candidate] = {}
+    def _strike(self, frontier: Frontier | ByChance, pool: ThreadPoolExecutor) -> None:
+        running: dict[Future[Tried], tuple[Candidate, Recipe | None]] = {}
         explored = self.explored
+        waiting = list(self.earlier)
         while True:
             while len(running) < self.limits.lanes and self._goes_on(len(running)):
-                candidate = earlier.pop(0) if earlier else frontier.next()
+                recipe = waiting.pop(0) if waiting else None
+                candidate = frontier.next() if recipe is None else self._of(recipe, "an earlier search")
                 if candidate is None:
                     break
                 limit_s = self.limit_s + candidate.costs_s
                 future = pool.submit(self.bench.run, candidate.documents, limit_s, candidate.messages)
-                running[future] = candidate
+                running[future] = candidate, recipe
             if not running:
                 return
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
-                candidate = running.pop(future)
+                candidate, recipe = running.pop(future)
                 tried = future.result()
                 explored.tries += 1
                 self._take(candidate, tried, frontier)
+                if recipe is not None:  # what still fails is there anew
+                    self.earlier.remove(recipe)
+                    self.corpus.failing.remove(recipe)
                 self._say(explored.progress())
 
     def _goes_on(self, running: int) -> bool:
@@ -406,6 +422,7 @@ class Search:
         if smallest.rules:  # what needs none shows when the next search learns
             self.corpus.failing.append(smallest)
         self._tell(f"shrunk in {asked} tries: {failure.title}; broke {rate} of {_REPEATS} times{failure.sent}")
+        self._found()
 
     def _seen_again(self, known: Failure, verdict: Verdict, candidate: Candidate) -> None:
         known.seen_again += 1

@@ -18,6 +18,7 @@ from notleader.proxy.lab.explore.findings import Corpus
 from notleader.proxy.lab.explore.ordering import Frontier, key
 from notleader.proxy.lab.explore.points import Point, points
 from notleader.proxy.lab.explore.search import Limits, Search, timeline
+from notleader.proxy.lab.explore.shrinking import Recipe
 from notleader.proxy.lab.explore.telling import write
 from notleader.proxy.lab.explore.tries import Bench, StoppedError, Tried
 from tests.proxy.lab.explore.script import ended, row
@@ -39,6 +40,31 @@ def test_a_failure_whose_shrinking_is_interrupted_is_struck_again_by_the_next_se
     assert key(first) not in corpus.tried
     search._take(first, Tried(ended(), [1], [], tmp_path / "try-2"), order)
     assert corpus.tried == {key(first): ""}
+
+
+class SurvivingBench(Bench):
+    """The command survives whatever it meets; after so many tries with rules somebody interrupts."""
+
+    left = 0
+
+    def run(self, rules: Any, limit_s: float, messages: int | None = None) -> Tried:
+        if rules and not self.left:
+            raise KeyboardInterrupt
+        self.left -= bool(rules)
+        return Tried(ended(), [1] * len(rules), [row("Produce", 1.0)], self.folder / "try")
+
+
+@pytest.mark.parametrize("tries", [0, 1, 2])
+def test_what_failed_before_is_forgotten_when_it_was_tried_again_and_no_sooner(tries: int, tmp_path: Path) -> None:
+    rule = {"kind": "error", "error_code": "REQUEST_TIMED_OUT", "match": {"api_key": "Produce"}}
+    recipes = [Recipe([{**rule, "name": name}]) for name in ("one", "two")]
+    corpus = Corpus(["shop"], failing=list(recipes))
+    bench = SurvivingBench("localhost:9092", ["shop"], tmp_path, "try")
+    bench.left = tries
+    search = Search(bench, Limits(lanes=1), corpus, lambda text: None, lambda text: None)
+    with pytest.raises(KeyboardInterrupt):
+        search.run()
+    assert (corpus.failing, search.earlier) == (recipes[tries:], recipes[tries:])
 
 
 @pytest.mark.parametrize("error", [StoppedError, KeyboardInterrupt, LabError])
