@@ -3,6 +3,9 @@ import { useEffect, useRef, useState } from "./vendor/preact-hooks.mjs";
 
 const POLL_MS = 1000;
 
+/** As `fetch`, also where the page's own address has a token in it: a relative path would take that over. */
+export const ask = (path, options) => fetch(new URL(path, location.origin), options);
+
 /** The JSON of an answer; an Error with every problem when it was refused. */
 export async function call(method, path, body) {
   const options = { method };
@@ -10,7 +13,7 @@ export async function call(method, path, body) {
     options.body = typeof body === "string" ? body : JSON.stringify(body);
     options.headers = { "Content-Type": "application/json" };
   }
-  const answer = await fetch(path, options);
+  const answer = await ask(path, options);
   if (!answer.ok) throw new Error(await problem(answer));
   const text = await answer.text();
   return text ? JSON.parse(text) : null;

@@ -1,6 +1,6 @@
 // Live exchanges: the last ones as a table, and their rate and latency by second as plots.
 import { useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact-hooks.mjs";
-import { problem } from "./api.js";
+import { ask, problem } from "./api.js";
 import { Exchange, keyOf, linked } from "./exchange.js";
 import { errorName, html, Small } from "./html.js";
 
@@ -195,6 +195,15 @@ export function Live() {
       recent.current.since = Math.floor(Date.now() / 1000);
       stream = new EventSource(`/v1/exchanges?before=${SHOWN_ROWS}&filter=${encodeURIComponent(filter)}`);
       for (const name of EVENTS) stream.addEventListener(name, take);
+      // Refused for good, as one reader too many is: an EventSource doesn't say why.
+      stream.onerror = async () => {
+        if (stream.readyState !== EventSource.CLOSED) return;
+        const asked = new AbortController();
+        const answer = await ask("/v1/exchanges", { signal: asked.signal }).catch(() => null);
+        if (answer && !answer.ok) setRefusal(await problem(answer));
+        asked.abort();
+      };
+      stream.onopen = () => setRefusal("");
     };
     read();
     document.addEventListener("visibilitychange", read);
@@ -209,7 +218,7 @@ export function Live() {
     // An EventSource doesn't say why it was refused: ask once, and only then read on.
     const asked = new AbortController();
     try {
-      const answer = await fetch(`/v1/exchanges?filter=${encodeURIComponent(wanted)}`, { signal: asked.signal });
+      const answer = await ask(`/v1/exchanges?filter=${encodeURIComponent(wanted)}`, { signal: asked.signal });
       setRefusal(answer.ok ? "" : (await problem(answer)).split("\n").slice(0, -1).join("\n"));
       if (answer.ok) { setFilter(wanted); go(null); }
     } catch (error) {
@@ -247,5 +256,5 @@ export function Live() {
         <td>${row.outcome}${row.error_code ? ` (${errorName(row.error_code)})` : ""}</td>
         <td>${row.response_at_us ? ((row.response_at_us - row.request_at_us) / 1000).toFixed(1) : ""}</td>
         <td class="hit">${(row.fault_names || []).join(", ")}</td></tr>`)}</tbody></table></div>
-    ${!shown.rows.length && html`<p class="muted">No request has come.</p>`}</article>`;
+    ${!shown.rows.length && !refusal && html`<p class="muted">No request has come.</p>`}</article>`;
 }

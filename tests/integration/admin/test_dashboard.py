@@ -18,6 +18,7 @@ from playwright.async_api import Browser, Page, Route, expect
 
 from notleader.faults.base import Fault
 from notleader.faults.schema import validated
+from notleader.proxy.admin.traffic_api import MOST_STREAMS
 from notleader.proxy.lab.incident import Incident
 from notleader.proxy.lab.kafka import KafkaCluster
 from tests.integration.admin.conftest import Controlled, serve_controls
@@ -315,6 +316,33 @@ async def test_with_a_token_the_browser_asks_for_it(browser: Browser) -> None:
         await expect(page.get_by_role("region", name="Faults", exact=True)).to_contain_text("with-token")
         refused = await (await browser.new_context()).request.get(controlled.url)
         assert refused.status == 401
+
+
+async def test_a_token_in_the_address_is_enough(browser: Browser) -> None:
+    async with serve_controls(token="s3cret") as controlled:
+        page = await new_page(browser)
+        await page.goto(controlled.url.replace("://", "://any:s3cret@"))
+        await page.get_by_label("Document").fill('{"kind": "close", "name": "with-token"}')
+        await page.get_by_role("button", name="Add fault").click()
+        await expect(page.get_by_role("region", name="Faults", exact=True)).to_contain_text("with-token")
+
+
+async def test_who_is_one_reader_too_many_is_told_so(browser: Browser) -> None:
+    async with serve_controls() as controlled:
+        host, port = controlled.url.removeprefix("http://").split(":")
+        writers = []
+        for _ in range(MOST_STREAMS):
+            reader, writer = await asyncio.open_connection(host, port)
+            writer.write(b"GET /v1/exchanges HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert b"200" in await reader.readline()
+            writers.append(writer)
+        page = await new_page(browser)
+        await page.goto(controlled.url)
+        await expect(page.get_by_text(f"{MOST_STREAMS} streams of exchanges are open")).to_be_visible()
+        await expect(page.get_by_text("No request has come.")).to_have_count(0)
+        for writer in writers:
+            writer.close()
+            await writer.wait_closed()
 
 
 @pytest.mark.kafka
