@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from notleader.spark_analysis.checks.phrases import count
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import is_short, threads
 from notleader.spark_analysis.schemas import CASE, EVIDENCE, conform
+from notleader.spark_analysis.transforms.unseen import UNRECORDED
 
 EVIDENCE_PER_FINDING = 5
 
@@ -115,7 +116,10 @@ def find(
         if why is not None:
             findings.append(Finding(check.name, check.title, "unknown", told(f"not judged: {why}"), None, ()))
         elif check.name in by_check:
-            found = [_finding(check, row) for row in _fewer(by_check[check.name], options.groups_per_check)]
+            found = [
+                _finding(check, row, tables.capture.gap_spans)
+                for row in _fewer(by_check[check.name], options.groups_per_check)
+            ]
             findings += found
             if blind(check) and all(finding.verdict == "valid" for finding in found):
                 findings.append(
@@ -225,10 +229,24 @@ def _missing(check: Check, tables: Tables) -> str | None:
     return next((_MISSING[need] for need in check.needs if not there[need]), None)
 
 
-def _finding(check: Check, row: Row) -> Finding:
+def _finding(check: Check, row: Row, gaps: Sequence[tuple[int | None, int | None]]) -> Finding:
     group = Group(*(row[name] for name in Group._fields))
+    if check.of_causes and not group.rule and group.trouble in (None, "unsent") and _is_near(group, gaps):
+        group = group._replace(trouble=UNRECORDED)
     evidence = tuple(entry.asDict(recursive=True) for entry in row.evidence or ())
     return Finding(check.name, check.title, group.verdict, told(check.sentence(group), group), group, evidence)
+
+
+def _is_near(group: Group, gaps: Sequence[tuple[int | None, int | None]]) -> bool:
+    """Whether some of its cases may have happened, as long as they lasted, in one of these spans (µs; None: open)."""
+    if group.first_at_us is None or group.last_at_us is None:
+        return False
+    lasted_us = group.slowest_us or 0
+    return any(
+        (since is None or group.last_at_us + lasted_us >= since)
+        and (until is None or group.first_at_us - lasted_us <= until)
+        for since, until in gaps
+    )
 
 
 def told(sentence: str, group: Group | None = None) -> str:

@@ -13,6 +13,7 @@ from notleader.spark_analysis.transforms.attempts import any_did, was_answered
 
 _MOST_CLIENTS = 8
 _MOST_NAMES = 1000
+_MOST_GAPS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ class CaptureProfile:
     """The runs in which a Produce was captured whose messages are not all named."""
     clients: tuple[str, ...] = ()
     """The client ids with the most exchanges, about: as many as a report can tell apart."""
+    gap_spans: tuple[tuple[int | None, int | None], ...] = ()
+    """Since when and until when rows are missing, of at most a hundred gaps."""
     client_ids: frozenset[str] = frozenset()
     """All client ids, of more than a thousand about those with the most exchanges."""
 
@@ -145,6 +148,7 @@ def profile_capture(exchanges: DataFrame) -> CaptureProfile:
     begun_places = F.size(F.array_distinct(F.flatten(F.collect_set(begun))))
     touched = F.size("fault_names") > 0
     did = F.transform("touches", lambda t: t["did"])
+    gap_span = F.when(F.col("event") == "gap", F.struct("request_at_us", "response_at_us"))
     by_run = exchanges.groupBy("run_id").agg(
         F.count("*").alias("rows"),
         F.count_if(exchange).alias("exchanges"),
@@ -159,6 +163,7 @@ def profile_capture(exchanges: DataFrame) -> CaptureProfile:
         _total(F.when(fetch, with_ids)).alias("fetches_with_ids"),
         _total(unnamed).alias("unnamed_topics"),
         F.count_if(F.col("event") == "gap").alias("gaps"),
+        F.slice(F.collect_list(gap_span), 1, _MOST_GAPS).alias("gap_spans"),
         F.count_if(F.col("event") == "connect").alias("connects"),
         F.count_if(F.col("api_name").isin("Metadata", "FindCoordinator")).alias("metadata"),
         F.count_if(F.col("error_code") != 0).alias("failed"),
@@ -189,6 +194,7 @@ def profile_capture(exchanges: DataFrame) -> CaptureProfile:
         runs=tuple((run.run_id or "", run.first_at_us or 0, run.last_at_us or 0) for run in runs),
         did=tuple({word for run in runs for word in run.did if word}),
         clients=tuple(client for client, _ in asked.most_common(_MOST_CLIENTS)),
+        gap_spans=tuple(tuple(span) for run in runs for span in run.gap_spans),
         client_ids=frozenset(asked),
     )
 

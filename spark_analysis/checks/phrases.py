@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from notleader.spark_analysis.checks.base import AND_MORE, Group
 from notleader.spark_analysis.kafka_names import error_name
-from notleader.spark_analysis.transforms.unseen import LITTLE, PERHAPS, UNSEEN
+from notleader.spark_analysis.transforms.unseen import LITTLE, PERHAPS, UNRECORDED, UNSEEN
 
 _HAPPENED = {
     "dropped": "had a request or its answer swallowed",
@@ -183,6 +183,8 @@ def because(group: Group, one: str | None = None, whose: str = "the client") -> 
     them = "it" if group.cases == 1 else "they"
     if group.trouble == PERHAPS:
         return "; whether a fault had a hand in it is not known: rules touched what others write with"
+    if group.trouble == UNRECORDED:
+        return "; whether a fault had a hand in it is not known: the capture has a gap there"
     if group.trouble == LITTLE:
         return f"; errors that rules told {'it' if group.cases == 1 else 'them'} were the lesser part of that"
     if group.trouble == UNSEEN:

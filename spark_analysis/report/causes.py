@@ -11,7 +11,7 @@ from notleader.spark_analysis.checks.base import REGISTRY, Group
 from notleader.spark_analysis.checks.phrases import count, duration
 from notleader.spark_analysis.findings import Finding, told
 from notleader.spark_analysis.jobs.analyze import Analysis
-from notleader.spark_analysis.transforms.unseen import PERHAPS, UNSEEN
+from notleader.spark_analysis.transforms.unseen import PERHAPS, UNRECORDED, UNSEEN
 
 _FEW = 3
 _LENGTH = re.compile(r" (for up to|up to|after) \{slowest\}")
@@ -70,7 +70,7 @@ def chapters(analysis: Analysis) -> list[Chapter]:
     names = Counter(rule for rule, _ in struck)
     noticed = [f for f in analysis.findings if f.count]
     ordered = sorted(noticed, key=lambda f: (_WORST[f.verdict], _order(f), -f.count))
-    unseen = tuple(f for f in ordered if f.group and f.group.trouble in (UNSEEN, PERHAPS))
+    unseen = tuple(f for f in ordered if f.group and f.group.trouble in (UNSEEN, PERHAPS, UNRECORDED))
     noticed_from = duration(analysis.told_ms * 1000)
     nothing = f"nothing that went wrong or took {noticed_from}"
     nothing = nothing if analysis.outcomes.lines else "nothing that the traffic shows"

@@ -18,6 +18,9 @@ PERHAPS = "perhaps"
 LITTLE = "little"
 """`trouble` of a case whose time no rule accounts for, although one had answered it with an error."""
 
+UNRECORDED = "unrecorded"
+"""`trouble` of a case that no rule is known to have had a hand in, near a gap of the capture."""
+
 _WRITES = ("Produce", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn")
 _SURE = ("message_id", "sequence")
 _MOST = 10_000

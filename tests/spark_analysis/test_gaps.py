@@ -62,3 +62,14 @@ def test_what_is_proven_wrong_stays_so_over_a_gap(analyse: Analyse) -> None:
     torn.exchange(250, "", event="gap", detail="lost 280 rows", took_ms=40)
     torn.poll(900, "m1", 9)
     assert answers(analyse(torn, Options())[1])["duplicate"] == {"invalid"}
+
+
+@pytest.mark.parametrize(("gap_ms", "known"), [(9_000, True), (2_000, False), (800, False)])
+def test_what_went_wrong_about_a_gap_is_not_called_no_rules_doing(gap_ms: int, known: bool, analyse: Analyse) -> None:
+    """What hangs when a proxy dies is in no row: a rule may have swallowed it."""
+    torn = story()
+    torn.exchange(gap_ms, "", event="gap", detail="the proxy was killed", took_ms=400)
+    torn.send(900, "unseen", took_ms=2500, outcome="info", error="RequestTimedOutError")
+    (failed,) = [one for one in analyse(torn, Options())[1] if one.check == "failed" and one.group is not None]
+    assert ("no fault had a hand in it" in failed.sentence) is known
+    assert ("not known: the capture has a gap there" in failed.sentence) is not known
