@@ -564,7 +564,8 @@ def _cuts(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
         .otherwise(F.least("heard_us", "passed_us"))
     )
     stands_us = F.when(silenced, F.least("lifted_us", "closed_us", "answered_us", "run_end_us"))
-    paused_us = F.least(F.coalesce(again_us, "run_end_us"), F.col("rule_last_us") + PAUSE_US)
+    over_us = F.greatest("rule_last_us", F.when(silenced, F.col("lifted_us")))
+    paused_us = F.least(F.coalesce(again_us, "run_end_us"), over_us + PAUSE_US)
     return _shape(
         rows.withColumn("rule_last_us", F.max("request_at_us").over(rule)),
         "cut",

@@ -1304,11 +1304,11 @@ def silenced_with_a_batch_on_it(s: Story) -> None:
     link_event(s, 1, "fault", 1, **did(OFF))
 
 
-def silent_with_a_request_in_its_socket(s: Story, took_ms: float = 2) -> None:
-    """A connection that is silent for three seconds, and what had arrived before, which goes on at their end."""
+def silent_with_a_request_in_its_socket(s: Story, took_ms: float = 2, until: float = 3000) -> None:
+    """A connection that is silent for some seconds, and what had arrived before, which goes on at their end."""
     link_event(s, 1, "fault", 1, **did(OFF))
-    link_event(s, 3000, "fault", 1, detail="goes on")
-    ok(s, 0, "m0", 0, sent=3000.2, took_ms=took_ms)
+    link_event(s, until, "fault", 1, detail="goes on")
+    ok(s, 0, "m0", 0, sent=until + 0.2, took_ms=took_ms)
 
 
 @story
@@ -1317,6 +1317,13 @@ def lost_behind_what_lay_in_the_socket(s: Story) -> None:
     silent_with_a_request_in_its_socket(s)
     ok(s, 2900, "m1", 1, sent=5700)
     ok(s, 3100, "m2", 2, sent=5700.2)
+
+
+@story
+def lost_behind_what_lay_in_a_socket_that_was_silent_for_long(s: Story) -> None:
+    # The longer it was silent, the longer the client's TCP pauses: until eight seconds after its end.
+    silent_with_a_request_in_its_socket(s, until=12_000)
+    ok(s, 12_400, "m1", 1, sent=20_000)
 
 
 @story
@@ -1965,6 +1972,7 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "a_host_that_took_somebody_since": {"late": {None}},
     "silenced_with_a_batch_on_it": {"late": {"off"}},
     "lost_behind_what_lay_in_the_socket": {"late": {"off"}},
+    "lost_behind_what_lay_in_a_socket_that_was_silent_for_long": {"late": {"off"}},
     "late_behind_what_lay_in_the_socket": {"late": {"off", None}},
     "late_long_after_what_lay_in_the_socket": {"late": {"off", None}},
     "silenced_while_another_is_silent": {"late": {"off"}},
