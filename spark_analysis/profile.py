@@ -43,6 +43,8 @@ class CaptureProfile:
     out_of_range: int
     throttled: int
     greeted: int
+    transactions: int
+    """Ends of transactions that were asked for."""
     anew: int
     """How many more appends at offset 0 there are than partitions that have one: a topic was made anew, perhaps."""
 
@@ -171,6 +173,7 @@ def profile_capture(exchanges: DataFrame) -> CaptureProfile:
         F.count_if(_answered(batches, 1)).alias("out_of_range"),
         F.count_if(F.col("throttle_time_ms") > 0).alias("throttled"),
         F.count_if((F.col("api_name") == "ApiVersions") & any_did("touches", "altered_answer")).alias("greeted"),
+        F.count_if(F.col("api_name") == "EndTxn").alias("transactions"),
         (_total(F.size(begun)) - begun_places).alias("anew"),
         F.min("request_at_us").alias("first_at_us"),
         # The end of a gap may be when somebody finished what was left behind, days later.
@@ -220,6 +223,7 @@ _COUNTS = (
     "out_of_range",
     "throttled",
     "greeted",
+    "transactions",
     "anew",
 )
 

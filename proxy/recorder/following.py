@@ -46,7 +46,7 @@ _ERROR_CODE: Final = COLUMNS.index("error_code")
 _DETAIL: Final = COLUMNS.index("detail")
 _HIDDEN: Final = "frames left out: they hold secrets that can't be hidden one by one"
 _KILLED: Final = (
-    "lost an unknown number of rows: the proxy was killed, and its last second, and what had no answer yet, may be missing"
+    "lost an unknown number of rows: the proxy was killed; its last second, and what had no answer, may be missing"
 )
 DEADLY: Final = "the recorder died over them again and again"
 Error = tuple[int, int]

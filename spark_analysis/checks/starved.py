@@ -81,4 +81,6 @@ class Starved(Check):
         return f"{reads} waited up to {duration(group.slowest_us)} for what lay there{because(group, whose=whose)}"
 
     def all_clear(self, tables: Tables) -> str:
-        return f"no rule kept a record from a consumer for long ({count(tables.outcomes.polled, 'record')})"
+        polled = count(tables.outcomes.polled, "record")
+        but = "; since when those in transactions may be read is not known" if tables.capture.transactions else ""
+        return f"no rule is known to have kept a record from a consumer for long ({polled}){but}"

@@ -74,8 +74,9 @@ def chapters(analysis: Analysis) -> list[Chapter]:
     noticed_from = duration(analysis.told_ms * 1000)
     nothing = f"nothing that went wrong or took {noticed_from}"
     nothing = nothing if analysis.outcomes.lines else "nothing that the traffic shows"
-    # Below level record nobody can tell the requests that a message was refused in from others.
-    told_apart = not unseen and analysis.capture.names_messages
+    # Below level record nobody can tell the requests that a message was refused in from others, nor anywhere how long
+    # records in transactions were kept from their readers.
+    told_apart = not unseen and analysis.capture.names_messages and not analysis.capture.transactions
     nothing = nothing if told_apart else "nothing that is known to be its doing"
     found = []
     for (rule, kind), rows in struck.items():

@@ -282,6 +282,9 @@ _LOGINS = ("SaslHandshake", "SaslAuthenticate")
 COMMITS = ("OffsetCommit", TXN_OFFSET_COMMIT)
 _OF_TRANSACTIONS = ("AddPartitionsToTxn", "AddOffsetsToTxn", TXN_OFFSET_COMMIT, "EndTxn")
 _BEGINS_ANEW = "InitProducerId"
+_FENCED = (22, 25, 47, 49, 82, 90)
+"""ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING, FENCED_INSTANCE_ID and
+PRODUCER_FENCED: after these a transactional producer, or the member that it commits for, has to begin anew."""
 
 
 def _lines(exchanges: DataFrame) -> DataFrame:
@@ -445,6 +448,9 @@ def _answers(exchanges: DataFrame, touched: DataFrame, *, greeted: bool) -> Data
     until_us = F.when(did.isin(*HOLDS), F.least(let_go_us, from_us + F.col("t.held_us"))).otherwise(
         F.least(F.greatest(F.coalesce("next_us", answered + PAUSE_US), answered), answered + PAUSE_US)
     )
+    # Who is fenced goes on when it begins anew, however late that is.
+    fenced = api.isin(*_OF_TRANSACTIONS) & F.coalesce(F.col("t.error_code").isin(*_FENCED), F.lit(False))
+    until_us = F.when(fenced, F.greatest(F.coalesce("next_us", "run_end_us"), answered)).otherwise(until_us)
     of_all = F.coalesce(F.get("of_all", F.col("effect")), F.lit(False)) & (F.col("api_name") != "FindCoordinator")
     return _shape(
         rows,

@@ -10,6 +10,7 @@ from notleader.spark_analysis.plans import broadcast, table_of
 from notleader.spark_analysis.schemas import HISTORY
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.landed import handed_out
+from notleader.spark_analysis.transforms.obstacles import TXN_OFFSET_COMMIT
 from notleader.spark_analysis.transforms.sent_back import of_clients
 
 READ = "read"
@@ -95,7 +96,11 @@ def starved_reads(
         )
         .filter(F.col("w.us") >= slow_us)
     )
-    members = read.groupBy(F.col("scope").alias("m_scope"), F.col("group").alias("m_group")).agg(
+    # Who reads, processes and writes in transactions reads on when its producer has committed that (KIP-98).
+    committing = of_clients(exchanges.filter(F.col("api_name") == TXN_OFFSET_COMMIT), names)
+    committers = committing.select("scope", F.col("group_id").alias("group"), F.col("t_client").alias("client"))
+    of_groups = read.select("scope", "group", "client").unionByName(committers.distinct())
+    members = of_groups.groupBy(F.col("scope").alias("m_scope"), F.col("group").alias("m_group")).agg(
         F.slice(F.array_sort(F.collect_set("client")), 1, _MOST_MEMBERS).alias("members")
     )
     rows = longest.join(broadcast(members), same("m_", "scope", "group"))

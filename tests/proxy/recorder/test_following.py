@@ -25,7 +25,7 @@ from tests.proxy.record.blocks import block_of, expected, tables
 from tests.proxy.record.entries import exchange, gaps, hidden_files, numbers, read
 from tests.proxy.record.packing import Packer
 
-KILLED = "lost an unknown number of rows: the proxy was killed, and its last second, and what had no answer yet, may be missing"
+KILLED = "lost an unknown number of rows: the proxy was killed; its last second, and what had no answer, may be missing"
 UNMADE = "could not be made into rows (the log says why)"
 
 

@@ -635,6 +635,38 @@ def never_reads_again_after_a_cut(s: Story) -> None:
     never_reads_again(s, fetches_until=9000)
 
 
+def reads_on_late(s: Story, group_id: str | None, **done: Any) -> None:
+    """A group reads for a producer that commits its places (KIP-98); after one of these commits it pauses for long."""
+    reads = {"client": s.client, "client_id": s.client, "group_id": s.client}
+    out = f"{s.client}-out"
+    s.send(1, None, client=out, client_id=out, topic="invoices")
+    ok(s, 0, "m0", 0)
+    s.poll(30, "m0", 0, **reads)
+    s.exchange(40, "TxnOffsetCommit", client_id=out, connection_id=5, group_id=group_id or s.client,
+               partitions=one_of("orders", 0, base_offset=1), **done)  # fmt: skip
+    ok(s, 50, "m1", 1)
+    s.exchange(30_000, "InitProducerId", client_id=out, connection_id=5)
+    s.exchange(30_010, "Fetch", connection_id=8, partitions=one_of("orders", 0, base_offset=1, record_count=1))
+    s.poll(30_030, "m1", 1, **reads)
+
+
+@story
+def waits_for_its_producer_that_was_fenced(s: Story) -> None:
+    reads_on_late(s, None, outcome="injected", error_code=47, **did(("fence", "error", "answered", 47)))
+
+
+@story
+def waits_for_its_producer_that_was_refused_once(s: Story) -> None:
+    reads_on_late(s, None, outcome="injected", error_code=14, **did(("fence", "error", "answered", 14)))
+    s.exchange(60, "TxnOffsetCommit", client_id=f"{s.client}-out", connection_id=5, group_id=s.client,
+               partitions=one_of("orders", 0, base_offset=1))  # fmt: skip
+
+
+@story
+def waits_beside_another_group_s_fenced_producer(s: Story) -> None:
+    reads_on_late(s, f"{s.client}-others", outcome="injected", error_code=47, **did(("fence", "error", "answered", 47)))
+
+
 @story
 def reads_nothing_at_all_after_a_cut(s: Story) -> None:
     # Its application may have no more wish to.
@@ -1873,6 +1905,9 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "reads_on_long_after_it_is_a_member_again": {"read_again": {None}},
     "thrown_out_behind_a_held_fetch": {"read_again": {"slow (likely)"}},
     "never_reads_again_after_a_cut": {"starved": {"break (likely)"}},
+    "waits_for_its_producer_that_was_fenced": {"starved": {"fence (likely)"}},
+    "waits_for_its_producer_that_was_refused_once": {"starved": set()},
+    "waits_beside_another_group_s_fenced_producer": {"starved": set()},
     "reads_nothing_at_all_after_a_cut": {"starved": set()},
     "handed_out_late_while_its_group_was_refused": {"starved": {"slow"}},
     "asked_for_late_as_its_group_was_refused": {"starved": {"elsewhere (likely)"}},
