@@ -215,9 +215,9 @@ def judge(
     set_aside = bad(said) if said.bad_lines else []
     progress(f"matching {said.sends:,} sends with {capture.exchanges:,} exchanges")
     exchanges = exchanges_of(raw, capture, options)
-    if unknown := unknown_on_the_wire(said, capture):
+    if (unknown := unknown_on_the_wire(said, capture)) is not None:
         exchanges = settled(with_owners(exchanges, scoped_operations(good(told), capture, options), unknown))
-        capture = replace(capture, clients=(*sorted(unknown), *capture.clients))
+        capture = replace(capture, clients=(*sorted(unknown.clients), *capture.clients))
     with threads(spark, 1) as pool:
         # What needs no history is worked out beside it, and what needs no causes beside these.
         standing = pool.submit(_standing, exchanges, capture, said) if capture.faulted else None

@@ -31,6 +31,7 @@ from notleader.spark_analysis.session import suit
 from notleader.spark_analysis.transforms.attempts import with_touches
 
 SEGMENTS_PER_BATCH = 1000
+_WAIT_US = 10_000_000
 _BAD_LINES = "file string, at_byte long, text string, reason string"
 
 
@@ -50,12 +51,25 @@ def watch(
 
     `judged` is handed each analysis, and the last one after everything that was there at the end. What was read before
     an interruption is kept below `out`/live and not read again. Whatever stops the stream is raised.
+
+    A client tells at once, a proxy when a segment is full: until then what was sent is nowhere. So what clients say of
+    the time behind the last captured row waits for that, no longer than ten seconds.
     """
+    whole = False
+
+    def take(batch: DataFrame, number: int) -> None:
+        nonlocal whole
+        started = time.monotonic()
+        progress(f"reading batch {number}")
+        _keep(spark, batch, number, f"{out}/live")
+        whole = ended.is_set()
+        _judge_all(spark, out, options, judged, progress, started, None if whole else time.time_ns() // 1000 - _WAIT_US)
+
     query = (
         _recorded(spark, captures, outcome_files)
         .writeStream.option("checkpointLocation", f"{out}/live/checkpoint")
         .trigger(processingTime=f"{int(every_s * 1000)} milliseconds")
-        .foreachBatch(lambda batch, number: _take(spark, batch, number, out, options, judged, progress))
+        .foreachBatch(take)
         .start()
     )
     try:
@@ -70,6 +84,8 @@ def watch(
         query.stop()
     if failed is not None:
         raise failed
+    if not whole:
+        _judge_all(spark, out, options, judged, progress, time.monotonic(), None)
 
 
 def _recorded(spark: SparkSession, captures: Sequence[str], outcome_files: Sequence[str]) -> DataFrame:
@@ -100,19 +116,8 @@ def _recorded(spark: SparkSession, captures: Sequence[str], outcome_files: Seque
     return reduce(DataFrame.unionByName, rows)
 
 
-def _take(
-    spark: SparkSession,
-    batch: DataFrame,
-    number: int,
-    out: str,
-    options: Options,
-    judged: Callable[[Analysis], None],
-    progress: Progress,
-) -> None:
-    """Keep one batch and judge all batches up to it."""
-    started = time.monotonic()
-    progress(f"reading batch {number}")
-    state = f"{out}/live"
+def _keep(spark: SparkSession, batch: DataFrame, number: int, state: str) -> None:
+    """Write one batch below `state`, in the place of what was written of it before."""
     suit(spark, size_bytes([state]))
     from_nowhere(spark)
     batch.persist()
@@ -126,12 +131,29 @@ def _take(
             rows.write.mode("overwrite").parquet(f"{state}/{table}/batch={number}")
     finally:
         batch.unpersist()
+
+
+def _judge_all(
+    spark: SparkSession,
+    out: str,
+    options: Options,
+    judged: Callable[[Analysis], None],
+    progress: Progress,
+    started: float,
+    sure_us: int | None,
+) -> None:
+    """Judge all batches: of what clients say what lies before the last captured row, or `sure_us`; None: all of it."""
+    state = f"{out}/live"
+    from_nowhere(spark)
     raw = settled(with_touches(spark.read.schema(EXCHANGE).parquet(f"{state}/exchanges")))
     capture = profile_capture(raw)
     if not capture.rows:
         return
     later: list[Callable[[], None]] = []
     said_so_far = gathered(spark.read.schema(OPERATION).parquet(f"{state}/said"))
+    if sure_us is not None:
+        until_us = max(capture.last_at_us or 0, sure_us)
+        said_so_far = said_so_far.filter(F.coalesce("completed_at_us", "called_at_us", F.lit(0)) <= until_us)
     told = settled(last_word(said_so_far), f"{out}/operations", later)
 
     def bad(_: OutcomeProfile) -> list[BadLine]:

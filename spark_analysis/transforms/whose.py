@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -24,27 +24,35 @@ _MOST_OF_IT = 0.5
 _FEW_OTHERS = 0.2
 
 
-def unknown_on_the_wire(said: OutcomeProfile, capture: CaptureProfile) -> set[str]:
-    """The clients that have no client id on the wire to themselves; none where each of those is some client's alone."""
+class Unknown(NamedTuple):
+    """Clients that have no client id on the wire to themselves, and the client ids there that are no client's alone."""
+
+    clients: frozenset[str]
+    client_ids: frozenset[str]
+
+
+def unknown_on_the_wire(said: OutcomeProfile, capture: CaptureProfile) -> Unknown | None:
+    """Who is not known by a client id; None where either all clients or all client ids are known."""
     owners: dict[str, set[str]] = {}
     for client, client_id in said.names:
         for name in (client, client_id):
             if name is not None:
                 owners.setdefault(name, set()).add(client)
     alone = {name: next(iter(clients)) for name, clients in owners.items() if len(clients) == 1}
-    if alone.keys() >= capture.client_ids:
-        return set()
-    return {client for client, _ in said.names} - {alone[name] for name in capture.client_ids if name in alone}
+    clients = {client for client, _ in said.names} - {alone[name] for name in capture.client_ids if name in alone}
+    client_ids = capture.client_ids - alone.keys()
+    return Unknown(frozenset(clients), client_ids) if clients and client_ids else None
 
 
-def with_owners(exchanges: DataFrame, operations: DataFrame, clients: Collection[str]) -> DataFrame:
-    """`exchanges` with the names of those `clients` in the place of client ids, where what they said tells whose it is.
+def with_owners(exchanges: DataFrame, operations: DataFrame, unknown: Unknown) -> DataFrame:
+    """`exchanges` with the names of clients in the place of unknown client ids, where what they said tells whose it is.
 
     Both have a `scope`. A connection is whose it is that was told, or said, the offsets at which its batches begin; all
     connections of a client id are, where nobody else's are among those; and, of a group of one client, those over which
     members ask. Of a capture without partitions nothing is known.
     """
-    carried = _carried(exchanges)
+    of_unknown = F.col("client_id").isin(*unknown.client_ids)
+    carried = _carried(exchanges.filter(of_unknown))
     said = operations.filter(F.col("operation").isin(*_CARRIED_BY) & F.col("offset").isNotNull()).select(
         "scope",
         F.when(F.col("operation") == "send", "Produce").otherwise("Fetch").alias("api"),
@@ -88,7 +96,7 @@ def with_owners(exchanges: DataFrame, operations: DataFrame, clients: Collection
     by_group = _by_group(exchanges, operations)
     rows = rows.join(broadcast(by_group), F.col("_connection") == F.col("g_connection"), "left")
     owner = F.coalesce("c_owner", "i_owner", "g_owner")
-    named = F.when(owner.isin(*clients), owner).otherwise(F.col("client_id"))
+    named = F.when(of_unknown & owner.isin(*unknown.clients), owner).otherwise(F.col("client_id"))
     return rows.withColumn("client_id", named).select(*exchanges.columns)
 
 

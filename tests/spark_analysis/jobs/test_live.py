@@ -15,9 +15,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
+from notleader.spark_analysis import schemas
+from notleader.spark_analysis.jobs.analyze import Analysis
+from notleader.spark_analysis.jobs.live import _judge_all
+from notleader.spark_analysis.options import Options
+from notleader.spark_analysis.outcomes import read_outcomes
 from notleader.spark_analysis.tail import files, line_number, whole_lines
-from tests.spark_analysis.synthetic import EXCHANGE, Story, incident
+from tests.spark_analysis.synthetic import EXCHANGE, START_US, Story, incident
 
 DEADLINE_S = 900
 
@@ -134,3 +140,22 @@ def test_killed_and_started_again_nothing_is_lost_or_counted_twice(tmp_path: Pat
         timeout=DEADLINE_S,
     )
     assert counted(last) == counted(json.loads(once.stdout))
+
+
+@pytest.mark.spark
+def test_what_is_said_of_the_time_behind_the_capture_waits_for_it(spark: SparkSession, tmp_path: Path) -> None:
+    story = Story()
+    story.produce(1, message_ids=["m0"], base_offset=0)
+    story.send(0, "m0", offset=0)
+    story.send(3000, "m1", took_ms=1500, outcome="info", error="it is under way in no row yet")
+    capture, said = story.write(tmp_path)
+    state = tmp_path / "live"
+    captured = spark.read.schema(schemas.EXCHANGE).parquet(str(capture))
+    captured.write.parquet(f"{state}/exchanges/batch=0")
+    told = read_outcomes(spark, [str(said)]).select(*schemas.OPERATION.fieldNames())
+    told.write.parquet(f"{state}/said/batch=0")
+    for sure_ms, sends in ((0, 0), (4400, 1), (4600, 2), (None, 2)):
+        judged: list[Analysis] = []
+        sure_us = None if sure_ms is None else START_US + 1000 * sure_ms
+        _judge_all(spark, str(tmp_path), Options(), judged.append, lambda text: None, time.monotonic(), sure_us)
+        assert judged[0].outcomes.sends == sends

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.io import read_captures
 from notleader.spark_analysis.outcomes import read_outcomes
-from notleader.spark_analysis.transforms.whose import unknown_on_the_wire, with_owners
+from notleader.spark_analysis.transforms.whose import Unknown, unknown_on_the_wire, with_owners
 from tests.spark_analysis.made_up import made_up
 from tests.spark_analysis.synthetic import Story
 
@@ -23,8 +23,8 @@ def owners(spark: SparkSession, story: Story, folder: Path) -> dict[int, str]:
     capture, said = story.write(folder)
     exchanges = read_captures(spark, [str(capture)]).withColumn("scope", F.lit(""))
     operations = read_outcomes(spark, [str(said)]).withColumn("scope", F.lit(""))
-    clients = {row["client"] for row in story.outcomes}
-    rows = with_owners(exchanges, operations, clients).select("connection_id", "client_id").distinct().collect()
+    unknown = Unknown(frozenset(row["client"] for row in story.outcomes), frozenset({"lib", "other"}))
+    rows = with_owners(exchanges, operations, unknown).select("connection_id", "client_id").distinct().collect()
     assert len(rows) == len({row["connection_id"] for row in rows}), "a connection is one client's"
     return {row["connection_id"]: row["client_id"] for row in rows}
 
@@ -79,11 +79,21 @@ def test_of_two_who_read_the_same_together_nobody_is_told_apart(spark: SparkSess
     assert owners(spark, story, tmp_path) == {1: "lib", 2: "lib"}
 
 
+def test_a_connection_of_a_known_client_stays_whose_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    """Somebody whom the proxy doesn't see reads the same, and sooner."""
+    story = Story()
+    for number in range(4):
+        fetch(story, 100.0 * number, number, 1, client_id="known")
+        story.poll(100.0 * number + 5, f"m{number}", number, client="unseen")
+        story.poll(100.0 * number + 9, f"m{number}", number, client="known")
+    assert owners(spark, story, tmp_path) == {1: "known"}
+
+
 def test_a_client_is_unknown_where_no_client_id_is_its_own() -> None:
     analysis = made_up()
     capture = replace(analysis.capture, client_ids=frozenset({"rdkafka", "app"}))
     said = replace(analysis.outcomes, names=(("app", None), ("a", "rdkafka"), ("b", "rdkafka")))
-    assert unknown_on_the_wire(said, capture) == {"a", "b"}
-    assert unknown_on_the_wire(said, replace(capture, client_ids=frozenset({"app"}))) == set()
+    assert unknown_on_the_wire(said, capture) == (frozenset({"a", "b"}), frozenset({"rdkafka"}))
+    assert unknown_on_the_wire(said, replace(capture, client_ids=frozenset({"app"}))) is None
     said = replace(said, names=(("app", None), ("a", "rdkafka")))
-    assert unknown_on_the_wire(said, capture) == set()
+    assert unknown_on_the_wire(said, capture) is None
