@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -168,6 +169,9 @@ def explore(
 
             search = Search(bench, limits, corpus, say, tell, save)
             if replay is not None:
+                found_with = telling.options_of(replay.read_text("utf-8"))
+                if not {*found_with} <= {*asked.options}:
+                    tell(f"{replay} was found with {shlex.join(found_with)}: without that it may not be seen again")
                 tried, verdicts = search.replay(rules)
                 how = "; ".join(each.sentence for each in verdicts) or "the command ends well"
                 say(f"{replay}: {how}", well=not verdicts)

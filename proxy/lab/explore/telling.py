@@ -54,19 +54,26 @@ def write(explored: Explored, asked: Asked, limits: Limits, out: Path) -> None:
 def rule_file(failure: Failure, asked: Asked) -> str:
     """A config file of `notleader run`, which `notleader explore --replay` takes as well."""
     said = [f"{failure.kind}: {failure.verdicts[0].sentence}", f"command: {shlex.join(asked.command)}"]
-    said += [f"options: {shlex.join(asked.options)}"] if asked.options else []
+    said += [f"{_OPTIONS}{shlex.join(asked.options)}"] if asked.options else []
     said += [] if failure.messages is None else [f"{_MESSAGES}{failure.messages}"]
     head = "".join(f"# {line}\n" for text in said for line in _line(text).splitlines())
     return head + yaml.safe_dump({"faults": failure.rules}, sort_keys=False, allow_unicode=True)
 
 
 _MESSAGES = "messages: "
+_OPTIONS = "options: "
 
 
 def messages_of(text: str) -> int | None:
     """How many messages a rule file was shrunk to, by its head; None where it doesn't say."""
     found = re.search(rf"^# {_MESSAGES}([1-9]\d*)$", text, re.MULTILINE)
     return int(found[1]) if found else None
+
+
+def options_of(text: str) -> list[str]:
+    """The options with which the failure of a rule file was found, by its head, as words."""
+    found = re.search(rf"^# {_OPTIONS}(.+)$", text, re.MULTILINE)
+    return shlex.split(found[1]) if found else []
 
 
 def _incident_file_name(number: int) -> str:

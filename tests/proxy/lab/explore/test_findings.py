@@ -16,7 +16,16 @@ from notleader.proxy.lab.explore.findings import Corpus, Failure, described, gro
 from notleader.proxy.lab.explore.judging import KINDS, Learned, Verdict
 from notleader.proxy.lab.explore.search import Explored, Limits
 from notleader.proxy.lab.explore.shrinking import Recipe
-from notleader.proxy.lab.explore.telling import document, junit, markdown, messages_of, pytest_test, rule_file, write
+from notleader.proxy.lab.explore.telling import (
+    document,
+    junit,
+    markdown,
+    messages_of,
+    options_of,
+    pytest_test,
+    rule_file,
+    write,
+)
 from notleader.proxy.lab.explore.words import unjudged
 from notleader.proxy.lab.incident import load_incident
 from notleader.proxy.lab.verdict import Counts, judge
@@ -219,6 +228,12 @@ def test_the_number_of_messages_that_is_left_is_in_everything_that_is_told(tmp_p
 def test_a_rule_file_without_a_number_says_none() -> None:
     assert messages_of(rule_file(failure(on_produce("close")), ASKED)) is None
     assert messages_of(rule_file(failure(on_produce("close"), sentence="\n# messages: 7\n"), ASKED)) is None
+
+
+def test_a_rule_file_says_with_which_options_it_was_found() -> None:
+    options = ("--check-sql", "select * from 'said.jsonl' where n > 1", "--strict")
+    assert options_of(rule_file(failure(on_produce("close")), Asked(["./shop"], options))) == [*options]
+    assert options_of(rule_file(failure(on_produce("close"), sentence="\n# options: --strict\n"), ASKED)) == []
 
 
 @pytest.mark.parametrize(("asked", "told", "is_"), [(None, None, 20), (None, 3, 3), (5, 3, 5)])
