@@ -65,7 +65,10 @@ def check_paths(
         if growing and not root.is_dir():
             raise InputError(f"{path} is not a folder: a live analysis follows the folder that the proxy writes to")
         if not growing and root.is_dir() and next(root.rglob("*.parquet"), None) is None:
-            raise InputError(f"capture folder {path} holds no .parquet file (was the capture closed?)")
+            raise InputError(
+                f"capture folder {path} holds no .parquet file: what the proxy records is there when it ends, and what "
+                f"one left that was killed after `notleader capture ls --repair {path}`"
+            )
         if not growing:
             _check_whole(root)
     for path in filter(is_local, () if growing else outcomes):
