@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from notleader.spark_analysis.plans import broadcast
+from notleader.spark_analysis.plans import broadcast, table_of
 from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile
 from notleader.spark_analysis.transforms.attempts import was_answered
 from notleader.spark_analysis.transforms.keys import same
@@ -22,6 +24,7 @@ _SOON_US = 100_000
 # So much of what went over a connection has to be one client's, and of all that is anybody's.
 _MOST_OF_IT = 0.5
 _FEW_OTHERS = 0.2
+_MOST = 100_000
 
 
 class Unknown(NamedTuple):
@@ -33,12 +36,12 @@ class Unknown(NamedTuple):
 
 def unknown_on_the_wire(said: OutcomeProfile, capture: CaptureProfile) -> Unknown | None:
     """Who is not known by a client id; None where either all clients or all client ids are known."""
-    owners: dict[str, set[str]] = {}
+    whose: dict[str, set[str]] = {}
     for client, client_id in said.names:
         for name in (client, client_id):
             if name is not None:
-                owners.setdefault(name, set()).add(client)
-    alone = {name: next(iter(clients)) for name, clients in owners.items() if len(clients) == 1}
+                whose.setdefault(name, set()).add(client)
+    alone = {name: next(iter(clients)) for name, clients in whose.items() if len(clients) == 1}
     clients = {client for client, _ in said.names} - {alone[name] for name in capture.client_ids if name in alone}
     client_ids = capture.client_ids - alone.keys()
     return Unknown(frozenset(clients), client_ids) if clients and client_ids else None
@@ -68,36 +71,59 @@ def with_owners(exchanges: DataFrame, operations: DataFrame, unknown: Unknown) -
     heard = said.join(broadcast(carried), list(_PLACE)).groupBy(*batch).agg(F.min_by("client", then).alias("client"))
     votes = carried.select(*batch).distinct().join(broadcast(heard), list(batch), "left")
     counted = votes.groupBy(*_OF_CONNECTION, "client").agg(F.count("*").alias("votes"))
-    best = counted.groupBy(*_OF_CONNECTION).agg(
-        F.max_by("client", F.when(F.col("client").isNotNull(), F.col("votes"))).alias("owner"),
-        F.array_sort(F.collect_list(F.when(F.col("client").isNotNull(), F.col("votes")))).alias("votes"),
-        F.sum(F.when(F.col("client").isNull(), F.col("votes")).otherwise(0)).alias("nobody"),
+    of_connections, of_ids = owners([row.asDict() for row in counted.limit(_MOST).collect()])
+    asked = {row["connection"]: row["owner"] for row in _by_group(exchanges, operations).limit(_MOST).collect()}
+    ours = [
+        {"o_connection": number, "o_owner": owner}
+        for number, owner in (asked | of_connections).items()
+        if owner in unknown.clients
+    ]
+    named = [
+        {"i_scope": scope, "i_client_id": wire_id, "i_owner": owner}
+        for (scope, wire_id), owner in of_ids.items()
+        if owner in unknown.clients
+    ]
+    spark = exchanges.sparkSession
+    rows = exchanges.withColumn("_connection", connection()).join(
+        broadcast(table_of(spark, ours, "struct<o_connection:bigint,o_owner:string>")),
+        of_unknown & (F.col("_connection") == F.col("o_connection")),
+        "left",
     )
-    first, second = F.get("votes", F.size("votes") - 1), F.coalesce(F.get("votes", F.size("votes") - 2), F.lit(0))
-    sure = (first >= (first + F.col("nobody")) * _MOST_OF_IT) & (second <= first * _FEW_OTHERS)
-    owned = best.select(*_OF_CONNECTION, F.when(sure, F.col("owner")).alias("owner"))
-    by_connection = owned.filter(F.col("owner").isNotNull()).select(
-        F.col("connection").alias("c_connection"), F.col("owner").alias("c_owner")
-    )
-    by_id = (
-        owned.groupBy(F.col("scope").alias("i_scope"), F.col("wire_id").alias("i_client_id"))
-        .agg(
-            F.max("owner").alias("i_owner"),
-            F.count_distinct("owner").alias("owners"),
-            F.count_if(F.col("owner").isNull()).alias("unknown"),
-            F.count("*").alias("all"),
-        )
-        .filter((F.col("owners") == 1) & (F.col("unknown") <= F.col("all") * _FEW_OTHERS))
-        .select("i_scope", "i_client_id", "i_owner")
-    )
-    rows = exchanges.withColumn("_connection", connection())
-    rows = rows.join(broadcast(by_connection), F.col("_connection") == F.col("c_connection"), "left")
+    by_id = table_of(spark, named, "struct<i_scope:string,i_client_id:string,i_owner:string>")
     rows = rows.join(broadcast(by_id), same("i_", "scope", "client_id"), "left")
-    by_group = _by_group(exchanges, operations)
-    rows = rows.join(broadcast(by_group), F.col("_connection") == F.col("g_connection"), "left")
-    owner = F.coalesce("c_owner", "i_owner", "g_owner")
-    named = F.when(of_unknown & owner.isin(*unknown.clients), owner).otherwise(F.col("client_id"))
-    return rows.withColumn("client_id", named).select(*exchanges.columns)
+    return rows.withColumn("client_id", F.coalesce("o_owner", "i_owner", "client_id")).select(*exchanges.columns)
+
+
+def owners(votes: Iterable[Mapping[str, Any]]) -> tuple[dict[int, str], dict[tuple[str, str], str]]:
+    """Whose each connection is, and each client id (with its scope) that is one client's, as far as that is sure.
+
+    A vote has scope, wire_id, connection, client (None: of batches that nobody spoke of) and their number as `votes`.
+    """
+    of_connection: dict[tuple[str, str, int], Counter[str | None]] = {}
+    for vote in votes:
+        place = vote["scope"], vote["wire_id"], vote["connection"]
+        of_connection.setdefault(place, Counter())[vote["client"]] += vote["votes"]
+    owner = {place: _most(told) for place, told in of_connection.items()}
+    of_id: dict[tuple[str, str], list[str | None]] = {}
+    for (scope, wire_id, _), client in owner.items():
+        of_id.setdefault((scope, wire_id), []).append(client)
+    alone = {
+        place: found.pop()
+        for place, clients in of_id.items()
+        if len(found := {*clients} - {None}) == 1 and clients.count(None) <= len(clients) * _FEW_OTHERS
+    }
+    connections = {number: client for (_, _, number), client in owner.items() if client is not None}
+    return connections, {place: client for place, client in alone.items() if client is not None}
+
+
+def _most(told: Counter[str | None]) -> str | None:
+    """Of whom by far the most is; None where that is nobody."""
+    known = Counter({client: votes for client, votes in told.items() if client is not None})
+    if not known:
+        return None
+    (first, most), *others = known.most_common(2)
+    second = others[0][1] if others else 0
+    return first if most >= (most + told[None]) * _MOST_OF_IT and second <= most * _FEW_OTHERS else None
 
 
 def _carried(exchanges: DataFrame) -> DataFrame:
@@ -129,14 +155,14 @@ def _carried(exchanges: DataFrame) -> DataFrame:
 
 
 def _by_group(exchanges: DataFrame, operations: DataFrame) -> DataFrame:
-    """g_connection → `g_owner`: over which the members of a group ask that is one client's alone."""
+    """`connection` → `owner`: over which the members of a group ask that is one client's alone."""
     alone = (
         operations.filter(F.col("group_id").isNotNull())
         .groupBy(F.col("scope").alias("k_scope"), F.col("group_id").alias("k_group_id"))
-        .agg(F.max("client").alias("g_owner"), F.count_distinct("client").alias("owners"))
+        .agg(F.max("client").alias("owner"), F.count_distinct("client").alias("owners"))
         .filter("owners = 1")
     )
     asked = exchanges.filter(F.col("api_name").isin(*OF_MEMBERS, "OffsetCommit"))
-    asked = asked.select("scope", "group_id", connection().alias("g_connection")).distinct()
+    asked = asked.select("scope", "group_id", connection().alias("connection")).distinct()
     owned = asked.join(broadcast(alone), same("k_", "scope", "group_id"))
-    return owned.groupBy("g_connection").agg(F.max("g_owner").alias("g_owner"))
+    return owned.groupBy("connection").agg(F.max("owner").alias("owner"))

@@ -18,7 +18,7 @@ from tests.spark_analysis.synthetic import Story
 pytestmark = pytest.mark.spark
 
 
-def owners(spark: SparkSession, story: Story, folder: Path) -> dict[int, str]:
+def told_apart(spark: SparkSession, story: Story, folder: Path) -> dict[int, str]:
     """Of each connection the client id that it has now."""
     capture, said = story.write(folder)
     exchanges = read_captures(spark, [str(capture)]).withColumn("scope", F.lit(""))
@@ -47,7 +47,7 @@ def test_a_client_id_of_several_is_told_apart_by_what_went_over_each_connection(
     story.exchange(5, "JoinGroup", client_id="lib", connection_id=3, group_id="billing")
     story.exchange(5, "JoinGroup", client_id="lib", connection_id=4, group_id="another")
     story.exchange(5, "Metadata", client_id="lib", connection_id=5)
-    assert owners(spark, story, tmp_path) == {1: "app", 2: "reader", 3: "reader", 4: "lib", 5: "lib"}
+    assert told_apart(spark, story, tmp_path) == {1: "app", 2: "reader", 3: "reader", 4: "lib", 5: "lib"}
 
 
 def test_all_connections_of_a_client_id_are_whose_batches_went_over_some(spark: SparkSession, tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_all_connections_of_a_client_id_are_whose_batches_went_over_some(spark: 
         fetch(story, 100.0 * number, number, 7, client_id="other")
         story.poll(100.0 * number + 5, f"m{number}", number, client="reader")
     story.exchange(1, "Metadata", client_id="other", connection_id=8)
-    assert owners(spark, story, tmp_path) == {7: "reader", 8: "reader"}
+    assert told_apart(spark, story, tmp_path) == {7: "reader", 8: "reader"}
 
 
 def test_what_one_read_before_or_after_another_fetched_it_is_no_sign(spark: SparkSession, tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_what_one_read_before_or_after_another_fetched_it_is_no_sign(spark: Spar
         for reader, connection, at in (("first", 1, 100.0 * number), ("second", 2, 5000 + 100.0 * number)):
             fetch(story, at, number, connection)
             story.poll(at + 5, f"m{number}", number, client=reader, group_id="billing")
-    assert owners(spark, story, tmp_path) == {1: "first", 2: "second"}
+    assert told_apart(spark, story, tmp_path) == {1: "first", 2: "second"}
 
 
 def test_of_two_who_read_the_same_together_nobody_is_told_apart(spark: SparkSession, tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_of_two_who_read_the_same_together_nobody_is_told_apart(spark: SparkSess
         fetch(story, at, number, 2)
         story.poll(at + (5 if number % 2 else 6), f"m{number}", number, client="one")
         story.poll(at + (6 if number % 2 else 5), f"m{number}", number, client="other")
-    assert owners(spark, story, tmp_path) == {1: "lib", 2: "lib"}
+    assert told_apart(spark, story, tmp_path) == {1: "lib", 2: "lib"}
 
 
 def test_a_connection_of_a_known_client_stays_whose_it_is(spark: SparkSession, tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_connection_of_a_known_client_stays_whose_it_is(spark: SparkSession, t
         fetch(story, 100.0 * number, number, 1, client_id="known")
         story.poll(100.0 * number + 5, f"m{number}", number, client="unseen")
         story.poll(100.0 * number + 9, f"m{number}", number, client="known")
-    assert owners(spark, story, tmp_path) == {1: "known"}
+    assert told_apart(spark, story, tmp_path) == {1: "known"}
 
 
 def test_a_client_is_unknown_where_no_client_id_is_its_own() -> None:
