@@ -420,11 +420,12 @@ class Rows:
             epoch = _leader_epoch(fields)
             if epoch is not None and (row["leader_epoch"] is None or row["leader_epoch"] < 0):
                 row["leader_epoch"] = epoch
-        named = {row["topic"] for row in entries.values()}
-        for topic, code in iter_topic_errors(response.codec, body):
-            if topic not in named:
-                row = entries[topic, None] = dict.fromkeys(PARTITION_FIELDS)
-                row["topic"], row["error_code"] = topic, code
+        if topics := list(iter_topic_errors(response.codec, body)):
+            named = {row["topic"] for row in entries.values()}
+            for topic, code in topics:
+                if topic not in named:
+                    row = entries[topic, None] = dict.fromkeys(PARTITION_FIELDS)
+                    row["topic"], row["error_code"] = topic, code
         if not error:
             error = first_error(body)
         facts.error_code = error

@@ -7,13 +7,12 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.attempts import is_as_it_was, touches_at, wire_of_place
+from notleader.spark_analysis.transforms.history import MATCH_KINDS
 from notleader.spark_analysis.transforms.intervals import join_moments, of_call
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.obstacles import COMMITS
 from notleader.spark_analysis.transforms.sent_back import of_clients
 
-# The ranks of `history.MATCH_KINDS`.
-_BY_OFFSET, _BY_TIME = 3, 6
 # Of what clocks may differ by, before they are set by each other, so much is left between two ends of a call.
 _CLOSE = 20
 
@@ -43,13 +42,13 @@ def commit_entries(operations: DataFrame, exchanges: DataFrame, skew_us: int) ->
     said = operations.filter((F.col("operation") == "commit") & F.col("group_id").isNotNull()).select(
         "operation_id", "scope", "group_id", "topic", "partition", "offset", "called_at_us", "completed_at_us"
     )
+    by_time = _of_no_offset()
     since, until = of_call(skew_us)
     # What leaves before a call, or after it, is another's.
     close_us = skew_us // _CLOSE
-    since = F.when(
-        _of_no_offset(), F.coalesce(F.col("called_at_us") - close_us, F.col("completed_at_us") - skew_us)
-    ).otherwise(since)
-    until = F.when(_of_no_offset(), F.coalesce(F.col("completed_at_us") + close_us, until)).otherwise(until)
+    called_us = F.coalesce(F.col("called_at_us") - close_us, F.col("completed_at_us") - skew_us)
+    since = F.when(by_time, called_us).otherwise(since)
+    until = F.when(by_time, F.coalesce(F.col("completed_at_us") + close_us, until)).otherwise(until)
     met = join_moments(
         said.withColumns({"_asks": _asks(), "_since": since, "_until": until}),
         carried.withColumn("_meets", F.explode(_meets())),
@@ -60,11 +59,10 @@ def commit_entries(operations: DataFrame, exchanges: DataFrame, skew_us: int) ->
         & (F.col("group_id") == F.col("c_group"))
         & _here(),
     )
-    by_time = _of_no_offset()
-    kind = F.when(by_time, F.lit("time")).otherwise(F.col("wire.match_kind"))
+    kind = F.when(by_time, "time").otherwise(F.col("wire.match_kind"))
     entry = F.struct(
         F.col("wire.attempt_id").alias("attempt_id"),
-        F.when(by_time, _BY_TIME).otherwise(_BY_OFFSET).alias("rank"),
+        F.array_position(F.array(*map(F.lit, MATCH_KINDS)), kind).cast("int").alias("rank"),
         F.col("wire").withField("match_kind", kind).alias("wire"),
         F.lit(False).alias("transactional"),
         F.lit(False).alias("acks_0"),

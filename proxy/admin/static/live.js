@@ -135,6 +135,17 @@ function Plot({ label, data, names }) {
 
 const EVENTS = ["exchange", "connect", "disconnect", "wire_error", "fault", "mark", "gap"];
 
+/** What keeps exchanges with this filter from being read, or nothing: an EventSource doesn't say why it was refused. */
+async function whyRefused(filter) {
+  const asked = new AbortController();
+  try {
+    const answer = await ask(`/v1/exchanges?filter=${encodeURIComponent(filter)}`, { signal: asked.signal });
+    return answer.ok ? "" : await problem(answer);
+  } finally {
+    asked.abort();
+  }
+}
+
 export function Live() {
   const recent = useRef(new Recent());
   const [shown, setShown] = useState({ rows: [], ...recent.current.series() });
@@ -195,13 +206,11 @@ export function Live() {
       recent.current.since = Math.floor(Date.now() / 1000);
       stream = new EventSource(`/v1/exchanges?before=${SHOWN_ROWS}&filter=${encodeURIComponent(filter)}`);
       for (const name of EVENTS) stream.addEventListener(name, take);
-      // Refused for good, as one reader too many is: an EventSource doesn't say why.
+      // Refused for good, as one reader too many is.
       stream.onerror = async () => {
         if (stream.readyState !== EventSource.CLOSED) return;
-        const asked = new AbortController();
-        const answer = await ask("/v1/exchanges", { signal: asked.signal }).catch(() => null);
-        if (answer && !answer.ok) setRefusal(await problem(answer));
-        asked.abort();
+        const said = await whyRefused(filter).catch(() => "");
+        if (said) setRefusal(said);
       };
       stream.onopen = () => setRefusal("");
     };
@@ -215,16 +224,13 @@ export function Live() {
   const submit = async (event) => {
     event.preventDefault();
     const wanted = new FormData(event.target).get("filter");
-    // An EventSource doesn't say why it was refused: ask once, and only then read on.
-    const asked = new AbortController();
     try {
-      const answer = await ask(`/v1/exchanges?filter=${encodeURIComponent(wanted)}`, { signal: asked.signal });
-      setRefusal(answer.ok ? "" : (await problem(answer)).split("\n").slice(0, -1).join("\n"));
-      if (answer.ok) { setFilter(wanted); go(null); }
+      const said = await whyRefused(wanted);
+      setRefusal(said.split("\n").slice(0, -1).join("\n"));
+      if (!said) { setFilter(wanted); go(null); }
     } catch (error) {
       setRefusal(error.message);
     }
-    asked.abort();
   };
   return html`<article><header><h2>Traffic</h2><span class="buttons">
       <${Small} disabled=${!shown.rows.length} onClick=${() => download(shown.rows, "jsonl")}>Export JSON lines<//>

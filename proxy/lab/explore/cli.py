@@ -114,10 +114,12 @@ def explore(
         from notleader.proxy.lab.explore.candidates import brokers_needed
 
         told: int | None = None
+        found_with: list[str] = []
         if replay is not None:
             rules = rules_of(replay)
             brokers = max(brokers, brokers_needed(rules))
-            told = telling.messages_of(replay.read_text("utf-8"))
+            text = replay.read_text("utf-8")
+            told, found_with = telling.messages_of(text), telling.options_of(text)
         from notleader.proxy.lab.explore.findings import Corpus
         from notleader.proxy.lab.explore.search import Limits, Search
         from notleader.proxy.lab.explore.sql import valid
@@ -169,7 +171,6 @@ def explore(
 
             search = Search(bench, limits, corpus, say, tell, save)
             if replay is not None:
-                found_with = telling.options_of(replay.read_text("utf-8"))
                 if not {*found_with} <= {*asked.options}:
                     tell(f"{replay} was found with {shlex.join(found_with)}: without that it may not be seen again")
                 tried, verdicts = search.replay(rules)
