@@ -247,8 +247,8 @@ def _wrapped_java(java_home: Path) -> Path:
         "  shift\n"
         '  [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"\n'
         "done\n"
-        f'exec "{java_home}/bin/java" "$@"\n'
-        "utf-8",
+        f'exec "{java_home}/bin/java" "$@"\n',
+        encoding="utf-8",
     )
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     return home
