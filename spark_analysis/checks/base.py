@@ -13,7 +13,7 @@ from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile, end_us
 from notleader.spark_analysis.schemas import CASE, as_field
 from notleader.spark_analysis.transforms.causes import Struck
-from notleader.spark_analysis.transforms.log import Log
+from notleader.spark_analysis.transforms.log import Log, Unjudged
 from notleader.spark_analysis.transforms.unseen import LITTLE
 
 REGISTRY: dict[str, Check] = {}
@@ -71,7 +71,7 @@ class Tables:
     capture: CaptureProfile
     outcomes: OutcomeProfile
     log: Log | None = None
-    unjudged: int | None = None
+    unjudged: Unjudged | None = None
     """Of how many sends neither the log says anything nor a consumer; None without either."""
     struck: tuple[Struck, ...] = ()
     starved: DataFrame | None = None
@@ -166,13 +166,15 @@ class Check:
 
     def unsettled(self, tables: Tables) -> str | None:
         """Why there may be cases although none was noticed, in words that follow `not judged:`; None when not."""
-        if not self.reading or tables.unjudged == 0:
+        if not self.reading:
             return None
         if tables.unjudged is None:
             return "no consumer said what it read, and no log was given"
+        if not (sends := tables.unjudged.sends):
+            return None
         if not tables.outcomes.polled:
-            return f"of {tables.unjudged:,} sends the log says nothing"
-        return f"of {tables.unjudged:,} sends no consumer read the partition, or not so far"
+            return f"of {sends:,} sends the log says nothing"
+        return f"of {sends:,} sends no consumer read the partition, or not so far"
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         """CASE rows: everything this check noticed."""

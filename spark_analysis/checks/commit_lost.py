@@ -10,7 +10,7 @@ from notleader.spark_analysis.checks.phrases import SET_ELSEWHERE, by_rule, coun
 from notleader.spark_analysis.checks.wire_cases import from_exchanges, of_api
 from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast
-from notleader.spark_analysis.transforms.attempts import tells_of_time_alone, touches_at
+from notleader.spark_analysis.transforms.attempts import touches_at
 from notleader.spark_analysis.transforms.commits import known_commits, with_groups_of_connections
 from notleader.spark_analysis.transforms.intervals import NEVER_US
 from notleader.spark_analysis.transforms.keys import same
@@ -233,5 +233,5 @@ def _placed(tables: Tables) -> DataFrame:
 
 def _fakes(touch: Column) -> Column:
     """Whether a rule told of a commit what the broker had not, and no error."""
-    told = touch["did"].isin(*_FAKED) & ~tells_of_time_alone(touch)
+    told = touch["did"].isin(*_FAKED)
     return told & (F.coalesce(touch["error_code"], F.lit(0)) == 0)

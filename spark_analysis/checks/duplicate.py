@@ -12,7 +12,7 @@ from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.attempts import any_did, kept_from_broker
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.landed import jumps, one_by_one, spans
-from notleader.spark_analysis.transforms.log import settled_by_log
+from notleader.spark_analysis.transforms.log import located_without_id, settled_by_log
 
 _APPENDED_AT = (
     "array_distinct(transform(filter(attempts, a -> a.error_code = 0 and a.base_offset >= 0"
@@ -40,15 +40,16 @@ class Duplicate(Check):
         invalid=(
             "one message is at more offsets of a topic than it was sent there (each acknowledged call, or else one of "
             "a client, that didn't fail), aborted transactions aside: by the log, but for what it has from before the "
-            "run; without it, by what consumers got or by the broker's own answers"
+            "run; without it, or where its records have no ids, by what consumers got or by the broker's own answers"
         ),
         valid=(
             "the log has each message once for each such send; so do consumers, without it, who went past any other "
             "place that the broker's answers tell of"
         ),
         unknown=(
-            "sends have no message ids, or nobody read and no log was given, and the broker's answers show no case; "
-            "without the log: a message that was sent in transactions is at two offsets, of which some may be aborted"
+            "sends have no message ids, or nobody read, and no log was given, or one whose records have no ids, and "
+            "the broker's answers show no case; without the log: a message that was sent in transactions is at two "
+            "offsets, of which some may be aborted"
         ),
         evidence=(
             "the log, what consumers got at which offset, or the offsets in the broker's answers, those that a "
@@ -137,7 +138,12 @@ class Duplicate(Check):
     def unsettled(self, tables: Tables) -> str | None:
         if tables.outcomes.unnamed_sends:
             return f"{tables.outcomes.unnamed_sends:,} sends have no message id"
-        return super().unsettled(tables)
+        if (why := super().unsettled(tables)) is not None:
+            return why
+        if tables.unjudged is None or not tables.unjudged.copies:
+            return None
+        read = "consumer read the partition, or not so far" if tables.outcomes.polled else "consumer said what it read"
+        return f"{tables.unjudged.copies:,} sends lie in the log without ids, and no {read}"
 
     def sentence(self, group: Group) -> str:
         what = f"{count(group.cases, 'message')} sent to {place(group)}{by_client(group)}"
@@ -152,7 +158,8 @@ class Duplicate(Check):
 
 def _all_there() -> Column:
     """The log says where all copies of the message are; of what it doesn't have any more only the broker did."""
-    return settled_by_log() & ~F.coalesce(F.col("in_log").isin("superseded", "deleted"), F.lit(False))
+    gone = F.coalesce(F.col("in_log").isin("superseded", "deleted"), F.lit(False))
+    return settled_by_log() & ~gone & ~located_without_id()
 
 
 def _copies() -> Column:

@@ -17,7 +17,6 @@ from notleader.spark_analysis.checks.base import (
 from notleader.spark_analysis.checks.phrases import because, count, place
 from notleader.spark_analysis.checks.wire_cases import from_exchanges
 from notleader.spark_analysis.options import Options
-from notleader.spark_analysis.transforms.attempts import tells_of_time_alone
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.lives import in_one_life, with_lives
 from notleader.spark_analysis.transforms.log import settled_by_log
@@ -170,7 +169,7 @@ def _is_another() -> Column:
 
 def _told_by() -> Column:
     """The rules that made up or changed the answer to a send."""
-    return F.filter("touched_by", lambda c: c["did"].isin("altered_answer", "answered") & ~tells_of_time_alone(c))
+    return F.filter("touched_by", lambda c: c["did"].isin("altered_answer", "answered"))
 
 
 def _told_at() -> Column:

@@ -11,7 +11,6 @@ from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.transforms.attempts import (
     any_did,
     kept_from_broker,
-    tells_of_time_alone,
     was_answered,
 )
 from notleader.spark_analysis.transforms.choices import CAUSES, as_cause
@@ -117,7 +116,6 @@ class Lost(Check):
                 "touched_by",
                 lambda c: (
                     ((F.coalesce(c["error_code"], F.lit(0)) == 0) | _never_arrived())
-                    & ~tells_of_time_alone(c)
                     & (
                         c["did"].isin(*_LOSES)
                         | ((c["did"] == "cut") & (_never_arrived() | _went_unanswered()))

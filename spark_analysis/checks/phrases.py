@@ -76,6 +76,7 @@ _DID = {
     "cut": "had the connection cut under them",
     "repeated": "were sent to the broker more than once",
     "muted": "were on a connection that was muted",
+    "throttled": "were told to wait",
     "refused": "were refused a connection",
     "silenced": "were on a connection that was silenced",
     "shaped": "were on a connection that was slowed down",

@@ -13,7 +13,6 @@ from notleader.spark_analysis.transforms.attempts import (
     all_but_last,
     any_did,
     kept_from_broker,
-    tells_of_time_alone,
     was_answered,
 )
 from notleader.spark_analysis.transforms.clocks import ONE_CLOCK_US
@@ -93,7 +92,7 @@ class Reordered(Check):
         # What was read on the wire after the one that overtook it had waited for what kept it from there.
         late = F.when(_came_before(then, first), F.col("before.slow_by"))
         both = F.array_union("touched_by", F.col("before.touched_by"))
-        changed = F.filter(both, lambda c: c["did"].isin(*_CHANGES) & ~tells_of_time_alone(c))
+        changed = F.filter(both, lambda c: c["did"].isin(*_CHANGES))
         overtaken = rows.withColumns(
             {
                 "verdict": F.when(known, "invalid").otherwise("unknown"),

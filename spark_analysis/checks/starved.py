@@ -46,6 +46,8 @@ class Starved(Check):
     def cases(self, tables: Tables, options: Options) -> DataFrame:
         if tables.starved is None:
             return as_cases(tables.history.filter("false"), self.name, "valid")
+        more = F.when(F.col("unread") > 1, F.concat(F.lit(" and "), F.col("unread") - 1, F.lit(" more"))).otherwise("")
+        never = F.when(F.col("unread").isNotNull(), F.concat(more, F.lit(", never read"))).otherwise("")
         weight = F.array_max(F.transform("slow_by", lambda cause: cause["weight_us"]))
         # Of the members of its group the one that a rule was longest in the way of.
         of_one = Window.partitionBy("scope", "group", "topic", "partition", "again_us").orderBy(
@@ -65,6 +67,7 @@ class Starved(Check):
             note=F.concat(
                 F.lit("offset "),
                 F.col("offset"),
+                never,
                 F.when(F.col("client") != F.col("reader"), F.concat(F.lit(", by way of "), "client")).otherwise(""),
             ),
         )

@@ -96,18 +96,16 @@ class WrongBroker(Check):
             F.min("request_at_us").alias("at_us"),
             (F.max("request_at_us") - F.min("request_at_us")).alias("duration_us"),
             F.min_by("seen", "request_at_us", 10).alias("seen"),
-            F.array_distinct(F.flatten(F.collect_set("fault_names"))).alias("fault_names"),
-            F.array_distinct(F.flatten(F.collect_set("fault_kinds"))).alias("fault_kinds"),
+            F.array_sort(F.array_distinct(F.flatten(F.collect_set("fault_names")))).alias("fault_names"),
+            F.array_sort(F.array_distinct(F.flatten(F.collect_set("fault_kinds")))).alias("fault_kinds"),
             F.min("trouble").alias("trouble"),
         )
-        rows = searches.groupBy(*place_, "node_id").agg(
+        # What a rule said, and what the broker said at another time, are two things.
+        rows = searches.groupBy(*place_, "node_id", "fault_names", "fault_kinds", "trouble").agg(
             F.sum("times").alias("times"),
             F.min("at_us").alias("at_us"),
             F.max("duration_us").alias("duration_us"),
             F.array_sort(F.max_by("seen", "duration_us")).alias("exchanges"),
-            F.array_distinct(F.flatten(F.collect_list("fault_names"))).alias("fault_names"),
-            F.array_distinct(F.flatten(F.collect_list("fault_kinds"))).alias("fault_kinds"),
-            F.min("trouble").alias("trouble"),
         )
         return from_exchanges(
             rows,

@@ -40,7 +40,7 @@ from notleader.spark_analysis.transforms.landed import deliveries, fetched
 from notleader.spark_analysis.transforms.lives import history_of_lives, in_one_life, with_lives
 from notleader.spark_analysis.transforms.log import Log, LogProfile, as_log, unjudged
 from notleader.spark_analysis.transforms.named import is_unnamed_send, with_ids
-from notleader.spark_analysis.transforms.obstacles import GREETED, THROTTLED, Stood, names_of, what_stood
+from notleader.spark_analysis.transforms.obstacles import GREETED, Stood, names_of, what_stood
 from notleader.spark_analysis.transforms.presence import gone_of, with_gone
 from notleader.spark_analysis.transforms.starved import starved_reads
 from notleader.spark_analysis.transforms.unseen import with_unseen, with_unwritten
@@ -296,13 +296,13 @@ def build_tables(
         said = replace(said, unnamed_sends=scoped.filter(is_unnamed_send()).count())
     delivered = deliveries(scoped, F.col("scope"))
     fetch = fetched(exchanges, F.col("scope")) if capture.fetches_with_ids else None
-    commits = commit_entries(scoped, exchanges, options.skew_ms * 1000) if said.commits else None
+    names = settled(names_of(scoped))
+    commits = commit_entries(scoped, exchanges, names, options.skew_ms * 1000) if said.commits else None
     history = build_history(scoped, attempts, delivered, fetch, capture, said, options, log, commits)
     anew = capture.anew > 0
     if anew or log is not None:
         history = history_of_lives(history, exchanges, log.rows if log is not None else None, anew=anew)
     delivered = with_lives(delivered, exchanges, F.col("at_us")) if anew else in_one_life(delivered)
-    names = settled(names_of(scoped))
     return Tables(exchanges, scoped, names, delivered, attempts, history, capture, said, log)
 
 
@@ -351,8 +351,7 @@ def explained(
 
 
 def _standing(exchanges: DataFrame, capture: CaptureProfile, said: OutcomeProfile) -> Stood:
-    besides = {THROTTLED: capture.throttled, GREETED: capture.greeted}
-    did = (*capture.did, *(word for word, times in besides.items() if times))
+    did = (*capture.did, GREETED) if capture.greeted else capture.did
     return what_stood(exchanges, did, end_us(capture, said), reads=said.polled > 0)
 
 

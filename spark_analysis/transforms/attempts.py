@@ -70,6 +70,8 @@ def appended(attempts: DataFrame) -> DataFrame:
 
 
 SWALLOWED = ("swallowed_request", "swallowed_answer")
+THROTTLED = "throttled"
+"""What a rule did that gave an answer a throttle time, and nothing more (KIP-219); in the capture an altered answer."""
 _ENDS_IT = (*SWALLOWED, "answered", "cut")
 _CONNECTION = ("run_id", "proxy_id", "connection_id")
 
@@ -151,19 +153,18 @@ def any_did(touches: str | Column, *words: str) -> Column:
 
 def is_as_it_was() -> Column:
     """No rule did more to the row's exchange than hold it, or tell its client to wait: what was said is as it was."""
-    late = ("held_request", "held_answer", "shaped", "muted", "throttled")
-    return ~F.exists("touches", lambda t: ~(t["did"].isin(*late) | tells_of_time_alone(t)))
+    late = ("held_request", "held_answer", "shaped", "muted", THROTTLED)
+    return ~F.exists("touches", lambda t: ~t["did"].isin(*late))
 
 
 def changes_records(touch: Column) -> Column:
     """A rule changed the answer of a Fetch, and told no error in it: records were not as the broker had sent them."""
-    changed = (touch["did"] == "altered_answer") & (F.coalesce(touch["error_code"], F.lit(0)) == 0)
-    return changed & ~tells_of_time_alone(touch)
+    return (touch["did"] == "altered_answer") & (F.coalesce(touch["error_code"], F.lit(0)) == 0)
 
 
 def tells_of_time_alone(touch: Column) -> Column:
-    """Whether what a rule changed of an answer is its throttle time (KIP-219), nothing about records."""
-    return (touch["did"] == "altered_answer") & (touch["kind"] == "throttle")
+    """Whether what a rule changed of an answer is its throttle time (KIP-219), nothing of what it says."""
+    return _word(touch["did"], touch["kind"]) == THROTTLED
 
 
 def kept_from_broker(attempt: Column) -> Column:
@@ -198,7 +199,7 @@ def _touched() -> Column:
         lambda f: F.struct(
             f["fault_names"].alias("rule"),
             f["fault_kinds"].alias("kind"),
-            did.alias("did"),
+            _word(did, f["fault_kinds"]).alias("did"),
             _own_error(did, F.col("error_code")).alias("error_code"),
             F.lit(None).cast("long").alias("held_us"),
         ),
@@ -222,7 +223,17 @@ def _as_touches(effects: Column) -> Column:
     # What was to come when it had been held never came where its connection ended before: that has its own outcome.
     gone = F.col("outcome").eqNullSafe("no_response")
     done = F.filter(effects, lambda e: ~(gone & e["did"].isin(*_ENDS_IT)))
-    return F.transform(done, lambda e: F.struct(*[e[f.name].alias(f.name) for f in TOUCH.fields]))
+    return F.transform(
+        done,
+        lambda e: F.struct(*[e[f.name].alias(f.name) for f in TOUCH.fields]).withField(
+            "did", _word(e["did"], e["kind"])
+        ),
+    )
+
+
+def _word(did: Column, kind: Column) -> Column:
+    """What a rule did, in the words of a TOUCH: an answer in which only the throttle time is another says the same."""
+    return F.when((did == "altered_answer") & (kind == "throttle"), F.lit(THROTTLED)).otherwise(did)
 
 
 def _own_error(did: Column, error_code: Column) -> Column:

@@ -18,10 +18,10 @@ from notleader.spark_analysis.plans import broadcast, is_short, settled, threads
 from notleader.spark_analysis.transforms.attempts import (
     AT_ITS_END_US,
     SWALLOWED,
+    THROTTLED,
     any_did,
     begun_us,
     last_attempt,
-    tells_of_time_alone,
     was_answered,
     went_unheard,
 )
@@ -43,7 +43,6 @@ from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.obstacles import (
     HOLDS,
     MUTED,
-    THROTTLED,
     Stood,
     clients_of,
     ends_of,
@@ -658,8 +657,9 @@ def _broken(history: DataFrame) -> DataFrame:
     )
     last_ok = well.agg(F.max("completed_at_us").alias("last_ok_us"))
     of_it = same("g_", "scope", "client")
-    rows = history.filter(wrong).join(broadcast(last_ok), of_it, "left")
-    kept = F.filter("_own", lambda c: ~c["did"].isin(*HOLDS, "shaped", MUTED) & ~tells_of_time_alone(c))
+    ends = ~F.col("operation").isin("send", "poll", "commit", "seek") & F.col("topic").isNull()
+    rows = history.filter(wrong | ends).join(broadcast(last_ok), of_it, "left")
+    kept = F.filter("_own", lambda c: ~c["did"].isin(*HOLDS, "shaped", MUTED, THROTTLED))
     called = F.coalesce("called_at_us", "end_us")
     out_of_sequence = F.filter("attempts", is_out_of_sequence)
     return rows.select(
@@ -675,6 +675,8 @@ def _broken(history: DataFrame) -> DataFrame:
         failed.alias("failed"),
         ((F.col("outcome") == "pending") & was_answered(last["outcome"])).alias("unheard"),
         (F.size("attempts") == 0).alias("unsent"),
+        "transactional",
+        ends.alias("ends"),
         F.when(F.col("_broker"), last["error_code"]).alias("refused"),
         "partition",
         F.when(F.col("outcome") == "ok", F.get(out_of_sequence, F.lit(0))["request_at_us"]).alias("out_us"),

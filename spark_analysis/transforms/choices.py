@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.schemas import CAUSE
 from notleader.spark_analysis.transforms.attempts import (
+    THROTTLED,
     any_did,
     begun_us,
     by_the_broker_itself,
@@ -18,6 +19,7 @@ from notleader.spark_analysis.transforms.attempts import (
 )
 from notleader.spark_analysis.transforms.following import FOLLOWING, is_out_of_time
 from notleader.spark_analysis.transforms.obstacles import CUTS, HOLDS, SWALLOWS
+from notleader.spark_analysis.transforms.sent_back import LONG_US
 from notleader.spark_analysis.transforms.starved import READ
 
 CAUSES = f"array<{CAUSE.simpleString()}>"
@@ -174,7 +176,7 @@ def _length_us() -> Column:
 
 
 def _before(causes: str) -> Column:
-    return _unsure(F.filter(causes, lambda w: ~w["did"].isin(*HOLDS)))
+    return _unsure(F.filter(causes, lambda w: ~w["did"].isin(*HOLDS, THROTTLED)))
 
 
 def _unsure(causes: Column) -> Column:
@@ -203,7 +205,7 @@ def choices() -> dict[str, Column]:
             F.col("_broker"),
             F.when(follows, F.coalesce("_earlier", _before("waits")))
             # It waited for so long that its group had gone on without it.
-            .when(last_attempt()["error_code"].isin(*_THROWN_OUT), _unsure(waits))
+            .when(last_attempt()["error_code"].isin(*_THROWN_OUT), _unsure(F.filter(waits, _costs_its_place)))
             .otherwise(F.col("_sent_there")),
         )
         .when(unsent & (F.size("told") > 0), F.col("told"))
@@ -229,6 +231,11 @@ def choices() -> dict[str, Column]:
         "retried_by": retried.cast(CAUSES),
         "touched_by": F.array_distinct(F.concat("_own", unread, kept_by)).cast(CAUSES),
     }
+
+
+def _costs_its_place(cause: Column) -> Column:
+    """Whether a group may have gone on without who waited for so long."""
+    return cause["weight_us"] >= LONG_US
 
 
 def _kept(place: Column) -> Column:

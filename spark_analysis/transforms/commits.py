@@ -10,24 +10,32 @@ from notleader.spark_analysis.transforms.attempts import is_as_it_was, touches_a
 from notleader.spark_analysis.transforms.history import MATCH_KINDS
 from notleader.spark_analysis.transforms.intervals import join_moments, of_call
 from notleader.spark_analysis.transforms.keys import same
-from notleader.spark_analysis.transforms.obstacles import COMMITS
+from notleader.spark_analysis.transforms.obstacles import COMMITS, TXN_OFFSET_COMMIT
 from notleader.spark_analysis.transforms.sent_back import of_clients
 
 # Of what clocks may differ by, before they are set by each other, so much is left between two ends of a call.
 _CLOSE = 20
 
 
-def commit_entries(operations: DataFrame, exchanges: DataFrame, skew_us: int) -> DataFrame:
+def commit_entries(operations: DataFrame, exchanges: DataFrame, names: DataFrame, skew_us: int) -> DataFrame:
     """`operation_id` → `commit_entries`: the attempts of each commit, by group, place, offset and time.
 
-    `operations` and `exchanges` have a `scope`. A commit that doesn't say its offset, or its place, has the requests of
-    its group that left during its call: matched by time.
+    `operations` and `exchanges` have a `scope`, `names` are `names_of` the operations. What has the client id of
+    another client alone is no attempt, but for what producers commit for a group (KIP-98). A commit that doesn't say
+    its offset, or its place, has the requests of its group that left during its call: matched by time.
     """
     asked = exchanges.filter(
         (F.col("event") == "exchange") & F.col("api_name").isin(*COMMITS) & F.col("group_id").isNotNull()
     ).select("*", F.posexplode("partitions").alias("place", "p"))
     touched = touches_at(F.col("place"))
-    carried = asked.select(
+    owners = names.withColumnsRenamed({name: f"n_{name}" for name in ("scope", "client", "wire_id")})
+    owned = [
+        F.col("scope").eqNullSafe(F.col("n_scope")),
+        F.col("client_id") == F.col("n_wire_id"),
+        F.col("api_name") != TXN_OFFSET_COMMIT,
+    ]
+    carried = asked.join(broadcast(owners), owned, "left").select(
+        F.col("n_client").alias("c_client"),
         F.col("scope").alias("c_scope"),
         F.col("group_id").alias("c_group"),
         F.col("p.base_offset").alias("c_offset"),
@@ -40,7 +48,7 @@ def commit_entries(operations: DataFrame, exchanges: DataFrame, skew_us: int) ->
         ).alias("wire"),
     )
     said = operations.filter((F.col("operation") == "commit") & F.col("group_id").isNotNull()).select(
-        "operation_id", "scope", "group_id", "topic", "partition", "offset", "called_at_us", "completed_at_us"
+        "operation_id", "scope", "client", "group_id", "topic", "partition", "offset", "called_at_us", "completed_at_us"
     )
     by_time = _of_no_offset()
     since, until = of_call(skew_us)
@@ -57,6 +65,7 @@ def commit_entries(operations: DataFrame, exchanges: DataFrame, skew_us: int) ->
         (F.col("_asks") == F.col("_meets"))
         & F.col("scope").eqNullSafe(F.col("c_scope"))
         & (F.col("group_id") == F.col("c_group"))
+        & F.coalesce(F.col("client") == F.col("c_client"), F.lit(True))
         & _here(),
     )
     kind = F.when(by_time, "time").otherwise(F.col("wire.match_kind"))

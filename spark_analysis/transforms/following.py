@@ -24,21 +24,23 @@ FOLLOWING = (45, 46, 47, 48, 49, 51, 53, 59, 67, 90)
 def following(rows: DataFrame) -> DataFrame:
     """`operation_id` → `follows`, the causes of an earlier operation's end that this one's error comes from.
 
-    `rows` are failed operations and those that were sent again: `operation_id`, `scope`, `client`, `topic`, `error`,
-    `called_us`, `at_us` (when it ended), `heard_us` (when its client was told, which may tell of it later),
-    `last_ok_us` (when its client last succeeded), `failed`, `unsent` (nothing of it was on the wire), `unheard` (it was
-    answered, and yet never ended), `refused` (the broker's error in answer to its last attempt), `partition`, `out_us`
-    (of one that ended well when the first attempt was sent that came out of sequence), and `because`, the CAUSES of its
-    own end or retry.
+    `rows` are failed operations, those that were sent again, and all that `ends` may be: `operation_id`, `scope`,
+    `client`, `topic`, `error`, `called_us`, `at_us` (when it ended), `heard_us` (when its client was told, which may
+    tell of it later), `last_ok_us` (when its client last succeeded), `failed`, `unsent` (nothing of it was on the
+    wire), `unheard` (it was answered, and yet never ended), `transactional`, `ends` (it has no place, as what ends a
+    transaction), `refused` (the broker's error in answer to its last attempt), `partition`, `out_us` (of one that
+    ended well when the first attempt was sent that came out of sequence), and `because`, the CAUSES of its own end or
+    retry.
 
     An operation that failed without having been on the wire follows from the last refusal that a rule made up, or
     brought about by changing the request, of the same client and topic, when it says the same error, other than that
-    its time was over; and, in a client in which
-    nothing succeeded any more (`last_ok_us`), from the last operation that a rule ended, as one does that never ends.
-    One that the broker refused for its sequence, epoch or transaction follows from the last operation of its client
-    that a rule refused, swallowed or cut off. One that ended well, and of which an attempt came out of sequence before,
-    from the last one of its client and partition that a rule did that to, where that was still under way: the sequences
-    of a partition have a hole until its retry has filled it.
+    its time was over; and, in a client in which nothing succeeded any more (`last_ok_us`), from the last operation
+    that a rule ended, as one does that never ends. One that the broker refused for its sequence, epoch or transaction
+    follows from the last operation of its client that a rule refused, swallowed or cut off. One that `ends`, and
+    failed without having been on the wire, from the last in a transaction that a rule ended since one that `ends` had
+    ended well. One that ended well, and of which an attempt came out of sequence before, from the last one of its
+    client and partition that a rule did that to, where that was still under way: the sequences of a partition have a
+    hole until its retry has filled it.
     """
     caused = F.size("because") > 0
     # Each as what others may follow from, and as what may follow.
@@ -56,10 +58,13 @@ def following(rows: DataFrame) -> DataFrame:
     changed = F.exists("because", lambda c: F.coalesce(c["did"] == "altered_request", F.lit(False)))
     code = F.coalesce(code, F.when(changed, F.col("refused")))
     source = F.struct("because", "error", "topic", code.alias("code"))
+    spoilt = F.struct("because", F.col("moment.at_us").alias("at_us"))
     told = told.withColumns(
         {
             "refusal": F.last(F.when(F.col("failed") & caused & code.isNotNull(), source), True).over(earlier),
             "broken": F.last(F.when(caused, source), True).over(earlier),
+            "spoilt": F.last(F.when(caused & F.col("failed") & F.col("transactional"), spoilt), True).over(earlier),
+            "ended_us": F.max(F.when(F.col("ends") & ~F.col("failed"), F.col("at_us"))).over(earlier),
             "killed": F.last(F.when(caused & ~F.col("unsent"), F.struct("because", "moment")), True).over(
                 order.rowsBetween(Window.unboundedPreceding, -1)
             ),
@@ -76,6 +81,13 @@ def following(rows: DataFrame) -> DataFrame:
     causes = (
         F.when(F.col("failed") & F.col("unsent") & same_topic & says_so, F.col("refusal.because"))
         .when(F.col("refused").isin(*FOLLOWING), F.col("broken.because"))
+        .when(
+            F.col("ends")
+            & F.col("failed")
+            & F.col("unsent")
+            & (F.col("spoilt.at_us") > F.coalesce("ended_us", F.lit(0))),
+            F.col("spoilt.because"),
+        )
         .when(
             (F.col("unsent") | F.col("unheard")) & (F.coalesce("last_ok_us", F.lit(0)) < F.col("killed.moment.at_us")),
             F.col("killed.because"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -142,8 +143,9 @@ def seen_in(log: DataFrame, attempts: DataFrame, since_us: int) -> DataFrame:
 def judged_by_log(rows: DataFrame, log: Log) -> DataFrame:
     """`rows`, a history in the making, with `in_log` and `log_here`, and `landed` as the log has it.
 
-    `landed` stays what readers said where the log can't tell; what is only in an aborted or open transaction has
-    landed nowhere. `rows` has `seen` (places by id), `entries` (attempts) and `landed`.
+    `landed` stays what readers said where the log can't tell, and beside its one place where the log's records have no
+    ids; what is only in an aborted or open transaction has landed nowhere. `rows` has `seen` (places by id), `entries`
+    (attempts) and `landed`.
     """
     of_wire = F.get("entries", F.lit(0))["wire"]
     placed = rows.withColumns(
@@ -178,10 +180,13 @@ def judged_by_log(rows: DataFrame, log: Log) -> DataFrame:
             F.lit(VISIBLE).alias("seen_by"),
         )
     )
+    read = F.coalesce("landed", F.array().cast(rows.schema["landed"].dataType))
+    elsewhere = F.filter(read, lambda p: p["partition"].isNull() | ~_at(p))
+    told_here = F.slice(F.sort_array(F.concat(here.cast(rows.schema["landed"].dataType), elsewhere)), 1, 100)
     landed = (
         F.when(
             F.col("in_log") == "there",
-            F.when(F.size(visible) > 0, F.slice(F.sort_array(visible), 1, 100)).otherwise(here),
+            F.when(F.size(visible) > 0, F.slice(F.sort_array(visible), 1, 100)).otherwise(told_here),
         )
         .when(F.col("in_log").isin("aborted", "open"), F.array().cast(rows.schema["landed"].dataType))
         .otherwise(F.col("landed"))
@@ -224,6 +229,15 @@ def _said() -> Column:
             "deleted",
         )
         .otherwise("absent")
+    )
+
+
+def _at(place: Column) -> Column:
+    """Whether `place` is where the client was told that its message is, of a history in the making."""
+    return (
+        (place["topic"] == F.col("_topic"))
+        & (place["partition"] == F.col("_partition"))
+        & (place["offset"] == F.col("offset"))
     )
 
 
@@ -300,12 +314,30 @@ def settled_by_log() -> Column:
     return F.coalesce(F.col("in_log") != "unread", F.lit(False))
 
 
-def unjudged(history: DataFrame, delivered: DataFrame) -> int:
-    """Of how many sends neither the log says anything nor a consumer: none went as far in their partition.
+def located_without_id() -> Column:
+    """The log has a record where a history row's client was told that its message is, and that record has no id.
+
+    So it says that the message is there, and nothing of other places.
+    """
+    told = F.exists("landed", lambda p: (p["seen_by"] == VISIBLE) & (p["offset"] == F.col("offset")))
+    nameless = F.col("message_id").isNotNull() & F.col("log_here").isNull()
+    return F.coalesce((F.col("in_log") == "there") & nameless & told, F.lit(False))
+
+
+class Unjudged(NamedTuple):
+    """Of how many sends nobody says what became of them, and of how many nobody whether they are there once only."""
+
+    sends: int
+    copies: int
+
+
+def unjudged(history: DataFrame, delivered: DataFrame) -> Unjudged:
+    """The sends of which neither the log says so nor a consumer: none went as far in their partition.
 
     Of a send that has no partition it is enough that its topic was read.
     """
-    sends = history.filter((F.col("operation") == "send") & ~settled_by_log())
+    open_, uncounted = ~settled_by_log(), located_without_id()
+    sends = history.filter((F.col("operation") == "send") & (open_ | uncounted)).withColumn("open", open_)
     place = ("scope", "topic", "partition", "life")
     read = delivered.groupBy(*[F.col(name).alias(f"r_{name}") for name in place]).agg(F.max("last_offset").alias("far"))
     topics = delivered.select(F.col("scope").alias("t_scope"), F.col("topic").alias("t_topic")).distinct()
@@ -314,4 +346,5 @@ def unjudged(history: DataFrame, delivered: DataFrame) -> int:
         F.col("far").isNull() | (F.col("offset") > F.col("far"))
     )
     elsewhere = unplaced.join(broadcast(topics), same("t_", "scope", "topic"), "left_anti")
-    return int(behind.select("operation_id").unionByName(elsewhere.select("operation_id")).count())
+    counted = behind.select("open").unionByName(elsewhere.select("open")).agg(F.count_if("open"), F.count("*")).first()
+    return Unjudged(*counted) if counted else Unjudged(0, 0)

@@ -15,10 +15,10 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.plans import broadcast, settled, those_after
 from notleader.spark_analysis.transforms.attempts import (
     SWALLOWED,
+    THROTTLED,
     any_did,
     begun_us,
     is_as_it_was,
-    tells_of_time_alone,
     was_answered,
 )
 from notleader.spark_analysis.transforms.intervals import join_moments
@@ -27,8 +27,6 @@ from notleader.spark_analysis.transforms.keys import same
 HOLDS = ("held_request", "held_answer")
 MUTED = "muted"
 """What an answer did to all that comes behind it, and nothing to its own exchange."""
-THROTTLED = "throttled"
-"""What an answer did that a rule gave a throttle time, and nothing more, to what comes behind it (KIP-219)."""
 GREETED = "greeted"
 """What an ApiVersions answer did that a rule had changed."""
 _OF_THE_ANSWER = ("held_answer", "altered_answer", "swallowed_answer")
@@ -329,8 +327,10 @@ def _lines(exchanges: DataFrame) -> DataFrame:
         (F.col("asked_after") > F.col("response_at_us")) & (F.col("asked_after") < told_us - lay_us), F.lit(False)
     )
     did = F.col("t.did")
-    rows = rows.withColumn("t", F.explode(_with_throttles())).filter(
-        did.isin(*HOLDS, *SWALLOWS) | ((did == THROTTLED) & heard & obeyed) | ((did == MUTED) & heard & kept_any)
+    # Whom a rule also muted that tells.
+    throttled = (did == THROTTLED) & ~any_did("touches", MUTED)
+    rows = rows.withColumn("t", F.explode("touches")).filter(
+        did.isin(*HOLDS, *SWALLOWS) | (throttled & heard & obeyed) | ((did == MUTED) & heard & kept_any)
     )
     answered_by_broker = F.coalesce("broker_responded_at_us", "request_at_us")
     begun = (
@@ -366,16 +366,6 @@ def _lines(exchanges: DataFrame) -> DataFrame:
 def _without_answer() -> Column:
     """Nobody waits for an answer: a Produce with `acks=0`."""
     return F.coalesce(F.col("acks") == 0, F.lit(False))
-
-
-def _with_throttles() -> Column:
-    """The row's touches, that of a rule which told the client to wait in the word for it; not where it also muted."""
-    muted = any_did("touches", MUTED)
-
-    def said(t: Column) -> Column:
-        return F.when(~muted & tells_of_time_alone(t), t.withField("did", F.lit(THROTTLED))).otherwise(t)
-
-    return F.transform("touches", said)
 
 
 def _with_greeted(asked: DataFrame, exchanges: DataFrame) -> DataFrame:

@@ -23,6 +23,8 @@ from notleader.spark_analysis.transforms.obstacles import (
     ends_of,
 )
 
+LONG_US = 1_000_000
+"""What is held for less costs no consumer its place in a group."""
 _OUT_OF_RANGE = 1
 PLACES = ("OffsetFetch", "ListOffsets")
 OF_MEMBERS = ("Heartbeat", "JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat")
@@ -31,8 +33,6 @@ _MEMBERSHIP = (*OF_MEMBERS, "FindCoordinator", "OffsetFetch")
 _TOLD = ("answered", "altered_answer", "altered_request")
 _KEPT = (*SWALLOWED, "cut", "silenced", "muted", "garbled")
 _HELD = ("held_request", "held_answer")
-# What is held for less costs no consumer its place in a group.
-_LONG_US = 1_000_000
 # Who is told so at a commit is out of its group or has to join it anew, and the others with it.
 _OUT = (22, 25, 27, 82)
 # Of KIP-848: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH.
@@ -48,8 +48,9 @@ def told_places(exchanges: DataFrame, names: DataFrame | None) -> DataFrame:
     """`t_scope`, `t_client` → `told`: what rules did that may send the client elsewhere, at most a thousand of each.
 
     Each with `at_us`, `topic` and `partition` (null: any), `offset` (of a commit), `rule`, `kind`, `what`, a key of
-    `checks.phrases.SENT`, `healed_us`, when the client's next commit was taken, `is_held`, that it was only late, and
-    `back_us`, when the client was a member again, where it asked to be one no later than a second after that was over.
+    `checks.phrases.SENT`, `healed_us`, when the client's next commit was taken, `taken_us`, when of a commit that was
+    refused its group's first one there was that went as far, `is_held`, that it was only late, and `back_us`, when the
+    client was a member again, where it asked to be one no later than a second after that was over.
     `names` are `names_of` the operations; without them clients are Kafka's client ids.
     """
     touched = (F.size("fault_names") > 0) | F.col("effects").isNotNull()
@@ -60,32 +61,33 @@ def told_places(exchanges: DataFrame, names: DataFrame | None) -> DataFrame:
     finds = F.col("api_name") == "FindCoordinator"
     backwards = Window.partitionBy("scope", "client_id").orderBy(F.desc("request_at_us"))
     later = backwards.rowsBetween(Window.unboundedPreceding, -1)
-    asked = (
-        exchanges.filter(
-            F.col("api_name").isin(*PLACES, *_MEMBERSHIP, *COMMITS, "Fetch")
-            & (touched | went_well | joins | joined | finds)
-        )
-        .withColumns(
-            {
-                "healed_us": F.min(F.when(went_well, F.col("response_at_us"))).over(later),
-                "joins_us": F.min(F.when(joins, F.col("request_at_us"))).over(later),
-                "joined_us": F.min(F.when(joined, F.col("response_at_us"))).over(later),
-                "finds_us": F.min(F.when(finds, F.col("request_at_us"))).over(later),
-            }
-        )
-        .filter(touched)
+    asked = exchanges.filter(
+        F.col("api_name").isin(*PLACES, *_MEMBERSHIP, *COMMITS, "Fetch")
+        & (touched | went_well | joins | joined | finds)
+    ).withColumns(
+        {
+            "healed_us": F.min(F.when(went_well, F.col("response_at_us"))).over(later),
+            "joins_us": F.min(F.when(joins, F.col("request_at_us"))).over(later),
+            "joined_us": F.min(F.when(joined, F.col("response_at_us"))).over(later),
+            "finds_us": F.min(F.when(finds, F.col("request_at_us"))).over(later),
+        }
     )
     # A Fetch is in the way of what its member asks its group on the same connection.
     grouped = exchanges.filter(F.col("api_name").isin(*OF_MEMBERS)).select(connection().alias("g_connection"))
     asked = asked.join(broadcast(grouped.distinct()), connection() == F.col("g_connection"), "left")
     of_its_group = (F.col("api_name") != "Fetch") | F.col("g_connection").isNotNull()
-    placed = asked.select("*", F.posexplode_outer("partitions").alias("place", "p")).withColumn(
-        "t", F.explode(touches_at(F.coalesce(F.col("place"), F.lit(-1))))
+    asked = asked.select("*", F.posexplode_outer("partitions").alias("place", "p"))
+    as_far = Window.partitionBy("scope", "group_id", "p.topic", "p.partition_index").orderBy(F.desc("p.base_offset"))
+    taken_us = F.min(F.when(went_well, F.col("response_at_us"))).over(as_far)
+    placed = (
+        asked.withColumn("taken_us", taken_us)
+        .filter(touched)
+        .withColumn("t", F.explode(touches_at(F.coalesce(F.col("place"), F.lit(-1)))))
     )
     api, did = F.col("api_name"), F.col("t.did")
     code = F.coalesce(F.col("t.error_code"), F.lit(0))
     held = did.isin(*_HELD) & (
-        F.coalesce(F.col("t.held_us"), F.col("response_at_us") - F.col("request_at_us"), F.lit(_LONG_US)) >= _LONG_US
+        F.coalesce(F.col("t.held_us"), F.col("response_at_us") - F.col("request_at_us"), F.lit(LONG_US)) >= LONG_US
     )
     commits = api.isin(*COMMITS)
     lied = (api == "FindCoordinator") & did.isin(*_TOLD) & (code == 0)
@@ -117,6 +119,7 @@ def told_places(exchanges: DataFrame, names: DataFrame | None) -> DataFrame:
         F.col("t.kind").alias("kind"),
         what.alias("what"),
         "healed_us",
+        F.when(what.isin("commit", "refused"), F.col("taken_us")).alias("taken_us"),
         held.alias("is_held"),
         F.when(at_once | fenced, F.col("joined_us")).alias("back_us"),
     )
@@ -230,7 +233,9 @@ def with_senders_back(rows: DataFrame, told: DataFrame, whose: Sequence[Column] 
         well_again = (t["what"] == "group") & F.coalesce(
             t["healed_us"] + _WELL_AGAIN_US <= F.col("at_us"), F.lit(False)
         )
-        return place & (t["at_us"] <= F.col("at_us")) & (commit | counts) & ~well_again
+        # Where the group had committed as far since then, nobody went back because it once could not.
+        retried = F.coalesce(t["taken_us"] <= F.col("at_us"), F.lit(False))
+        return place & (t["at_us"] <= F.col("at_us")) & (commit | counts) & ~well_again & ~retried
 
     met = F.filter("told", lambda t: here(t, t["at_us"] >= F.col("since_us")))
     # Whom its group has thrown out goes on with what it was handed, for a moment, or until one after it joined anew.

@@ -31,12 +31,12 @@ _EVER = 1 << 62
 _SOON = 1_000_000
 _WAIT = (
     "struct<scope:string,group:string,topic:string,partition:int,reader:string,offset:bigint,"
-    "lay_us:bigint,before_us:bigint,read_us:bigint,again_us:bigint>"
+    "lay_us:bigint,before_us:bigint,read_us:bigint,again_us:bigint,unread:bigint>"
 )
 _STARVED = (
     "struct<operation_id:bigint,scope:string,group:string,reader:string,client:string,operation:string,topic:string,"
     "partition:int,offset:bigint,called_at_us:bigint,completed_at_us:bigint,again_us:bigint,latency_us:bigint,"
-    "before_us:bigint,fetches_us:bigint,"
+    "before_us:bigint,fetches_us:bigint,unread:bigint,"
     f"outcome:string,attempt_count:int,transactional:boolean,attempts:{_ATTEMPTS.simpleString()}>"
 )
 
@@ -55,8 +55,9 @@ def starved_reads(
 
     `attempts` has the Fetch whose answer had it, if one is known: since that was asked for, only what stood in the way
     of that one Fetch can have kept it. `before_us` is when its group had read there last, `fetches_us` when its reader
-    got its last answer to a Fetch. There is a row for each `client` of the group: what befalls any of its members
-    may hold up all of them. At most ten thousand; None of none.
+    got its last answer to a Fetch, `unread` how many records its group never read there (null: it read on). There is a
+    row for each `client` of the group: what befalls any of its members may hold up all of them. At most ten thousand;
+    None of none.
     """
     spark = history.sparkSession
     read = delivered.withColumn("group", F.coalesce("group_id", "client"))
@@ -92,6 +93,7 @@ def starved_reads(
             F.max(wait).alias("w"),
             F.max_by("fetch", wait).alias("fetch"),
             F.max_by("before_us", wait).alias("before_us"),
+            F.max("unread").alias("unread"),
             F.max("fetches_us").alias("fetches_us"),
         )
         .filter(F.col("w.us") >= slow_us)
@@ -119,6 +121,7 @@ def starved_reads(
             F.col("w.us").alias("latency_us"),
             "before_us",
             "fetches_us",
+            "unread",
             F.lit("ok").alias("outcome"),
             F.lit(0).alias("attempt_count"),
             F.lit(False).alias("transactional"),
@@ -149,6 +152,7 @@ def _later(read: DataFrame, lay: DataFrame, slow_us: int) -> DataFrame:
         F.col("client").alias("reader"),
         F.col("at_us").alias("read_us"),
         F.col("first_offset").alias("offset"),
+        F.lit(None).cast("long").alias("unread"),
     )
     return rows.join(lay, ["scope", "topic", "partition", "offset"])
 
@@ -164,7 +168,11 @@ def _never(read: DataFrame, lay: DataFrame) -> DataFrame:
         lay.join(broadcast(furthest), ["scope", "topic", "partition"])
         .filter(F.col("offset") > F.col("reached"))
         .groupBy(*_PLACE, "before_us", "reader")
-        .agg(F.min("offset").alias("offset"), F.min_by("lay_us", "offset").alias("lay_us"))
+        .agg(
+            F.min("offset").alias("offset"),
+            F.min_by("lay_us", "offset").alias("lay_us"),
+            F.count("*").alias("unread"),
+        )
         .withColumns({"read_us": F.lit(None).cast("long"), "again_us": F.lit(None).cast("long")})
     )
 

@@ -760,6 +760,7 @@ def nobody_was_there_to_read(s: Story) -> None:
 def its_fetch_was_swallowed_for_good(s: Story) -> None:
     read_one_and_two_were_sent(s)
     fetch(s, 51, None, took_ms=None, outcome="dropped", **by_rule("eat", "drop_request", "swallowed_request"))
+    acked(s, 110, "m2", 2, read=False)
     row = s.exchange(6051, "", event="disconnect", took_ms=None, client_id=f"{s.client}-reader", connection_id=7)
     row["api_name"] = row["api_key"] = None
 
@@ -1695,6 +1696,13 @@ def test_who_acknowledged_what_never_arrived_is_named(findings: list[Finding]) -
     assert "no request with it reached the broker" in told["acknowledged_in_the_brokers_place"]
     assert "acknowledged in the broker's place by rule lie (error)" in told["acknowledged_in_the_brokers_place"]
     assert "had a request swallowed by rule eat (drop_request)" in told["acks_0_swallowed"]
+
+
+def test_the_note_of_a_starved_read_counts_what_was_never_read(findings: list[Finding]) -> None:
+    found = [f for f in findings if f.check == "starved" and f.group]
+    notes = {f.group.client.removesuffix("-reader"): f.evidence[0]["note"] for f in found if f.group and f.group.client}
+    assert notes["its_fetch_was_swallowed_for_good"] == "offset 1 and 1 more, never read"
+    assert notes["its_fetch_was_held"] == "offset 1"
 
 
 def test_the_note_says_what_lies_at_a_lost_offset(findings: list[Finding]) -> None:

@@ -1867,6 +1867,97 @@ def refused_once_and_well_again(s: Story) -> None:
 
 
 @story
+def set_back_beside_throttled_answers(s: Story) -> None:
+    # Somebody set its group back past the proxy; a rule told it to wait a little, with every answer.
+    group = {"client": s.client, "group_id": s.client}
+    hushed = did(("hush", "throttle", "altered_answer"))
+    for offset in range(3):
+        s.poll(offset, f"m{offset}", offset, **group)
+    s.exchange(4, "OffsetCommit", group_id=s.client, partitions=one_of("orders", 0, base_offset=3), **hushed)
+    s.exchange(6, "OffsetFetch", group_id=s.client, partitions=one_of("orders", 0, base_offset=1), **hushed)
+    for offset in range(1, 3):
+        s.poll(10 + offset, f"m{offset}", offset, **group)
+
+
+@story
+def refused_once_and_committed_further(s: Story) -> None:
+    # It committed as far again, and further, before somebody set it back past the proxy.
+    group = {"client": s.client, "group_id": s.client}
+    for offset in range(6):
+        s.poll(offset, f"m{offset}", offset, **group)
+    place = one_of("orders", 0, base_offset=3, error_code=16)
+    s.exchange(7, "OffsetCommit", group_id=s.client, outcome="injected", error_code=16, partitions=place,
+               **did(("refuse", "error", "answered", 16)))  # fmt: skip
+    for at, offset in ((9, 3), (11, 6)):
+        s.exchange(at, "OffsetCommit", group_id=s.client, partitions=one_of("orders", 0, base_offset=offset))
+    s.exchange(9000, "OffsetFetch", group_id=s.client, partitions=one_of("orders", 0, base_offset=1))
+    for offset in range(1, 6):
+        s.poll(9010 + offset, f"m{offset}", offset, **group)
+
+
+@story
+def refused_once_and_committed_less_far(s: Story) -> None:
+    # What was taken afterwards lies before that.
+    group = {"client": s.client, "group_id": s.client}
+    for offset in range(6):
+        s.poll(offset, f"m{offset}", offset, **group)
+    place = one_of("orders", 0, base_offset=6, error_code=16)
+    s.exchange(7, "OffsetCommit", group_id=s.client, outcome="injected", error_code=16, partitions=place,
+               **did(("refuse", "error", "answered", 16)))  # fmt: skip
+    s.exchange(9, "OffsetCommit", group_id=s.client, partitions=one_of("orders", 0, base_offset=2))
+    s.exchange(9000, "OffsetFetch", group_id=s.client, partitions=one_of("orders", 0, base_offset=2))
+    for offset in range(2, 6):
+        s.poll(9010 + offset, f"m{offset}", offset, **group)
+
+
+@story
+def committed_too_late_behind_trifles(s: Story) -> None:
+    # It had been away for longer than its group waits; a rule held its heartbeat for a moment.
+    of_group = {"group_id": "g", "connection_id": 5}
+    s.exchange(0, "Heartbeat", took_ms=62, **of_group, **did(("trifle", "delay", "held_request"), until_ms=60))
+    place = one_of("orders", 0, base_offset=6, error_code=25)
+    s.exchange(30, "OffsetCommit", error_code=25, took_ms=64, partitions=place, **of_group,
+               **did(("trifle", "delay", "held_request"), until_ms=90))  # fmt: skip
+    s.send(29, None, operation="commit", group_id="g", offset=6, outcome="info", error="CommitFailedError", took_ms=70)
+
+
+@story
+def committed_as_far_by_another_member(s: Story) -> None:
+    # It was stopped when its own commit had its answer; meanwhile another one committed the same, and a rule held that.
+    group, other = {"client": s.client, "group_id": s.client}, f"{s.client}-other"
+    s.poll(0, "m0", 0, **group)
+    s.poll(8000, "m0", 0, client=other, client_id=other, group_id=s.client)
+    place = one_of("orders", 0, base_offset=1)
+    s.exchange(101, "OffsetCommit", group_id=s.client, partitions=place)
+    others = {"client_id": other, "connection_id": 4, "group_id": s.client}
+    s.exchange(7000, "OffsetCommit", took_ms=2900, partitions=place, **others,
+               **did(("slow", "delay", "held_request"), until_ms=9898))  # fmt: skip
+    s.send(100, None, operation="commit", group_id=s.client, offset=1, took_ms=10_000, blocked_ms=10_000)
+
+
+@story
+def a_transaction_that_could_not_be_ended(s: Story) -> None:
+    of_it = {"transactional_id": "t", "producer_id": 7, "producer_epoch": 0, "connection_id": 2}
+    s.produce(0, message_ids=["m0"], base_sequence=0, error_code=47, outcome="injected", **of_it,
+              **did(("fence", "error", "answered", 47)))  # fmt: skip
+    s.send(0, "m0", outcome="info", error="INVALID_PRODUCER_EPOCH", took_ms=5)
+    ended = {"operation": "commit_tx", "topic": None, "partition": None}
+    s.send(10, "tx0", outcome="info", error="OPERATION_NOT_ATTEMPTED", took_ms=0.1, **ended)
+    s.send(20, "tx1", took_ms=5, **ended)
+    # Nothing of that one is known.
+    s.send(30, "tx2", outcome="fail", error="closed", took_ms=0.1, **ended)
+
+
+@story
+def sent_elsewhere_by_a_rule_and_later_by_the_broker(s: Story) -> None:
+    s.produce(0, message_ids=["m0"], error_code=6, outcome="injected", **did(("lose", "error", "answered", 6)))
+    ok(s, 0, "m0", 0, sent=50)
+    for at in (9000, 9100, 9200):
+        s.produce(at, message_ids=["m1"], error_code=6)
+    ok(s, 8999, "m1", 1, sent=9300)
+
+
+@story
 def let_in_for_another_time(s: Story) -> None:
     s.exchange(0, "SaslAuthenticate", **did(("short", "session_expiry", "altered_answer")))
     ok(s, 10, "m0", 0, sent=2000)
@@ -1971,6 +2062,13 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "sought_back_while_shaken": {"read_again": {None}},
     "sought_elsewhere_and_shaken": {"read_again": {"shake (likely)"}},
     "sent_back_by_the_broker_s_own_answer": {"commit_lost": {None}},
+    "set_back_beside_throttled_answers": {"read_again": {None}},
+    "refused_once_and_committed_further": {"read_again": {None}},
+    "refused_once_and_committed_less_far": {"read_again": {"refuse (likely)"}},
+    "committed_too_late_behind_trifles": {"failed": {None}},
+    "committed_as_far_by_another_member": {"blocked_call": set()},
+    "a_transaction_that_could_not_be_ended": {"failed": {"fence", "fence (likely)", None}},
+    "sent_elsewhere_by_a_rule_and_later_by_the_broker": {"wrong_broker": {"lose", None}},
     "one_group_by_its_commits": {"skipped": set()},
     "made_anew": {"inconsistent_offsets": set()},
     "made_anew_and_read_since": {"lost": {None}, "reordered": set(), "inconsistent_offsets": set()},
@@ -1996,7 +2094,7 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "told_by_a_rule_that_it_has_no_place": {"skipped": {"blind"}},
     "told_an_end_that_is_not_there": {"offset_reset": {"beyond (likely)"}},
     "told_an_end_and_refused_by_another": {"offset_reset": {"beyond (likely)", "lie"}},
-    "sent_to_the_wrong_broker": {"retried": {"wrong (likely)", None}, "wrong_broker": {"wrong (likely)"}},
+    "sent_to_the_wrong_broker": {"retried": {"wrong (likely)", None}, "wrong_broker": {"wrong (likely)", None}},
     "sent_to_the_wrong_broker_of_a_topic_nobody_knew": {
         "retried": {"wrong (likely)"},
         "wrong_broker": {"wrong (likely)"},

@@ -162,6 +162,25 @@ def doubled_behind_a_swallowed_answer(s: Story) -> None:
 
 
 @story
+def doubled_in_a_log_without_ids(s: Story) -> None:
+    # Its values are its ids, as the lines have them; the log read no values.
+    for offset in (0, 1):
+        s.produce(offset, message_ids=[None], base_offset=offset)
+    s.send(0, "m0", offset=1)
+    s.holds("", "")
+    for offset in (0, 1):
+        s.poll(50 + offset, "m0", offset)
+
+
+@story
+def once_in_a_log_without_ids(s: Story) -> None:
+    s.produce(0, message_ids=[None], base_offset=0)
+    s.send(0, "m0", offset=0)
+    s.holds("")
+    s.poll(50, "m0", 0)
+
+
+@story
 def doubled_though_aborted_once(s: Story) -> None:
     acked(s, 0, "m0", 1)
     s.holds("m0:aborted", "m0:committed")
@@ -485,6 +504,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
             "doubled",
             "doubled_and_compacted_since",
             "doubled_behind_a_swallowed_answer",
+            "doubled_in_a_log_without_ids",
             "doubled_before_all_that_was_told",
             "doubled_with_timestamps_of_its_own",
             "resent_behind_a_later_one",
@@ -596,6 +616,18 @@ def test_a_log_that_was_not_read_whole_makes_nothing_valid(analyse: Callable[...
     s = Story()
     not_read(s)
     assert set(verdicts(analyse(s, Options())[1]).values()) == {"unknown"}
+
+
+def test_a_log_without_ids_says_that_a_message_is_there_and_not_that_it_is_nowhere_else(
+    analyse: Callable[..., Built],
+) -> None:
+    s = Story()
+    for offset in (0, 1):
+        s.produce(offset, message_ids=[None], base_offset=offset)
+    s.send(0, "m0", offset=1)
+    s.holds("", "")
+    said = verdicts(analyse(s, Options())[1])
+    assert (said["lost"], said["duplicate"]) == ("valid", "unknown")
 
 
 def test_a_log_that_nobody_can_place_is_refused(spark: SparkSession, tmp_path: Any) -> None:
