@@ -37,6 +37,8 @@ _NO_FAULTS: Final = {
 # Answers that the broker holds back by design: slow says nothing there.
 _WAITING_APIS: Final = {api.name for api in (ApiKey.Fetch, ApiKey.JoinGroup, ApiKey.SyncGroup, ApiKey.ShareFetch)}
 _SERVING: Final = {ApiKey.Produce, ApiKey.Fetch}
+# What a leader says that has appended the batch: the client may send it again, and it is there twice.
+_APPENDED: Final = {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
 _LEADERSHIP: Final = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.FENCED_LEADER_EPOCH}
 
 
@@ -74,12 +76,13 @@ class Outage:
         self._first_us: int | None = None
         self._first_api: str | None = None
         self._errors: defaultdict[tuple[_Subject, int], list[int]] = defaultdict(list)
-        self._slow: defaultdict[_Subject, list[tuple[int, int]]] = defaultdict(list)
+        self._slow: defaultdict[tuple[_Subject, int], list[tuple[int, int]]] = defaultdict(list)  # by error, too
         self._latencies_us: defaultdict[str, list[int]] = defaultdict(list)
         self._unanswered: defaultdict[tuple[Any, ...], list[_Waiting]] = defaultdict(list)
         self._silent: list[_Waiting] = []
         self._broken: list[tuple[int, str | None, bool, str | None]] = []  # at, client_id, by RST, API that waited
         self._unreachable: defaultdict[int | None, list[int]] = defaultdict(list)
+        self._lost: defaultdict[int | None, list[int]] = defaultdict(list)  # connections that a broker ended
         self._served: dict[tuple[str, int], _Served] = {}
         self._gaps: list[tuple[str, int, _Served, int]] = []
         self._answers: list[int] = []
@@ -115,7 +118,10 @@ class Outage:
             latency_us = row["response_at_us"] - at_us
             self._latencies_us[row["api_name"]].append(latency_us)
             if latency_us >= self._slow_us:
-                self._slow[_common([what for what, _ in told])].append((at_us, latency_us))
+                refused = [(what, code) for what, code in told if code and code not in _NO_FAULTS]
+                code = refused[0][1] if len({code for _, code in refused}) == 1 else 0
+                about = _common([what for what, _ in (refused if code else told)])
+                self._slow[about, code or 0].append((at_us, latency_us))
 
     def _waits(self, row: RowLike) -> None:
         named = [one for one in row["partitions"] or () if one["topic"] is not None]
@@ -143,6 +149,7 @@ class Outage:
         if why.startswith("no broker could be reached"):
             self._unreachable[row["node_id"]].append(row["request_at_us"])
         elif why.startswith(("the broker", "closed by fault", "reset by fault")):
+            self._lost[row["node_id"]].append(row["request_at_us"])
             api = Counter(one.what.api for one in waited).most_common(1)[0][0] if waited else None
             self._broken.append((row["request_at_us"], row["client_id"], "reset" in why, api))
         elif why.startswith("the client") and waited and not any(one.is_dropped for one in waited):
@@ -162,8 +169,10 @@ class Outage:
         found = [
             *elections,
             *self._downtimes(),
+            # A refusal that came late is held by the rule before it, for no rule comes behind one that refuses.
+            *self._delays(refused=True),
             *self._error_rules(elections),
-            *self._delays(),
+            *self._delays(refused=False),
             *self._silences(),
             *self._breaks(),
         ]
@@ -193,24 +202,31 @@ class Outage:
 
     def _elections(self) -> list[Fault]:
         """Partitions that nobody served while their broker could not be reached."""
-        windows: defaultdict[tuple[str, int, int], list[int]] = defaultdict(list)
+        windows: defaultdict[tuple[str, int, int], dict[int, tuple[int, int]]] = defaultdict(dict)
         for topic, partition_index, before, until_us in self._gaps:
-            tries = self._unreachable.get(before.node_id, [])
-            if any(before.at_us <= at_us <= until_us for at_us in tries) and not self._nobody_answered(
-                min(at_us for at_us in tries if at_us >= before.at_us), until_us
-            ):
-                # Partitions of one broker go and come back together, up to the client's own pace.
-                windows[topic, before.at_us // _SAME_WINDOW_US, until_us // _SAME_WINDOW_US].append(partition_index)
-        spans: defaultdict[tuple[str, int, int], list[tuple[int, int]]] = defaultdict(list)
-        for topic, _, before, until_us in self._gaps:
-            spans[topic, before.at_us // _SAME_WINDOW_US, until_us // _SAME_WINDOW_US].append((before.at_us, until_us))
+            tries = [at_us for at_us in self._unreachable.get(before.node_id, []) if before.at_us <= at_us <= until_us]
+            if not tries or self._nobody_answered(min(tries), until_us):
+                continue
+            # It had no leader while something showed it: before that, and since, its client may have asked for nothing.
+            refused = [
+                at_us
+                for (what, code), times in self._errors.items()
+                if code in _LEADERSHIP and (what.topic, what.partition_index) == (topic, partition_index)
+                for at_us in times
+            ]
+            shown = [*tries, *self._lost.get(before.node_id, []), *refused]
+            shown = [at_us for at_us in shown if before.at_us <= at_us <= until_us]
+            begin, end = min(shown), max(*shown, min(shown) + _SHORTEST_ELECTION_US)
+            # Partitions of one broker go and come back together, up to the client's own pace.
+            slot = topic, before.at_us // _SAME_WINDOW_US, until_us // _SAME_WINDOW_US
+            windows[slot][partition_index] = begin, end
         rules = []
         for key, partitions in windows.items():
-            begin, end = min(b for b, _ in spans[key]), max(e for _, e in spans[key])
+            begin, end = min(b for b, _ in partitions.values()), max(e for _, e in partitions.values())
             rules.append(
                 {
                     "kind": "leader_election",
-                    "match": {"topic": key[0], "partition_index": _one_or_all(sorted(set(partitions)))},
+                    "match": {"topic": key[0], "partition_index": _one_or_all(sorted(partitions))},
                     "for_ms": _ms(end - begin),
                     "trigger": {"after_ms": self._after(begin), "times": 1, "for_ms": _ms(end - begin)},
                 }
@@ -267,7 +283,8 @@ class Outage:
             trigger = self._trigger(begin, end, times_each)
             if len(named) > 1:
                 trigger["per"] = "partition"
-            rules.append({"kind": "error", "error_code": error_name(code) or code, "match": match, "trigger": trigger})
+            rule: Fault = {"kind": "error", "error_code": error_name(code) or code, "match": match, "trigger": trigger}
+            rules.append(rule | _phase(api, code))
         return rules
 
     def _covered(self, what: _Subject, window: list[int], elections: list[Fault]) -> bool:
@@ -280,9 +297,12 @@ class Outage:
                 return what.partition_index in (partitions if isinstance(partitions, list) else [partitions])
         return False
 
-    def _delays(self) -> list[Fault]:
+    def _delays(self, *, refused: bool) -> list[Fault]:
+        """What took long: answers without an error, or those that were `refused`."""
         rules = []
-        for what, unsorted in self._slow.items():
+        for (what, code), unsorted in self._slow.items():
+            if bool(code) != refused:
+                continue
             slow = sorted(unsorted)  # they came in the order of their answers
             usual_us = median(self._latencies_us[what.api])
             for window in _windows([at_us for at_us, _ in slow]):
@@ -290,7 +310,7 @@ class Outage:
                 rules.append(
                     {
                         "kind": "delay",
-                        "phase": "after_broker",
+                        "phase": "before_broker" if refused and not _phase(what.api, code) else "after_broker",
                         "delay_ms": _ms(sum(extra) / len(extra)),
                         "match": _match(what),
                         "trigger": self._trigger(window[0], window[-1], len(window)),
@@ -346,6 +366,11 @@ class Outage:
 
 def _connection(row: RowLike) -> tuple[Any, ...]:
     return row["run_id"], row["proxy_id"], row["connection_id"]
+
+
+def _phase(api: str, code: int) -> dict[str, Any]:
+    """When a refusal strikes that isn't there before the broker has carried the request out."""
+    return {"phase": "after_broker"} if api == ApiKey.Produce.name and code in _APPENDED else {}
 
 
 def _match(what: _Subject) -> dict[str, Any]:

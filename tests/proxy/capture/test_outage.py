@@ -173,12 +173,28 @@ def test_partitions_of_a_broker_that_is_gone_have_no_leader_meanwhile() -> None:
     rows = [produce(at, 0) for at in range(0, 4000, 100)]
     rows += [produce(50, 1, node_id=2), produce(55, 2, node_id=2)]
     rows += [disconnect(at, gone, node_id=2) for at in (200, 700, 1500)]
-    rows += [produce(2500, 1), produce(2510, 2), produce(2505, 1, 6)]
-    (fault,) = steps(*rows)
+    rows += [disconnect(180, "the broker closed the connection", node_id=2)]
+    rows += [produce(2500, 1), produce(2510, 2), produce(1600, 1, 6)]
+    fault, closed = steps(*rows)
     assert fault["kind"] == "leader_election"
     assert fault["match"] == {"topic": "orders", "partition_index": [1, 2]}
-    assert fault["trigger"]["after_ms"] == 52
-    assert fault["for_ms"] == 2460
+    # From the first that showed it to the last: what its client didn't ask for may have been served.
+    assert fault["trigger"]["after_ms"] == 180
+    assert fault["for_ms"] == 1420
+    assert closed["kind"] == "close"
+
+
+def test_a_refusal_that_came_late_is_held_and_where_the_broker_had_appended_it_does() -> None:
+    rows = [produce(at, 0) for at in range(0, 4000, 100)]
+    rows += [produce(1050, 0, 7, took_ms=3000), produce(9000, 0), produce(9050, 0, 19, took_ms=3000)]
+    found = [(fault["kind"], fault.get("phase"), fault["trigger"]["after_ms"]) for fault in steps(*rows)]
+    assert found == [
+        ("delay", "after_broker", 1050),
+        ("error", "after_broker", 1050),
+        ("delay", "before_broker", 9050),
+        ("error", None, 9050),
+    ]
+    assert [fault["delay_ms"] for fault in steps(*rows) if fault["kind"] == "delay"] == [2998, 2998]
 
 
 def test_when_no_broker_is_there_connections_are_closed_as_they_come() -> None:
