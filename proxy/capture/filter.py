@@ -44,6 +44,7 @@ _SYNONYMS: Final = {
     "=": "==", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
     "=~": "matches", "~": "matches", "&&": "and", "||": "or", "!": "not",
 }  # fmt: skip
+_DEEPEST: Final = 50  # each bracket or `not` within another takes a few of Python's calls, for each row
 _TEXTUAL: Final = ("contains", "matches", "like")
 _OPERATORS: Final = (*_COMPARE, "in", *_TEXTUAL)
 
@@ -119,6 +120,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.of_partition = False
+        self._depth = 0
         self._tokens = list(self._split())
         self._next = 0
 
@@ -187,10 +189,17 @@ class _Parser:
         return lambda row, partition: all(test(row, partition) for test in tests)
 
     def _not(self) -> _Test:
+        token = self._peek()
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            self._fail(f"{_DEEPEST} brackets or 'not' within each other are the most", token)
         if self._keyword("not"):
-            test = self._not()
-            return lambda row, partition: not test(row, partition)
-        return self._primary()
+            negated = self._not()
+            test: _Test = lambda row, partition: not negated(row, partition)  # noqa: E731
+        else:
+            test = self._primary()
+        self._depth -= 1
+        return test
 
     def _primary(self) -> _Test:
         token = self._take()

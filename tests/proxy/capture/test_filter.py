@@ -134,6 +134,9 @@ def test_a_row_without_partitions_is_asked_by_itself() -> None:
         ("== 5", "a field expected", "=="),
         ("api == Fetch ; topic", "';' means nothing here", ";"),
         ("topic 'x'", "an operator is missing", "'x'"),
+        (50 * "(" + "api" + 50 * ")", "50 brackets or 'not' within each other are the most", "api"),
+        (1000 * "not " + "api", "within each other are the most", "not"),
+        (5000 * "(", "within each other are the most", "("),
     ],
 )
 def test_an_error_names_the_spot(text: str, message: str, marked: str) -> None:
@@ -144,6 +147,10 @@ def test_an_error_names_the_spot(text: str, message: str, marked: str) -> None:
     assert f"{text} "[error.start : error.end] == marked
     shown = error.lines()
     assert shown[2].index("^") == shown[1].index(text) + error.start
+
+
+def test_brackets_within_each_other_are_taken_up_to_a_bound() -> None:
+    assert compile_filter(49 * "(" + "api == Produce" + 49 * ")")(ROW)
 
 
 def test_completion_knows_fields_operators_and_values() -> None:
