@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Protocol
+from typing import Final, Protocol, get_args
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from notleader.proxy.admin.target import CaptureStatus
 from notleader.proxy.session.metrics import Counters
+from notleader.proxy.wire.errors import Side
 from notleader.proxy.wire.names import api_name, error_name
 
 FIRST_BUCKET: Final = 5  # 32 µs: faster than any proxied exchange measured
@@ -155,8 +156,9 @@ def _connections(counters: Counters) -> Iterator[Metric]:
     wire_errors = CounterMetricFamily(
         "notleader_wire_errors", "Connections closed because a side did not speak Kafka, or TLS.", labels=["side"]
     )
-    for side, count in sorted(counters.wire_errors.items()):
-        wire_errors.add_metric([side], count)
+    # There before the first error: of a series that begins with 1 nobody sees an increase.
+    for side in get_args(Side):
+        wire_errors.add_metric([side], counters.wire_errors.get(side, 0))
     yield wire_errors
     sent = CounterMetricFamily("notleader_sent_bytes", "Bytes the proxy sent on.", labels=["to"])
     sent.add_metric(["broker"], counters.traffic.broker_bytes)

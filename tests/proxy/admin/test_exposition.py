@@ -88,6 +88,13 @@ def test_a_label_may_hold_any_text() -> None:
     assert any(dict(labels).get("rule") == 'a"b\\c\nd' for _, labels in scrape(counters))
 
 
+def test_wire_errors_are_there_before_the_first_of_them() -> None:
+    """Prometheus sees no increase in a series that begins with 1."""
+    samples = scrape(Counters())
+    for side in ("client", "broker"):
+        assert samples["notleader_wire_errors_total", (("side", side),)] == 0
+
+
 def test_connections_capture_and_memory_are_there() -> None:
     counters = Counters()
     counters.connections_opened["bootstrap"] += 3
