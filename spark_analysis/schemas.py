@@ -252,7 +252,11 @@ EXCHANGE = _struct(
         Told("when the answer went on to the client; of a gap its end", "none did; an event but `gap`"),
     ),
     ("request_bytes", _LONG, Told("the frame's length as it came, its own length field included", _ONLY_EXCHANGE)),
-    ("response_bytes", _LONG, Told("as `request_bytes`, of the answer; 0 without one", _ONLY_EXCHANGE)),
+    (
+        "response_bytes",
+        _LONG,
+        Told("as `request_bytes`, of the answer, or of what was sent of it; 0 without one", _ONLY_EXCHANGE),
+    ),
     ("outcome", _STRING, Told("what became of the request", _ONLY_EXCHANGE, _EXCHANGE_OUTCOMES)),
     (
         "error_code",
@@ -292,7 +296,10 @@ EXCHANGE = _struct(
     (
         "response_frame",
         BinaryType(),
-        Told("as the client got it, without the length field", "below level `payload`; none; not kept"),
+        Told(
+            "as the client got it, or as a rule swallowed it, without the length field",
+            "below level `payload`; none, or one that broke off; not kept",
+        ),
     ),
 )
 

@@ -74,8 +74,8 @@ class Streams:
             self.exchanges += 1
             self.without_frames += row["request_frame"] is None
             yield _Moment(row["request_at_us"], key, _REQUEST, row["exchange_seq"], next(self._numbers), row)
-            if row["response_at_us"] is not None and row["response_bytes"]:
-                yield _Moment(row["response_at_us"], key, _ANSWER, row["exchange_seq"], next(self._numbers), row)
+            if (answered_us := _answered_us(row)) is not None:
+                yield _Moment(answered_us, key, _ANSWER, row["exchange_seq"], next(self._numbers), row)
 
     def _sent(self, moment: _Moment) -> Iterator[bytes]:
         stream = self._open.get(moment.key)
@@ -86,8 +86,7 @@ class Streams:
             blocks = []
         row = moment.row
         if moment.turn == _REQUEST:
-            answered = row["response_at_us"] is not None and row["response_bytes"]
-            comment = "" if answered and row["fault_phase"] != "before_broker" else _comment(row)
+            comment = "" if _answered_us(row) is not None and row["fault_phase"] != "before_broker" else _comment(row)
             blocks += stream.request(moment.at_us, row["request_frame"], row["request_bytes"], comment)
         elif moment.turn == _ANSWER:
             comment = "" if row["fault_phase"] == "before_broker" else _comment(row)
@@ -97,6 +96,14 @@ class Streams:
             blocks += stream.closed(moment.at_us, row["detail"] or "")
         self.packets += len(blocks)
         yield from blocks
+
+
+def _answered_us(row: RowLike) -> int | None:
+    """When the client got the answer, or the beginning of one that broke off; None where it got none."""
+    if not row["response_bytes"]:
+        return None
+    found: int | None = row["broker_responded_at_us"] if row["response_at_us"] is None else row["response_at_us"]
+    return found
 
 
 class _Stream:

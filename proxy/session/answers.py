@@ -142,7 +142,9 @@ class Answering:
             self.drop(exchange, action, now_us)
         elif isinstance(action, Close | Reset):
             if action.after_bytes is not None and exchange is here.pump.head():
-                here.commands.to_client(whole[: action.after_bytes])
+                torn = whole[: action.after_bytes]
+                here.commands.to_client(torn)
+                exchange.response_bytes = len(torn)
             here.cut(exchange, now_us, action, is_queued=True)
         else:
             raise AssertionError(f"{action} is not an action on an answer")

@@ -215,13 +215,18 @@ async def test_rows_say_which_shape_held_or_cut_off_their_bytes(
     }
 
 
-async def test_a_torn_answer_ends_in_order(kafka: KafkaCluster, proxy_for: ProxyFor, dial: Dial) -> None:
+async def test_a_torn_answer_ends_in_order(
+    kafka: KafkaCluster, proxy_for: ProxyFor, dial: Dial, tmp_path: Path
+) -> None:
     rule = {"kind": "truncate", "after_bytes": 10, "match": {"api_key": "ApiVersions"}}
-    async with proxy_for(kafka.bootstrap, faults=[rule]) as proxy:
+    async with proxy_for(kafka.bootstrap, faults=[rule], capture=str(tmp_path), workers=1) as proxy:
         client = await dial(proxy)
         client.writer.write(request(ApiKey.ApiVersions, 0, 1))
         async with asyncio.timeout(30):
             assert len(await client.reader.read(-1)) == 10
+    rows = ds.dataset(tmp_path, format="parquet").to_table().to_pylist()
+    (row,) = [row for row in rows if row["event"] == "exchange"]
+    assert (row["outcome"], row["response_at_us"], row["response_bytes"]) == ("closed", None, 10)
 
 
 async def test_a_reset_in_mid_frame_delivers_the_bytes_before_it(
