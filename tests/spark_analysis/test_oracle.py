@@ -409,14 +409,17 @@ def recovery(history: History) -> Iterator[tuple[str, object]]:
 
 @judge
 def wrong_broker(history: History) -> Iterator[tuple[str, object]]:
-    searches: list[list[int]] = [[]]
+    searches: list[list[tuple[int, bool]]] = [[]]
     for at, attempt in sorted(batch_attempts(history), key=lambda pair: pair[0]):
         if attempt.code == 6:
-            searches[-1].append(at)
+            searches[-1].append((at, attempt.faulted))
         elif attempt.answered:
             searches.append([])
-    if any(searches):
-        yield "invalid" if any(max(s) - min(s) > 5000 for s in searches if s) else "valid", None
+    # Those that a rule had a part in, and those that are the broker's own.
+    for by_rule in (True, False):
+        spans = [[at for at, _ in s] for s in searches if s and any(faulted for _, faulted in s) == by_rule]
+        if spans:
+            yield "invalid" if any(max(span) - min(span) > 5000 for span in spans) else "valid", None
 
 
 def batch_attempts(history: History) -> Iterator[tuple[int, Attempt]]:
