@@ -110,6 +110,14 @@ async def _serve(settings: Settings, asked: RunOptions) -> int:
     except ConfigError as error:
         _say_problems(error, asked)
         return 2
+    if settings.admin is not None:
+        from notleader.proxy.admin.guard import check_exposure
+
+        try:
+            check_exposure(settings.admin.host, settings.admin_token)
+        except ValueError as error:
+            _refuse(f"notleader run: {error}", asked)
+            return 2
     if settings.capture is not None and (line := missing("notleader run --capture", "capture")) is not None:
         _refuse(line, asked)
         return 2

@@ -124,7 +124,7 @@ def test_an_open_api_without_a_token_is_refused(proxy_image: Image, kafka: Kafka
     }
     with running(proxy_image, env, volume) as process:
         _, err = process.communicate(timeout=120)
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert "set a token" in err
 
 

@@ -188,6 +188,14 @@ async def test_an_election_over_http_is_one_for_the_client(kafka: KafkaCluster) 
             await producer.stop()
 
 
+def test_an_api_for_everybody_without_a_token_is_refused_before_anything_is_asked_for() -> None:
+    command = [*NOTLEADER, "run", "--kafka", "127.0.0.1:1", "--listen", "127.0.0.1:0", "--admin", "0.0.0.0:0", "--json"]
+    environment = {name: value for name, value in os.environ.items() if name != "NOTLEADER_TOKEN"}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert (ran.returncode, "set a token" in json.loads(ran.stdout)["error"]) == (2, True)
+    assert "no Kafka broker answers" not in ran.stderr
+
+
 def test_the_command_line_drives_a_proxy_that_runs(tmp_path: Path) -> None:
     proxy = subprocess.Popen(
         [*NOTLEADER, "run", "--kafka", "127.0.0.1:1", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--json"],
