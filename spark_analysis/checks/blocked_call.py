@@ -47,26 +47,29 @@ class BlockedCall(HistoryCheck):
 
     def case_of_row(self, options: Options, end_us: Column) -> Column:
         together_us = F.when(is_send(), _TOGETHER_US).otherwise(_TOGETHER_OF_OTHERS_US)
-        came_first = F.col("returned_at_us") < F.col("completed_at_us") - together_us
+        came_first = F.coalesce(F.col("returned_at_us") < F.col("completed_at_us") - together_us, F.lit(False))
         synchronous = F.coalesce((F.col("outcome") == "ok") & ~came_first, F.lit(False))
         # That a group or a transaction takes its time to begin is news only where a rule made it longer.
         told = ~is_send() & (F.size("slow_by") > 0)
+        # Of one that nobody said to have returned before its success that is all that is known.
+        took_us = F.coalesce("blocked_us", F.when(synchronous & ~is_send(), F.col("latency_us")))
         return F.when(
-            (F.col("operation") != "poll") & (F.col("blocked_us") >= options.blocked_ms * 1000) & (~synchronous | told),
+            (F.col("operation") != "poll") & (took_us >= options.blocked_ms * 1000) & (~synchronous | told),
             case(
                 self.name,
                 F.when(synchronous, "valid").otherwise("invalid"),
                 "slow_by",
                 operation=no_send(),
-                duration_us=F.col("blocked_us"),
+                duration_us=took_us,
                 note=F.col("error"),
                 **unless_little(),
             ),
         )
 
     def sentence(self, group: Group) -> str:
-        what = f"{calls(group)} blocked for up to {duration(group.slowest_us)} before returning"
-        return f"{what}{' with success' if group.verdict == 'valid' else ''}{because(group)}"
+        if group.verdict == "valid":
+            return f"{calls(group)} took up to {duration(group.slowest_us)} and succeeded{because(group)}"
+        return f"{calls(group)} blocked for up to {duration(group.slowest_us)} before returning{because(group)}"
 
     def all_clear(self, tables: Tables) -> str:
         return "no call blocked beyond the bound"

@@ -1949,6 +1949,17 @@ def a_transaction_that_could_not_be_ended(s: Story) -> None:
 
 
 @story
+def a_transaction_whose_end_nobody_heard_of(s: Story) -> None:
+    # Its line has no `returned_at_us`: it took as long as it took.
+    of_it = {"transactional_id": "t", "connection_id": 2}
+    s.exchange(1, "EndTxn", outcome="dropped", took_ms=None, **of_it,
+               **did(("noend", "drop_response", "swallowed_answer")))  # fmt: skip
+    link_event(s, 10_000, "disconnect", 2)
+    s.exchange(10_010, "EndTxn", transactional_id="t", connection_id=3)
+    s.send(0, "tx0", operation="commit_tx", topic=None, partition=None, took_ms=10_020, blocked_ms=None)
+
+
+@story
 def sent_elsewhere_by_a_rule_and_later_by_the_broker(s: Story) -> None:
     s.produce(0, message_ids=["m0"], error_code=6, outcome="injected", **did(("lose", "error", "answered", 6)))
     ok(s, 0, "m0", 0, sent=50)
@@ -2068,6 +2079,7 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "committed_too_late_behind_trifles": {"failed": {None}},
     "committed_as_far_by_another_member": {"blocked_call": set()},
     "a_transaction_that_could_not_be_ended": {"failed": {"fence", "fence (likely)", None}},
+    "a_transaction_whose_end_nobody_heard_of": {"blocked_call": {"noend (likely)"}},
     "sent_elsewhere_by_a_rule_and_later_by_the_broker": {"wrong_broker": {"lose", None}},
     "one_group_by_its_commits": {"skipped": set()},
     "made_anew": {"inconsistent_offsets": set()},
