@@ -50,6 +50,7 @@ from notleader.spark_analysis.transforms.obstacles import (
 )
 from notleader.spark_analysis.transforms.presence import with_gone
 from notleader.spark_analysis.transforms.refused_reads import refused_reads
+from notleader.spark_analysis.transforms.sent_back import LONG_US
 from notleader.spark_analysis.transforms.starved import OF_A_MEMBER, READ
 
 _LOSE_THE_UNREAD = ("cut", "silenced", "garbled")
@@ -288,12 +289,15 @@ def _suspects(history: DataFrame, options: Options) -> DataFrame:
     unread = (F.col("outcome") == "ok") & F.coalesce(F.col("trouble") == "unsent", F.lit(False))
     wrong = (F.col("outcome") != "ok") | (slow >= bound) | (F.col("attempt_count") > 1) | unread
     gone_us = F.when(F.col("operation") == OF_A_MEMBER, F.col("gone_us"))
+    # Where nothing is read there is none of that.
+    taken_over = F.coalesce("taken_over", F.lit(False)) if "taken_over" in history.columns else F.lit(False)
     return history.filter(wrong & begun_us().isNotNull()).select(
         "operation_id",
         "error",
         unread.alias("unread"),
         F.col("operation").isin(READ, OF_A_MEMBER).alias("reads"),
         (F.col("operation") == OF_A_MEMBER).alias("of_a_member"),
+        taken_over.alias("taken_over"),
         F.col("scope").alias("o_scope"),
         F.col("client").alias("o_client"),
         F.col("topic").alias("o_topic"),
@@ -464,6 +468,9 @@ def _met(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     )
     stood_us = F.when(F.col("lies_there"), F.col("since_us")).otherwise(F.col("from_us"))
     of_its_group = ~F.col("of_a_member") | how.isin("told", "cut")
+    # Who takes over what another had waits for their group, which trifles don't hold up, however many.
+    trifles = did.isin(*HOLDS, THROTTLED) & (F.col("covered_us") < F.col("hits") * LONG_US)
+    of_its_group &= ~(F.col("taken_over") & trifles)
     return pairs.filter(
         of_its_group
         & (stood_us < F.col("kept_us"))

@@ -31,12 +31,12 @@ _EVER = 1 << 62
 _SOON = 1_000_000
 _WAIT = (
     "struct<scope:string,group:string,topic:string,partition:int,reader:string,offset:bigint,"
-    "lay_us:bigint,before_us:bigint,read_us:bigint,again_us:bigint,unread:bigint>"
+    "lay_us:bigint,before_us:bigint,read_us:bigint,again_us:bigint,unread:bigint,taken_over:boolean>"
 )
 _STARVED = (
     "struct<operation_id:bigint,scope:string,group:string,reader:string,client:string,operation:string,topic:string,"
     "partition:int,offset:bigint,called_at_us:bigint,completed_at_us:bigint,again_us:bigint,latency_us:bigint,"
-    "before_us:bigint,fetches_us:bigint,unread:bigint,"
+    "before_us:bigint,fetches_us:bigint,unread:bigint,taken_over:boolean,"
     f"outcome:string,attempt_count:int,transactional:boolean,attempts:{_ATTEMPTS.simpleString()}>"
 )
 
@@ -55,9 +55,9 @@ def starved_reads(
 
     `attempts` has the Fetch whose answer had it, if one is known: since that was asked for, only what stood in the way
     of that one Fetch can have kept it. `before_us` is when its group had read there last, `fetches_us` when its reader
-    got its last answer to a Fetch, `unread` how many records its group never read there (null: it read on). There is a
-    row for each `client` of the group: what befalls any of its members may hold up all of them. At most ten thousand;
-    None of none.
+    got its last answer to a Fetch, `unread` how many records its group never read there (null: it read on),
+    `taken_over` whether another of its group had read there before. There is a row for each `client` of the group:
+    what befalls any of its members may hold up all of them. At most ten thousand; None of none.
     """
     spark = history.sparkSession
     read = delivered.withColumn("group", F.coalesce("group_id", "client"))
@@ -94,6 +94,7 @@ def starved_reads(
             F.max_by("fetch", wait).alias("fetch"),
             F.max_by("before_us", wait).alias("before_us"),
             F.max("unread").alias("unread"),
+            F.max("taken_over").alias("taken_over"),
             F.max("fetches_us").alias("fetches_us"),
         )
         .filter(F.col("w.us") >= slow_us)
@@ -122,6 +123,7 @@ def starved_reads(
             "before_us",
             "fetches_us",
             "unread",
+            "taken_over",
             F.lit("ok").alias("outcome"),
             F.lit(0).alias("attempt_count"),
             F.lit(False).alias("transactional"),
@@ -136,9 +138,10 @@ def _later(read: DataFrame, lay: DataFrame, slow_us: int) -> DataFrame:
     """What a group read when it had read nothing of a partition for `slow_us` or more: the first of it."""
     order = Window.partitionBy(*_PLACE).orderBy("at_us", "first_offset")
     before = order.rowsBetween(Window.unboundedPreceding, -1)
-    reads = read.withColumn("before_us", F.max("at_us").over(before))
+    by_another = F.coalesce(F.last("client").over(before) != F.col("client"), F.lit(False))
+    reads = read.withColumns({"before_us": F.max("at_us").over(before), "taken_over": by_another})
     paused = F.col("at_us") - F.coalesce("before_us", F.lit(0)) >= slow_us
-    anew = F.struct("before_us", F.col("at_us").alias("again_us"))
+    anew = F.struct("before_us", F.col("at_us").alias("again_us"), "taken_over")
     until_now = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     reads = reads.withColumn("since", F.last(F.when(paused, anew), ignorenulls=True).over(until_now))
     # What comes much later was waited for behind what came now.
@@ -153,6 +156,7 @@ def _later(read: DataFrame, lay: DataFrame, slow_us: int) -> DataFrame:
         F.col("at_us").alias("read_us"),
         F.col("first_offset").alias("offset"),
         F.lit(None).cast("long").alias("unread"),
+        "since.taken_over",
     )
     return rows.join(lay, ["scope", "topic", "partition", "offset"])
 
@@ -173,7 +177,8 @@ def _never(read: DataFrame, lay: DataFrame) -> DataFrame:
             F.min_by("lay_us", "offset").alias("lay_us"),
             F.count("*").alias("unread"),
         )
-        .withColumns({"read_us": F.lit(None).cast("long"), "again_us": F.lit(None).cast("long")})
+        .withColumns({name: F.lit(None).cast("long") for name in ("read_us", "again_us")})
+        .withColumn("taken_over", F.lit(False))
     )
 
 

@@ -1960,6 +1960,32 @@ def a_transaction_whose_end_nobody_heard_of(s: Story) -> None:
 
 
 @story
+def read_late_by_whoever_took_it_over(s: Story) -> None:
+    # The member before it was stopped, and its group waited for that one; a rule held each of its commits for a moment.
+    first, whose = f"{s.client}-first", {"group_id": s.client}
+    for offset in range(2):
+        ok(s, 100 * offset, f"m{offset}", offset)
+    s.poll(50, "m0", 0, client=first, client_id=first, **whose)
+    for at in range(200, 6800, 100):
+        s.exchange(at, "OffsetCommit", client_id=f"{s.client}-reads", connection_id=4, took_ms=98, **whose,
+                   partitions=one_of("orders", 1, base_offset=1),
+                   **did(("slow", "delay", "held_request"), until_ms=at + 97))  # fmt: skip
+    s.poll(7000, "m1", 1, client=s.client, client_id=f"{s.client}-reads", **whose)
+
+
+@story
+def read_late_by_whoever_was_let_in_late(s: Story) -> None:
+    # As before, and a rule held for long what it asked its group.
+    first, whose = f"{s.client}-first", {"group_id": s.client}
+    for offset in range(2):
+        ok(s, 100 * offset, f"m{offset}", offset)
+    s.poll(50, "m0", 0, client=first, client_id=first, **whose)
+    s.exchange(200, "JoinGroup", client_id=f"{s.client}-reads", connection_id=4, took_ms=6700, **whose,
+               **did(("slow", "delay", "held_request"), until_ms=6800))  # fmt: skip
+    s.poll(7000, "m1", 1, client=s.client, client_id=f"{s.client}-reads", **whose)
+
+
+@story
 def sent_elsewhere_by_a_rule_and_later_by_the_broker(s: Story) -> None:
     s.produce(0, message_ids=["m0"], error_code=6, outcome="injected", **did(("lose", "error", "answered", 6)))
     ok(s, 0, "m0", 0, sent=50)
@@ -2079,6 +2105,8 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "committed_too_late_behind_trifles": {"failed": {None}},
     "committed_as_far_by_another_member": {"blocked_call": set()},
     "a_transaction_that_could_not_be_ended": {"failed": {"fence", "fence (likely)", None}},
+    "read_late_by_whoever_took_it_over": {"starved": set()},
+    "read_late_by_whoever_was_let_in_late": {"starved": {"slow (likely)"}},
     "a_transaction_whose_end_nobody_heard_of": {"blocked_call": {"noend (likely)"}},
     "sent_elsewhere_by_a_rule_and_later_by_the_broker": {"wrong_broker": {"lose", None}},
     "one_group_by_its_commits": {"skipped": set()},
