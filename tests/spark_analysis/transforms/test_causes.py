@@ -1937,7 +1937,7 @@ def committed_as_far_by_another_member(s: Story) -> None:
 
 @story
 def a_transaction_that_could_not_be_ended(s: Story) -> None:
-    of_it = {"transactional_id": "t", "producer_id": 7, "producer_epoch": 0, "connection_id": 2}
+    of_it: dict[str, Any] = {"transactional_id": "t", "producer_id": 7, "producer_epoch": 0, "connection_id": 2}
     s.produce(0, message_ids=["m0"], base_sequence=0, error_code=47, outcome="injected", **of_it,
               **did(("fence", "error", "answered", 47)))  # fmt: skip
     s.send(0, "m0", outcome="info", error="INVALID_PRODUCER_EPOCH", took_ms=5)
