@@ -167,8 +167,9 @@ TOUCH = _struct(
         "did",
         _STRING,
         Told(
-            "what it did, in the words of the capture's `effects`, and `kept_behind`: unanswered behind an exchange of"
-            " its connection that was swallowed, or held until that ended"
+            "what it did, in the words of the capture's `effects`, `throttled`: told the client to wait, and no more,"
+            " or `kept_behind`: unanswered behind an exchange of its connection that was swallowed, or held until that"
+            " ended"
         ),
     ),
     ("error_code", _SHORT, Told("what the client is told because of it", "no error")),

@@ -193,13 +193,10 @@ class _Parser:
         self._depth += 1
         if self._depth > _DEEPEST:
             self._fail(f"{_DEEPEST} brackets or 'not' within each other are the most", token)
-        if self._keyword("not"):
-            negated = self._not()
-            test: _Test = lambda row, partition: not negated(row, partition)  # noqa: E731
-        else:
-            test = self._primary()
+        negated = self._keyword("not")
+        test = self._not() if negated else self._primary()
         self._depth -= 1
-        return test
+        return (lambda row, partition: not test(row, partition)) if negated else test
 
     def _primary(self) -> _Test:
         token = self._take()

@@ -109,19 +109,20 @@ class Outage:
         self._answers.append(row["response_at_us"])
         self._nodes.add(row["node_id"])
         told = list(_what(row))
-        for what, code in told:
-            if code and code not in _NO_FAULTS:
-                self._errors[what, code].append(at_us)
-            elif code == 0 and row["api_key"] in _SERVING and what.topic is not None:
+        refused = [(what, code) for what, code in told if code and code not in _NO_FAULTS]
+        for what, code in refused:
+            self._errors[what, code].append(at_us)
+        for what, told_code in told:
+            if told_code == 0 and row["api_key"] in _SERVING and what.topic is not None:
                 self._serves(what, row)
         if row["api_name"] not in _WAITING_APIS:
             latency_us = row["response_at_us"] - at_us
             self._latencies_us[row["api_name"]].append(latency_us)
             if latency_us >= self._slow_us:
-                refused = [(what, code) for what, code in told if code and code not in _NO_FAULTS]
-                code = refused[0][1] if len({code for _, code in refused}) == 1 else 0
-                about = _common([what for what, _ in (refused if code else told)])
-                self._slow[about, code or 0].append((at_us, latency_us))
+                codes = {code for _, code in refused}
+                one = codes.pop() if len(codes) == 1 else 0
+                about = _common([what for what, _ in (refused if one else told)])
+                self._slow[about, one].append((at_us, latency_us))
 
     def _waits(self, row: RowLike) -> None:
         named = [one for one in row["partitions"] or () if one["topic"] is not None]

@@ -28,14 +28,8 @@ def commit_entries(operations: DataFrame, exchanges: DataFrame, names: DataFrame
         (F.col("event") == "exchange") & F.col("api_name").isin(*COMMITS) & F.col("group_id").isNotNull()
     ).select("*", F.posexplode("partitions").alias("place", "p"))
     touched = touches_at(F.col("place"))
-    owners = names.withColumnsRenamed({name: f"n_{name}" for name in ("scope", "client", "wire_id")})
-    owned = [
-        F.col("scope").eqNullSafe(F.col("n_scope")),
-        F.col("client_id") == F.col("n_wire_id"),
-        F.col("api_name") != TXN_OFFSET_COMMIT,
-    ]
-    carried = asked.join(broadcast(owners), owned, "left").select(
-        F.col("n_client").alias("c_client"),
+    carried = of_clients(asked, names, "left").select(
+        F.when(F.col("api_name") != TXN_OFFSET_COMMIT, F.col("t_client")).alias("c_client"),
         F.col("scope").alias("c_scope"),
         F.col("group_id").alias("c_group"),
         F.col("p.base_offset").alias("c_offset"),

@@ -464,7 +464,7 @@ def _fetches(exchanges: DataFrame, touched: DataFrame) -> DataFrame:
     next_us = F.coalesce(F.lead("response_at_us").over(of_broker), F.lead("response_at_us").over(of_client))
     rows = asked.withColumn("next_us", next_us).filter(F.size("touches") > 0)
     rows = rows.select("*", F.posexplode("touches").alias("effect", "t"))
-    rows = rows.filter(F.col("t.did").isin(*_SAY_OTHERWISE) & (F.col("t.kind") != "throttle"))
+    rows = rows.filter(F.col("t.did").isin(*_SAY_OTHERWISE))
     answered = F.coalesce("response_at_us", "request_at_us")
     return _shape(
         rows,

@@ -49,8 +49,8 @@ def told_places(exchanges: DataFrame, names: DataFrame | None) -> DataFrame:
 
     Each with `at_us`, `topic` and `partition` (null: any), `offset` (of a commit), `rule`, `kind`, `what`, a key of
     `checks.phrases.SENT`, `healed_us`, when the client's next commit was taken, `taken_us`, when of a commit that was
-    refused its group's first one there was that went as far, `is_held`, that it was only late, and `back_us`, when the
-    client was a member again, where it asked to be one no later than a second after that was over.
+    refused, or never was, its group's first one there was that went as far, `is_held`, that it was only late, and
+    `back_us`, when the client was a member again, where it asked to be one no later than a second after that was over.
     `names` are `names_of` the operations; without them clients are Kafka's client ids.
     """
     touched = (F.size("fault_names") > 0) | F.col("effects").isNotNull()
@@ -72,6 +72,7 @@ def told_places(exchanges: DataFrame, names: DataFrame | None) -> DataFrame:
             "finds_us": F.min(F.when(finds, F.col("request_at_us"))).over(later),
         }
     )
+    asked = asked.filter(touched | went_well)
     # A Fetch is in the way of what its member asks its group on the same connection.
     grouped = exchanges.filter(F.col("api_name").isin(*OF_MEMBERS)).select(connection().alias("g_connection"))
     asked = asked.join(broadcast(grouped.distinct()), connection() == F.col("g_connection"), "left")
@@ -175,15 +176,18 @@ def is_out_of_range() -> Column:
     return (F.col("api_name") == "Fetch") & (F.col("p.error_code") == _OUT_OF_RANGE)
 
 
-def of_clients(rows: DataFrame, names: DataFrame | None) -> DataFrame:
-    """`rows` of exchanges with `t_client`, whose they are by `names_of` the operations; without those the client id."""
+def of_clients(rows: DataFrame, names: DataFrame | None, how: str = "inner") -> DataFrame:
+    """`rows` of exchanges with `t_client`, whose they are by `names_of` the operations; without those the client id.
+
+    What is nobody's is left out, unless `how` is "left".
+    """
     if names is None:
         return rows.withColumn("t_client", F.col("client_id"))
     own = names.select(
         F.col("scope").alias("n_scope"), F.col("wire_id").alias("n_wire_id"), F.col("client").alias("t_client")
     )
     of_client = F.col("scope").eqNullSafe(F.col("n_scope")) & (F.col("client_id") == F.col("n_wire_id"))
-    return rows.join(broadcast(own), of_client)
+    return rows.join(broadcast(own), of_client, how)
 
 
 def said_places(

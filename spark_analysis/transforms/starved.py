@@ -177,8 +177,13 @@ def _never(read: DataFrame, lay: DataFrame) -> DataFrame:
             F.min_by("lay_us", "offset").alias("lay_us"),
             F.count("*").alias("unread"),
         )
-        .withColumns({name: F.lit(None).cast("long") for name in ("read_us", "again_us")})
-        .withColumn("taken_over", F.lit(False))
+        .withColumns(
+            {
+                "read_us": F.lit(None).cast("long"),
+                "again_us": F.lit(None).cast("long"),
+                "taken_over": F.lit(False),
+            }
+        )
     )
 
 

@@ -1879,35 +1879,31 @@ def set_back_beside_throttled_answers(s: Story) -> None:
         s.poll(10 + offset, f"m{offset}", offset, **group)
 
 
-@story
-def refused_once_and_committed_further(s: Story) -> None:
-    # It committed as far again, and further, before somebody set it back past the proxy.
+def sent_back_after_a_refused_commit(s: Story, refused: int, taken: tuple[int, ...], back: int) -> None:
+    """A group reads six records, its commit of `refused` is refused, those `taken` are; it is told to go `back`."""
     group = {"client": s.client, "group_id": s.client}
     for offset in range(6):
         s.poll(offset, f"m{offset}", offset, **group)
-    place = one_of("orders", 0, base_offset=3, error_code=16)
+    place = one_of("orders", 0, base_offset=refused, error_code=16)
     s.exchange(7, "OffsetCommit", group_id=s.client, outcome="injected", error_code=16, partitions=place,
                **did(("refuse", "error", "answered", 16)))  # fmt: skip
-    for at, offset in ((9, 3), (11, 6)):
+    for at, offset in enumerate(taken, 9):
         s.exchange(at, "OffsetCommit", group_id=s.client, partitions=one_of("orders", 0, base_offset=offset))
-    s.exchange(9000, "OffsetFetch", group_id=s.client, partitions=one_of("orders", 0, base_offset=1))
-    for offset in range(1, 6):
+    s.exchange(9000, "OffsetFetch", group_id=s.client, partitions=one_of("orders", 0, base_offset=back))
+    for offset in range(back, 6):
         s.poll(9010 + offset, f"m{offset}", offset, **group)
+
+
+@story
+def refused_once_and_committed_further(s: Story) -> None:
+    # It committed as far again, and further, before somebody set it back past the proxy.
+    sent_back_after_a_refused_commit(s, 3, (3, 6), 1)
 
 
 @story
 def refused_once_and_committed_less_far(s: Story) -> None:
     # What was taken afterwards lies before that.
-    group = {"client": s.client, "group_id": s.client}
-    for offset in range(6):
-        s.poll(offset, f"m{offset}", offset, **group)
-    place = one_of("orders", 0, base_offset=6, error_code=16)
-    s.exchange(7, "OffsetCommit", group_id=s.client, outcome="injected", error_code=16, partitions=place,
-               **did(("refuse", "error", "answered", 16)))  # fmt: skip
-    s.exchange(9, "OffsetCommit", group_id=s.client, partitions=one_of("orders", 0, base_offset=2))
-    s.exchange(9000, "OffsetFetch", group_id=s.client, partitions=one_of("orders", 0, base_offset=2))
-    for offset in range(2, 6):
-        s.poll(9010 + offset, f"m{offset}", offset, **group)
+    sent_back_after_a_refused_commit(s, 6, (2,), 2)
 
 
 @story
@@ -1959,30 +1955,30 @@ def a_transaction_whose_end_nobody_heard_of(s: Story) -> None:
     s.send(0, "tx0", operation="commit_tx", topic=None, partition=None, took_ms=10_020, blocked_ms=None)
 
 
+def taken_over(s: Story) -> dict[str, Any]:
+    """A partition that `s.client` reads at last, 7 s after another of its group; what its own requests have."""
+    first = f"{s.client}-first"
+    for offset in range(2):
+        ok(s, 100 * offset, f"m{offset}", offset)
+    s.poll(50, "m0", 0, client=first, client_id=first, group_id=s.client)
+    s.poll(7000, "m1", 1, client=s.client, client_id=f"{s.client}-reads", group_id=s.client)
+    return {"client_id": f"{s.client}-reads", "connection_id": 4, "group_id": s.client}
+
+
 @story
 def read_late_by_whoever_took_it_over(s: Story) -> None:
     # The member before it was stopped, and its group waited for that one; a rule held each of its commits for a moment.
-    first, whose = f"{s.client}-first", {"group_id": s.client}
-    for offset in range(2):
-        ok(s, 100 * offset, f"m{offset}", offset)
-    s.poll(50, "m0", 0, client=first, client_id=first, **whose)
+    own = taken_over(s)
     for at in range(200, 6800, 100):
-        s.exchange(at, "OffsetCommit", client_id=f"{s.client}-reads", connection_id=4, took_ms=98, **whose,
-                   partitions=one_of("orders", 1, base_offset=1),
+        s.exchange(at, "OffsetCommit", took_ms=98, partitions=one_of("orders", 1, base_offset=1), **own,
                    **did(("slow", "delay", "held_request"), until_ms=at + 97))  # fmt: skip
-    s.poll(7000, "m1", 1, client=s.client, client_id=f"{s.client}-reads", **whose)
 
 
 @story
 def read_late_by_whoever_was_let_in_late(s: Story) -> None:
     # As before, and a rule held for long what it asked its group.
-    first, whose = f"{s.client}-first", {"group_id": s.client}
-    for offset in range(2):
-        ok(s, 100 * offset, f"m{offset}", offset)
-    s.poll(50, "m0", 0, client=first, client_id=first, **whose)
-    s.exchange(200, "JoinGroup", client_id=f"{s.client}-reads", connection_id=4, took_ms=6700, **whose,
+    s.exchange(200, "JoinGroup", took_ms=6700, **taken_over(s),
                **did(("slow", "delay", "held_request"), until_ms=6800))  # fmt: skip
-    s.poll(7000, "m1", 1, client=s.client, client_id=f"{s.client}-reads", **whose)
 
 
 @story
