@@ -27,5 +27,10 @@ of them are answered. Far more than clients have under way; a broker takes one."
 MOST_STOPS: Final = 64
 """Frames of one read that somebody has to see in one go: then others have their turn."""
 
-INTERFACE: Final = 12
+INTERFACE: Final = 13
 """What the compiled part and the Python around it expect of each other; another number whenever that changes."""
+
+
+def api_number(api_key: int, api_version: int) -> int:
+    """An API and a version of it, an int16 of any sign, in one number."""
+    return api_key << 16 | api_version & 0xFFFF

@@ -2,6 +2,12 @@ cimport cython
 
 from notleader.proxy.pump.probe cimport Probe
 
+
+cdef inline int api_number(int api_key, int api_version) noexcept:
+    """`flags.api_number`."""
+    return api_key << 16 | (api_version & 0xFFFF)
+
+
 @cython.final
 cdef class Exchange:
     """`pure.Exchange`."""

@@ -43,6 +43,7 @@ cdef enum:
     SMALLEST = 8
     ANSWER_HEAD = 8  # length and correlation_id
     HIGHEST_API_KEY = 1000
+    API_VERSIONS = 18  # of which a broker answers whatever version it is asked
     BARE_HEAD = 1024
     FETCH = 1
     # What becomes of the frame that begins here.
@@ -51,7 +52,7 @@ cdef enum:
     MISSING = 2
     BREAKS = 3
 
-INTERFACE = 12
+INTERFACE = 13
 
 cdef object ANSWERED = "answered"
 cdef object NO_RESPONSE = "no_response"
@@ -509,13 +510,13 @@ cdef class Pump:
             return MISSING
         api_key = int16_at(p + 4)
         api_version = int16_at(p + 6)
-        if api_key < 0 or api_key > HIGHEST_API_KEY or api_version < 0 or api_version > 255:
+        if api_key < 0 or api_key > HIGHEST_API_KEY or (not 0 <= api_version <= 255 and api_key != API_VERSIONS):
             self._reason = f"no Kafka request: api key {api_key}, version {api_version}"
             return BREAKS
         named = int16_at(p + 12) if total >= HEAD else 0
         if named < 0 or named > total - HEAD:
             named = 0
-        api = api_key << 8 | api_version
+        api = api_number(api_key, api_version)
         if api != seen[0]:
             flags_[0] = self._table[api] | self._rules.interest(api_key, api_version)
             seen[0] = api
@@ -796,7 +797,7 @@ cpdef Passing passing(int api_key, int api_version, bint asks, start, int size):
 
 
 cdef bytes endpoints_program(Exchange exchange):
-    cdef int api = -1 - (exchange.api_key << 8 | exchange.api_version)
+    cdef int api = -1 - api_number(exchange.api_key, exchange.api_version)
     code = PROGRAMS.get(api)
     if code is None:
         code = PROGRAMS[api] = _probe.program(

@@ -18,6 +18,7 @@ from notleader.proxy.pump.flags import (
     KEEP_RESPONSE,
     PRODUCE,
     SMALL,
+    api_number,
 )
 from notleader.proxy.pump.interpreter import Probe
 from notleader.proxy.wire.enums import ApiKey
@@ -41,7 +42,7 @@ class Client(Protocol):
 
 
 class Table(Protocol):
-    """The flags of `notleader.proxy.pump.flags` for ``api_key << 8 | api_version``, apart from what the rules want."""
+    """The flags of `notleader.proxy.pump.flags` for each `api_number`, apart from what the rules want."""
 
     shed_bytes: int
     """Of a frame that passes and is longer, only the facts are kept."""
@@ -294,11 +295,11 @@ class Pump:
         if available < min(total, _HEAD_BYTES):
             raise _MissingError(min(total, _HEAD_BYTES))
         _, api_key, api_version, correlation_id = _REQUEST.unpack_from(data, position)
-        if not (0 <= api_key <= _HIGHEST_API_KEY and 0 <= api_version <= 255):
+        if not 0 <= api_key <= _HIGHEST_API_KEY or not (0 <= api_version <= 255 or api_key == ApiKey.ApiVersions):
             raise WireError(f"no Kafka request: api key {api_key}, version {api_version}")
         named = _SHORT.unpack_from(data, position + 12)[0] if total >= _HEAD_BYTES else 0
         named = named if 0 < named <= total - _HEAD_BYTES else 0
-        flags = self._table[api_key << 8 | api_version] | self._rules.interest(api_key, api_version)
+        flags = self._table[api_number(api_key, api_version)] | self._rules.interest(api_key, api_version)
         stops = flags & ASSEMBLE_REQUEST or self.stops_requests
         needed = total if stops else min(total, _HEAD_BYTES + named)
         if available < needed:

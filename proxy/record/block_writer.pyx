@@ -38,7 +38,7 @@ from notleader.proxy.pump.probe cimport (
     TRANSACTIONAL_ID_BYTES,
     Probe,
 )
-from notleader.proxy.pump.pump cimport Exchange
+from notleader.proxy.pump.pump cimport Exchange, api_number
 
 cdef extern from *:
     int __builtin_clzll(unsigned long long)
@@ -141,12 +141,12 @@ cdef class ExchangeSink:
 cdef bytes short_key(int api, bytes request, bytes response):
     """What an exchange of short frames (without their lengths) asked and answered, whatever its correlation id."""
     cdef Py_ssize_t asked = max(PyBytes_GET_SIZE(request) - 8, 0), answered = max(PyBytes_GET_SIZE(response) - 4, 0)
-    cdef bytes key = PyBytes_FromStringAndSize(NULL, 5 + asked + answered)
+    cdef bytes key = PyBytes_FromStringAndSize(NULL, 6 + asked + answered)
     cdef unsigned char* p = <unsigned char*>PyBytes_AS_STRING(key)
-    p[0], p[1], p[2] = api >> 16 & 0xFF, api >> 8 & 0xFF, api & 0xFF
-    p[3], p[4] = asked >> 8 & 0xFF, asked & 0xFF
-    memcpy(p + 5, PyBytes_AS_STRING(request) + 8, asked)
-    memcpy(p + 5 + asked, PyBytes_AS_STRING(response) + 4, answered)
+    p[0], p[1], p[2], p[3] = api >> 24 & 0xFF, api >> 16 & 0xFF, api >> 8 & 0xFF, api & 0xFF
+    p[4], p[5] = asked >> 8 & 0xFF, asked & 0xFF
+    memcpy(p + 6, PyBytes_AS_STRING(request) + 8, asked)
+    memcpy(p + 6 + asked, PyBytes_AS_STRING(response) + 4, answered)
     return key
 
 
@@ -288,7 +288,7 @@ cdef class BlockWriter:
         ):
             return False
         api_key = exchange.api_key
-        api = api_key << 8 | exchange.api_version
+        api = api_number(api_key, exchange.api_version)
         if not self._reads_bodies or (exchange.request_in is None and exchange._request is None):
             if exchange.outcome is not self._seen_outcome or api != self._seen_api:
                 self._seen_place = self._header_only(exchange, api)
@@ -403,7 +403,7 @@ cdef class BlockWriter:
         What the probes have found of request and answer is brought together here, and what partitions have in common
         with others is looked up in caches by its numbers.
         """
-        cdef int api = exchange.api_key << 8 | exchange.api_version
+        cdef int api = api_number(exchange.api_key, exchange.api_version)
         cdef Probe asked, answered = None
         cdef Caches caches = self._caches
         cdef tuple programs
@@ -524,7 +524,7 @@ cdef class BlockWriter:
         if (
             fits
             and at.place >= 0
-            and at.api == (exchange.api_key << 8 | exchange.api_version)
+            and at.api == api_number(exchange.api_key, exchange.api_version)
             and at.error == error
             and at.throttle == throttle
             and at.acks == asked.places[ACKS]
@@ -537,7 +537,7 @@ cdef class BlockWriter:
             text = asked.texts[asked.places[TRANSACTIONAL_ID] : asked.places[TRANSACTIONAL_ID] + size].decode("utf-8", "surrogateescape")
         place = self._lookups.what(exchange, some(error), some(throttle), text, some(asked.places[ACKS]))
         if fits:
-            at.api = exchange.api_key << 8 | exchange.api_version
+            at.api = api_number(exchange.api_key, exchange.api_version)
             at.error, at.throttle, at.acks, at.size = error, throttle, asked.places[ACKS], size
             if size > 0:
                 memcpy(at.text, asked.texts + asked.places[TRANSACTIONAL_ID], size)

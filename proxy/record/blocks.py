@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from notleader.proxy.pump import Exchange
+from notleader.proxy.pump.flags import api_number
 from notleader.proxy.record.block import Block, BlockWriter, Summary, Tables, Template, Unread, Who
 from notleader.proxy.record.redaction import NOTHING, Redaction
 from notleader.proxy.record.rows import API_NAMES, PARTITION_FIELDS, Level, TopicIds
@@ -185,7 +186,7 @@ class Blocks:
         if without_secrets(api_key, version, request, response) != (request, response):
             return
         unread = Unread(exchange, _name(api_key), request, response)
-        api = api_key << 8 | version
+        api = api_number(api_key, version)
         if not self.writer.remember(api, request, response, unread) and len(response) <= _LONG_BYTES:
             if len(self._long) >= _MOST_LONG:
                 self._long = {}

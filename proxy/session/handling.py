@@ -27,7 +27,7 @@ _HELD_RESPONSES = {ApiKey.ApiVersions, ApiKey.Metadata, ApiKey.SaslHandshake}
 
 
 class Handling(dict[int, int]):
-    """``table[api_key << 8 | api_version]`` → flags, computed once per API and version."""
+    """``table[api_number(api_key, api_version)]`` → flags, computed once per API and version."""
 
     def __init__(self, level: Level | None) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Handling(dict[int, int]):
         self.clear()
 
     def __missing__(self, key: int) -> int:
-        flags = self[key] = self._flags(key >> 8, key & 0xFF)
+        flags = self[key] = self._flags(key >> 16, key & 0xFFFF)
         return flags
 
     def _flags(self, api_key: int, api_version: int) -> int:

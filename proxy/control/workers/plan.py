@@ -22,6 +22,7 @@ from notleader.faults.plan import Plan
 from notleader.faults.standing import UNTOUCHED, LinkState
 from notleader.proxy.control.workers.memory import CLUSTER, PLAN
 from notleader.proxy.control.workers.messages import Client, Decided
+from notleader.proxy.pump.flags import api_number
 from notleader.proxy.wire.codec import is_known
 from notleader.proxy.wire.names import ApiKey
 
@@ -102,7 +103,7 @@ class RemotePlan(Plan):
         """What the plan has to be shown of an API's exchanges."""
         if self._counts[PLAN] != self._seen:
             self._look()
-        key = api_key << 8 | api_version
+        key = api_number(api_key, api_version)
         flags = self._interests.get(key)
         if flags is None:
             flags = self._interests[key] = self._ask("interest", api_key, api_version)
@@ -155,7 +156,7 @@ class RemotePlan(Plan):
         """Whether some rule may mean a request: what isn't known here counts as yes."""
         self._look()
         header = request.header
-        key = header.api_key << 8 | header.api_version
+        key = api_number(header.api_key, header.api_version)
         if key not in self._meant:
             matches: list[Match] | None = self._ask("meant", header.api_key, header.api_version)
             meant: Any = None if matches is None else [_Meant(match) for match in matches]

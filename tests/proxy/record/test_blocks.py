@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from notleader.faults.base import Connection
 from notleader.proxy.pump import Exchange, passing
+from notleader.proxy.pump.flags import api_number
 from notleader.proxy.record.block import Summary
 from notleader.proxy.record.blocks import Blocks
 from notleader.proxy.record.rows import PARTITIONS, Level, Row, Rows
@@ -251,7 +252,7 @@ def test_what_was_read_once_holds_for_the_same_bytes_alone(said: list[tuple[int,
     for remembered, frame in zip(said, whole, strict=True):
         writer = Blocks(Level.PARTITION, Rows(*IDENTITY, Level.PARTITION).topics).writer
         what = Summary((remembered[0], "?", 0, "answered", *(None,) * 6))
-        assert writer.remember(remembered[0] << 8, *frame, what)
+        assert writer.remember(api_number(remembered[0], 0), *frame, what)
         for number, (other, (request, response)) in enumerate(zip(said, whole, strict=True)):
             made = exchange(number, other[0], 0, b"other!!!" + request[8:], b"di--" + response[4:])
             assert writer.take(made) == (other == remembered)

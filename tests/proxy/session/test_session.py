@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from notleader.proxy.record.rows import Level
 from notleader.proxy.session.commands import Script
 from notleader.proxy.wire.codec import known_versions
-from notleader.proxy.wire.names import ApiKey
+from notleader.proxy.wire.names import ApiKey, ErrorCode
 from notleader.proxy.wire.view import Request
 from tests.proxy.session.conversation import Conversation, decoded, framed, request, response
 
@@ -306,9 +306,21 @@ def test_close_ends_the_connection_and_says_which_fault_did() -> None:
     assert talk.client(heartbeat(2)) == [], "nothing happens after the end"
 
 
+@pytest.mark.parametrize("version", [200, 256, 32767, -1])
+def test_of_api_versions_a_broker_is_asked_whatever_the_version(version: int) -> None:
+    """It answers as in version 0 that it doesn't know it (KIP-511): how a newer client finds an older broker's."""
+    talk = Conversation()
+    asked = framed(pack(">hhih", ApiKey.ApiVersions, version, 7, -1) + b"\0" * (version >= 3))  # tags of a newer header
+    assert talk.client(asked) == [("to_broker", asked)]
+    told = response(ApiKey.ApiVersions, 0, 7, {"error_code": ErrorCode.UNSUPPORTED_VERSION})
+    assert talk.broker(told)[-1] == ("to_client", told)
+    assert (talk.exchanges[0].api_version, talk.exchanges[0].outcome) == (version, "answered")
+
+
 @pytest.mark.parametrize(
     ("sent", "reason"),
     [
+        (pack(">ihhih", 10, ApiKey.Metadata, 256, 1, -1), "no Kafka request: api key 3, version 256"),
         (b"GET / HTTP/1.1\r\n\r\n", "this looks like HTTP (GET), not Kafka"),
         (bytes.fromhex("16030100c2010000be0303") + b"x" * 20, "this looks like a TLS handshake"),
         (pack(">i", -1) + b"x" * 20, "a frame length of -1 bytes"),
