@@ -157,6 +157,13 @@ class Elections:
                 self._end(state)
         self.move_all_back()
 
+    def end_all_of(self, started_by: str) -> None:
+        """End every election and every move of this rule now; the epochs that they raised stay."""
+        for state in self._states.values():
+            if state.election is not None and state.election.started_by == started_by:
+                self._end(state)
+        self.move_all_back(started_by)
+
     def move(
         self, topic: str, partition_index: int, leader_id: int, started_by: str = "move", kind: str = "leader_move"
     ) -> None:

@@ -47,13 +47,10 @@ def depose(
     return frozenset(deposed)
 
 
-def restore(elections: Elections, started_by: str, now_us: int) -> None:
+def restore(elections: Elections, started_by: str) -> None:
     """End the elections that this rule began, and let the true leaders lead again."""
     elections.come_back(started_by)
-    for election in elections.list(now_us):
-        if election.started_by == started_by:
-            elections.end(election.topic, election.partition_index)
-    elections.move_all_back(started_by)
+    elections.end_all_of(started_by)
 
 
 NAMES_BROKERS: Final = frozenset(

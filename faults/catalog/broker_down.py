@@ -60,7 +60,7 @@ class BrokerDown(StandingFault):
         self._depose(context)
 
     def end(self, context: BeginContext) -> None:
-        restore(context.elections, context.rule_name, context.now_us)
+        restore(context.elections, context.rule_name)
         context.state.clear()
 
     def on_response(self, context: Context) -> Iterable[Action]:

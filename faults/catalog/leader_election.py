@@ -21,7 +21,8 @@ class LeaderElection(Fault):
     partition whose election still lasts isn't deposed again. Meanwhile Metadata names no leader
     (LEADER_NOT_AVAILABLE), and what needs one is refused with NOT_LEADER_OR_FOLLOWER and not forwarded. Afterwards
     the same broker leads, one leader epoch higher, or with `new_leader` another one, until the rule is removed: the
-    proxy relays to the true leader what that one is asked, as with `leader_move`.
+    proxy relays to the true leader what that one is asked, as with `leader_move`. Removing the rule ends its
+    elections.
     """
 
     kind: Literal["leader_election"] = "leader_election"

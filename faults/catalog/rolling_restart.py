@@ -68,7 +68,7 @@ class RollingRestart(StandingFault):
             state[_LEFT] = [node for node in nodes if self.match.node_id is None or self.match.node_id(node)]
         if state.get(_DOWN) is not None:
             state[_DOWN] = None
-            restore(context.elections, context.rule_name, context.now_us)
+            restore(context.elections, context.rule_name)
             state[_NEXT_US] = context.now_us + round(self.pause_ms * 1000) if state[_LEFT] else None
         elif state[_LEFT]:
             state[_DOWN] = state[_LEFT].pop(0)
@@ -76,7 +76,7 @@ class RollingRestart(StandingFault):
             self._depose(context)
 
     def end(self, context: BeginContext) -> None:
-        restore(context.elections, context.rule_name, context.now_us)
+        restore(context.elections, context.rule_name)
         context.state.clear()
 
     def on_response(self, context: Context) -> Iterable[Action]:

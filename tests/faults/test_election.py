@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -236,6 +237,17 @@ def test_a_partition_without_leader_is_not_deposed_again() -> None:
     for now_ms in range(0, 2000, 500):
         exchange(plan, produce(("orders", 0)), now_ms=now_ms)
     assert plan.get("lost").hits == 1
+    assert plan.elections.bump("orders", 0) == 1
+
+
+@pytest.mark.parametrize("let_go", [Plan.remove, lambda plan, name: plan.switch(name, False)])
+def test_a_rule_that_goes_ends_its_elections_and_no_other(let_go: Callable[[Plan, str], None]) -> None:
+    plan = knowing_plan(fault(name="lost", kind="leader_election", match={"topic": "orders", "partition_index": 0}))
+    plan.elections.start("orders", 1, 60_000, 0, "another")
+    exchange(plan, produce(("orders", 0)), now_ms=10)
+    let_go(plan, "lost")
+    assert [election.partition_index for election in plan.elections.list(11_000)] == [1]
+    assert exchange(plan, produce(("orders", 0)), produced, now_ms=12).sent is not None
     assert plan.elections.bump("orders", 0) == 1
 
 
