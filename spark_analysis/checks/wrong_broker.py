@@ -23,8 +23,9 @@ _MISLED = "misled"
 class WrongBroker(Check):
     """Produce and Fetch answered NOT_LEADER_OR_FOLLOWER, by client, partition and broker; negative beyond 5 s.
 
-    What is measured runs from a refusal to the last one before the client was answered something else for that
-    partition by that API: two refusals, each followed by the leader, are two short searches, not a long one.
+    What is measured runs from when the client was told to the last request that was refused before it was answered
+    something else for that partition by that API: two refusals, each followed by the leader, are two short searches,
+    not a long one; and what was sent before the client was told is no stubbornness.
     """
 
     name = "wrong_broker"
@@ -36,7 +37,7 @@ class WrongBroker(Check):
     means = Meaning(
         invalid=(
             "one search of more than 5 s: NOT_LEADER_OR_FOLLOWER with no other answer in between, by client, "
-            "partition and API"
+            "partition and API, from the first answer to the last request"
         ),
         valid="no search; shorter ones are told",
         unknown="no exchange was captured; or at level `header`, and an answer said NOT_LEADER_OR_FOLLOWER",
@@ -94,7 +95,9 @@ class WrongBroker(Check):
         searches = refused.groupBy(*place_, "api_name", "node_id", "search").agg(
             F.count("*").alias("times"),
             F.min("request_at_us").alias("at_us"),
-            (F.max("request_at_us") - F.min("request_at_us")).alias("duration_us"),
+            F.coalesce(
+                F.greatest(F.max("request_at_us") - F.min("seen.response_at_us"), F.lit(0)), F.lit(0)
+            ).alias("duration_us"),
             F.min_by("seen", "request_at_us", 10).alias("seen"),
             F.array_sort(F.array_distinct(F.flatten(F.collect_set("fault_names")))).alias("fault_names"),
             F.array_sort(F.array_distinct(F.flatten(F.collect_set("fault_kinds")))).alias("fault_kinds"),
@@ -122,7 +125,7 @@ class WrongBroker(Check):
         over = (
             f", for up to {duration(group.slowest_us)} without a break"
             if group.slowest_us
-            else ", never twice in a row"
+            else ", and not again once the client had been told"
         )
         return (
             f"requests for {place(group)}{by_client(group)} were answered NOT_LEADER_OR_FOLLOWER at {brokers}"

@@ -977,6 +977,14 @@ def stubborn(s: Story) -> None:
 
 
 @story
+def told_all_at_once(s: Story) -> None:
+    """The broker stood still with what it was asked over six seconds; who is told so goes to the leader at once."""
+    for number in range(7):
+        s.produce(1000 * number, error_code=6, outcome="answered", node_id=3, took_ms=6500 - 1000 * number)
+    s.produce(6600, node_id=2)
+
+
+@story
 def slowed_down(s: Story) -> None:
     s.exchange(0, "Produce", throttle_time_ms=300)
 
@@ -1427,6 +1435,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         "invalid": {"stubborn"},
         "valid": {
             "refused_alone",
+            "told_all_at_once",
             "its_fetches_were_refused",
             "killed_between_two_retries",
             "waiting_for_itself_and_reading_on",

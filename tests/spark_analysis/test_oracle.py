@@ -409,17 +409,19 @@ def recovery(history: History) -> Iterator[tuple[str, object]]:
 
 @judge
 def wrong_broker(history: History) -> Iterator[tuple[str, object]]:
-    searches: list[list[tuple[int, bool]]] = [[]]
+    searches: list[list[tuple[int, int | None, bool]]] = [[]]
     for at, attempt in sorted(batch_attempts(history), key=lambda pair: pair[0]):
         if attempt.code == 6:
-            searches[-1].append((at, attempt.faulted))
+            searches[-1].append((at, ended_ms(at, attempt) if attempt.answered else None, attempt.faulted))
         elif attempt.answered:
             searches.append([])
     # Those that a rule had a part in, and those that are the broker's own.
     for by_rule in (True, False):
-        spans = [[at for at, _ in s] for s in searches if s and any(faulted for _, faulted in s) == by_rule]
-        if spans:
-            yield "invalid" if any(max(span) - min(span) > 5000 for span in spans) else "valid", None
+        mine = [s for s in searches if s and any(faulted for *_, faulted in s) == by_rule]
+        if mine:
+            heard = [([at for at, *_ in s], [told for _, told, _ in s if told is not None]) for s in mine]
+            stubborn = any(told and max(asked) - min(told) > 5000 for asked, told in heard)
+            yield "invalid" if stubborn else "valid", None
 
 
 def batch_attempts(history: History) -> Iterator[tuple[int, Attempt]]:
