@@ -12,9 +12,11 @@ from notleader.spark_analysis.transforms.commits import set_elsewhere
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.sent_back import (
     members,
+    met_on_the_wire,
     seeks,
     told_groups,
     told_places,
+    went_itself,
     with_senders_back,
 )
 
@@ -46,13 +48,17 @@ def blamed(again: DataFrame, tables: Tables, *, of_another: bool) -> DataFrame:
     """
     told = told_places(tables.exchanges, tables.names)
     of_groups, in_group = told_groups(told, members(tables.exchanges, tables.names)), [same("t_", "scope", "group_id")]
-    found = again.withColumn("since_us", -F.col("furthest.since"))
+    found = met_on_the_wire(again, tables.exchanges, tables.names).withColumn("since_us", -F.col("furthest.since"))
     if of_another:
-        found = with_senders_back(found, of_groups, in_group)
+        found = with_senders_back(found, of_groups, in_group, went_itself)
     else:
-        found = with_senders_back(found, told).withColumnRenamed("sent_by", "own").drop("t_scope", "t_client", "told")
+        found = (
+            with_senders_back(found, told, disproven=went_itself)
+            .withColumnRenamed("sent_by", "own")
+            .drop("t_scope", "t_client", "told")
+        )
         by_others = F.filter("sent_by", lambda t: (t["what"] == "group") & ~t["is_held"])
-        found = with_senders_back(found, of_groups, in_group).withColumn(
+        found = with_senders_back(found, of_groups, in_group, went_itself).withColumn(
             "sent_by", F.when(F.size("own") > 0, F.col("own")).otherwise(by_others)
         )
     sought = broadcast(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -42,6 +42,7 @@ _JOINS = ("JoinGroup", "ConsumerGroupHeartbeat")
 _GOES_ON_US = 1_000_000
 _WELL_AGAIN_US = 5_000_000
 _MOST = 1_000
+_ANYTHING = 1 << 62
 
 
 def told_places(exchanges: DataFrame, names: DataFrame | None) -> DataFrame:
@@ -220,11 +221,59 @@ def seeks(operations: DataFrame) -> DataFrame:
     )
 
 
-def with_senders_back(rows: DataFrame, told: DataFrame, whose: Sequence[Column] = ()) -> DataFrame:
+def met_on_the_wire(again: DataFrame, exchanges: DataFrame, names: DataFrame | None) -> DataFrame:
+    """`again` with `fetched_us`, when its client was first sent that record, and `resumed`, what its group said.
+
+    That are the `offset`s of its partition that OffsetFetch told its client, each with `at_us`. Null and empty where
+    the capture doesn't tell.
+    """
+    answered = exchanges.filter(
+        F.col("api_name").isin("Fetch", "OffsetFetch") & F.col("response_at_us").isNotNull()
+    ).select("scope", "client_id", "api_name", "response_at_us", F.explode("partitions").alias("p"))
+    # Every transaction puts one mark into the log that isn't counted; who doesn't count may have sent anything.
+    reach = F.col("p.base_offset") + F.coalesce(2 * F.col("p.record_count").cast("long"), F.lit(_ANYTHING))
+    is_read = F.col("api_name") == "Fetch"
+    theirs = of_clients(answered.filter(F.col("p.base_offset").isNotNull()), names).select(
+        F.col("scope").alias("w_scope"),
+        F.col("t_client").alias("w_client"),
+        F.col("p.topic").alias("w_topic"),
+        F.col("p.partition_index").alias("w_partition"),
+        F.when(is_read, reach).alias("w_reach"),
+        F.struct(F.col("response_at_us").alias("at_us"), F.col("p.base_offset").alias("offset")).alias("told"),
+    )
+    key = ("scope", "operation_id", "first_offset")
+    here = same("w_", "scope", "client", "topic", "partition")
+    met = again.join(theirs, [here, F.coalesce(F.col("w_reach") > F.col("first_offset"), F.lit(True))])
+    met = met.groupBy(*[F.col(name).alias(f"r_{name}") for name in key]).agg(
+        F.min(F.when(F.col("w_reach").isNotNull(), F.col("told.at_us"))).alias("fetched_us"),
+        F.collect_list(F.when(F.col("w_reach").isNull(), F.col("told"))).alias("resumed"),
+    )
+    return again.join(met, same("r_", *key), "left").drop(*[f"r_{name}" for name in key])
+
+
+def went_itself(t: Column) -> Column:
+    """Whether who read a record again went back by itself, by what it `met_on_the_wire`: its group did not send it.
+
+    So did whom its group told to go on behind that record, and who was first sent it when it was a member again.
+    """
+    told = F.filter("resumed", lambda r: r["at_us"].between(t["at_us"], F.col("at_us")))
+    beyond = F.array_min(F.transform(told, lambda r: r["offset"])) > F.col("first_offset")
+    anew = (t["what"] == "group") & (F.col("fetched_us") > t["back_us"])
+    itself = F.coalesce(beyond, F.lit(False)) | F.coalesce(anew, F.lit(False))
+    return t["what"].isin("group", "commit", "refused") & itself
+
+
+def with_senders_back(
+    rows: DataFrame,
+    told: DataFrame,
+    whose: Sequence[Column] = (),
+    disproven: Callable[[Column], Column] = lambda _: F.lit(False),
+) -> DataFrame:
     """`rows` of records read again with `sent_by`: what sent the client back there, as `told_places` tells it.
 
     `rows` have scope, client, topic, partition, first_offset, at_us, and `since_us`: when it first had come further.
     `whose` are the conditions by which a row's client was told something; by default that it was told it itself.
+    `disproven` is whether something told didn't send it there.
     """
     rows = rows.join(broadcast(told), list(whose) or same("t_", "scope", "client"), "left")
 
@@ -239,7 +288,7 @@ def with_senders_back(rows: DataFrame, told: DataFrame, whose: Sequence[Column] 
         )
         # Where the group had committed as far since then, nobody went back because it once could not.
         retried = F.coalesce(t["taken_us"] <= F.col("at_us"), F.lit(False))
-        return place & (t["at_us"] <= F.col("at_us")) & (commit | counts) & ~well_again & ~retried
+        return place & (t["at_us"] <= F.col("at_us")) & (commit | counts) & ~well_again & ~retried & ~disproven(t)
 
     met = F.filter("told", lambda t: here(t, t["at_us"] >= F.col("since_us")))
     # Whom its group has thrown out goes on with what it was handed, for a moment, or until one after it joined anew.

@@ -577,6 +577,43 @@ def reads_on_long_after_it_is_a_member_again(s: Story) -> None:
     hands_out_what_it_has(s, back_at=4000)
 
 
+def back_in_its_group(s: Story, *, fetched_at: float, read_at: float, goes_on_at: int) -> None:
+    """Thrown out, and a member again whom its group tells where to go on; then it reads its second record again."""
+    own: dict[str, Any] = {"client_id": s.client}
+    member: dict[str, Any] = {"group_id": "g", "connection_id": 7, **own}
+    s.exchange(fetched_at, "Fetch", took_ms=1, connection_id=8, partitions=one_of("orders", 0, base_offset=0,
+               record_count=5), **own)  # fmt: skip
+    s.exchange(80, "OffsetCommit", took_ms=1, partitions=one_of("orders", 0, base_offset=goes_on_at), **member)
+    s.exchange(100, "Heartbeat", error_code=25, outcome="injected", took_ms=1, **member,
+               **did(("gone", "error", "answered", 25)))  # fmt: skip
+    s.exchange(102, "JoinGroup", took_ms=20, **member)
+    s.exchange(495, "SyncGroup", took_ms=5, **member)
+    s.exchange(505, "OffsetFetch", took_ms=1, partitions=one_of("orders", 0, base_offset=goes_on_at), **member)
+    for number in range(5):
+        s.poll(read_at + number, f"m{number}", number, client=s.client, group_id="g")
+    s.poll(1000, "m1", 1, client=s.client, group_id="g")
+
+
+@story
+def back_in_its_group_it_goes_on_where_it_had_committed(s: Story) -> None:
+    back_in_its_group(s, fetched_at=50, read_at=60, goes_on_at=1)
+
+
+@story
+def back_in_its_group_it_hands_out_what_it_had(s: Story) -> None:
+    back_in_its_group(s, fetched_at=50, read_at=620, goes_on_at=0)
+
+
+@story
+def back_in_its_group_it_goes_back_in_what_it_got_since(s: Story) -> None:
+    back_in_its_group(s, fetched_at=600, read_at=620, goes_on_at=0)
+
+
+@story
+def back_in_its_group_it_goes_back_behind_what_it_was_told(s: Story) -> None:
+    back_in_its_group(s, fetched_at=50, read_at=60, goes_on_at=5)
+
+
 @story
 def thrown_out_while_a_fetch_is_held_elsewhere(s: Story) -> None:
     thrown_out_beside_a_held_fetch(s, connection=8)
@@ -2027,6 +2064,10 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "hands_out_what_it_has_until_it_gives_up_and_joins_anew": {"read_again": {"gone (likely)"}},
     "hands_out_what_it_has_and_joins_anew_for_another_reason": {"read_again": {None}},
     "reads_on_long_after_it_is_a_member_again": {"read_again": {None}},
+    "back_in_its_group_it_goes_on_where_it_had_committed": {"read_again": {"gone (likely)"}},
+    "back_in_its_group_it_hands_out_what_it_had": {"read_again": {"gone (likely)"}},
+    "back_in_its_group_it_goes_back_in_what_it_got_since": {"read_again": {None}},
+    "back_in_its_group_it_goes_back_behind_what_it_was_told": {"read_again": {None}},
     "thrown_out_behind_a_held_fetch": {"read_again": {"slow (likely)"}},
     "never_reads_again_after_a_cut": {"starved": {"break (likely)"}},
     "waits_for_its_producer_that_was_fenced": {"starved": {"fence (likely)"}},
