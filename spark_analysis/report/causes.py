@@ -72,8 +72,8 @@ def chapters(analysis: Analysis) -> list[Chapter]:
     ordered = sorted(noticed, key=lambda f: (_WORST[f.verdict], _order(f), -f.count))
     unseen = tuple(f for f in ordered if f.group and f.group.trouble in (UNSEEN, PERHAPS, UNRECORDED))
     noticed_from = duration(analysis.told_ms * 1000)
-    nothing = f"nothing that went wrong or took {noticed_from}"
-    nothing = nothing if analysis.outcomes.lines else "nothing that the traffic shows"
+    nothing = f"nothing that the clients tell of went wrong or took {noticed_from}"
+    nothing = nothing if analysis.outcomes.lines else "nothing that is looked for in traffic alone"
     # Below level record nobody can tell the requests that a message was refused in from others, nor anywhere how long
     # records in transactions were kept from their readers.
     told_apart = not unseen and analysis.capture.names_messages and not analysis.capture.transactions

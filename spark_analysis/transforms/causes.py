@@ -41,8 +41,10 @@ from notleader.spark_analysis.transforms.following import following, is_out_of_s
 from notleader.spark_analysis.transforms.intervals import covered, join_spans
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.obstacles import (
+    CUTS,
     HOLDS,
     MUTED,
+    SWALLOWS,
     Stood,
     clients_of,
     ends_of,
@@ -285,6 +287,12 @@ def _suspects(history: DataFrame, options: Options) -> DataFrame:
     # A send that is told of when its transaction ends waits for that once it is answered.
     to_its_end = F.col("end_us") - last["response_at_us"] >= (F.col("end_us") - begun_us()) * OF_THE_WAIT
     answered &= ~(F.col("transactional") & F.coalesce(to_its_end, F.lit(False)))
+    # Nobody answers what goes with acks=0, of which "no_response" is no trouble: it is over when it is passed on.
+    pends = F.col("outcome") == "pending"
+    passed_on = pends & (last["outcome"] == "no_response") & F.col("trouble").isNull()
+    passed_on &= ~any_did(last["touches"], *SWALLOWS, *CUTS)
+    passed_on &= F.forall(last["touches"], lambda t: ~t["did"].isin(*HOLDS) | t["held_us"].isNotNull())
+    passed_on_us = last["request_at_us"] + F.coalesce(F.array_max(last["touches"]["held_us"]), F.lit(0))
     # Called done, as ever with acks=0, and never seen: it may have lain in a socket.
     unread = (F.col("outcome") == "ok") & F.coalesce(F.col("trouble") == "unsent", F.lit(False))
     wrong = (F.col("outcome") != "ok") | (slow >= bound) | (F.col("attempt_count") > 1) | unread
@@ -306,7 +314,14 @@ def _suspects(history: DataFrame, options: Options) -> DataFrame:
         F.greatest("end_us", begun_us() + 1).alias("ended_us"),
         # Once it was on the wire and answered there, what the client was told elsewhere kept it no longer; nor does
         # what befell a member of its group that has gone.
-        F.least(F.coalesce(F.when(answered, last["request_at_us"]), F.col("end_us")), gone_us).alias("sent_us"),
+        F.least(F.coalesce(F.when(answered | passed_on, last["request_at_us"]), F.col("end_us")), gone_us).alias(
+            "sent_us"
+        ),
+        # When it was over on the wire, whose client never said how it ended.
+        F.when(
+            pends,
+            F.coalesce(F.when(answered, last["response_at_us"]), F.when(passed_on, passed_on_us)),
+        ).alias("heard_us"),
         # It went to one broker alone, which never said that it is the wrong one.
         ((F.col("outcome") == "ok") & ~F.exists("attempts", misplaced)).alias("went_well"),
         F.transform(
@@ -443,7 +458,9 @@ def _met(suspects: DataFrame, obstacles: DataFrame) -> DataFrame:
     # A connection that is silenced keeps the answers of what is on it, too.
     silenced = (did == "silenced") & F.col("on_its_way")
     until_sent = F.col("of_connection") | (how == "told") | ((how == "behind") & ~F.col("on_its_way"))
-    kept_us = F.when(until_sent & ~silenced, F.col("sent_us")).otherwise(F.col("ended_us"))
+    # Where the answer may be under way for long, nobody knows when it was heard.
+    heard_us = F.when(~did.isin("silenced", "shaped"), F.col("heard_us"))
+    kept_us = F.when(until_sent & ~silenced, F.col("sent_us")).otherwise(F.least("ended_us", heard_us))
     # It was written to the broker that its partition was sent to, where that is known, and to a connection still there.
     elsewhere = F.col("known_broker") & ~F.col("same_broker") & F.col("node_id").isNotNull()
     too_late = F.coalesce(F.col("begun_us") > F.col("stands_us"), F.lit(False))

@@ -86,7 +86,7 @@ def test_the_report_is_told_by_cause_in_the_order_of_the_rules(analysis: Analysi
     assert told_[0].told == (
         "a and b asked for metadata up to 590 times a second, 58 sends waited up to 4.1 s, 2 sends retried"
     )
-    assert told_[1].told == "nothing that went wrong or took 1.0 s"
+    assert told_[1].told == "nothing that the clients tell of went wrong or took 1.0 s"
     unknown = by_rule("recovery", "lost", 1, verdict="unknown")
     for found, said in (
         ([unknown], "recovery at 1 place not known"),
@@ -119,7 +119,7 @@ def test_without_outcome_lines_nobody_is_said_to_have_noticed_nothing(analysis: 
     silent = replace(analysis, findings=[], outcomes=replace(analysis.outcomes, lines=0))
     silent = replace(silent, drawn=replace(analysis.drawn, faults=[struck("lost", AT, AT)]))
     (chapter,) = chapters(silent)
-    assert chapter.told == "nothing that the traffic shows"
+    assert chapter.told == "nothing that is looked for in traffic alone"
     assert basis(silent).endswith("; no client said what became of its calls (--outcomes)")
 
 
@@ -140,7 +140,7 @@ def test_rules_of_one_name_at_two_proxies_are_two(analysis: Analysis) -> None:
     told_ = chapters(replace(analysis, findings=findings, drawn=replace(analysis.drawn, faults=faults)))
     assert [(chapter.head, chapter.told) for chapter in told_] == [
         ("slow (stall), 1.5 s, 2 hits", "12 sends waited up to 1.5 s"),
-        ("slow (delay), 2 hits", "nothing that went wrong or took 1.0 s"),
+        ("slow (delay), 2 hits", "nothing that the clients tell of went wrong or took 1.0 s"),
     ]
 
 

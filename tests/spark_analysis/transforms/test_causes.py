@@ -72,6 +72,27 @@ def told_to_wait_and_did_not(s: Story) -> None:
     ok(s, 20, "m2", 2, took_ms=1400)
 
 
+def over_and_never_told(s: Story, **of_the_wire: Any) -> None:
+    """Each batch is held for a moment, and over; its client never says so. Most of the time one is held."""
+    for number in range(60):
+        at = number * 60
+        held = did(("idle", "delay", "held_request"), until_ms=at + 50)
+        held["effects"][0]["held_us"] = 50_000
+        s.produce(at, message_ids=[f"m{number}"], **held, **of_the_wire)
+        s.send(at - 1, f"m{number}", took_ms=None)
+    s.exchange(10_000, "ApiVersions", connection_id=3)
+
+
+@story
+def answered_and_never_told(s: Story) -> None:
+    over_and_never_told(s, took_ms=52)
+
+
+@story
+def passed_on_without_acks_and_never_told(s: Story) -> None:
+    over_and_never_told(s, took_ms=None, outcome="no_response", acks=0)
+
+
 @story
 def an_answer_that_never_came(s: Story) -> None:
     # A rule was to delay the answer, and the broker died: the rule did nothing.
@@ -2203,6 +2224,8 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "held_for_a_trifle_before_the_broker_stopped": {"late": {None}},
     "held_for_a_trifle_when_the_broker_went_on": {"late": {None}},
     "never_answered_after_a_trifle": {"hang": {None}},
+    "answered_and_never_told": {"hang": {None}},
+    "passed_on_without_acks_and_never_told": {"hang": {None}},
     "held_until_somebody_let_go": {"late": {"wait (likely)"}},
     "held_until_somebody_let_go_and_the_broker_stopped": {"late": {None}},
     "told_late_by_two_for_long_and_for_a_trifle": {"late": {"long (likely)"}},
