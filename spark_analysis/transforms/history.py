@@ -23,6 +23,8 @@ from notleader.spark_analysis.transforms.log import Log, judged_by_log, seen_in,
 MATCH_KINDS = ("message_id", "sequence", "offset", "batch", "key_hash", "time")
 _SURE = 4
 _OPEN_US = 600_000_000
+# Of what clocks may differ by, before they are set by each other, so much is left between two calls.
+_CLOSE = 20
 
 
 def run_of(runs: tuple[tuple[str, int, int], ...]) -> Column:
@@ -238,22 +240,30 @@ def _back(rows: DataFrame) -> DataFrame:
 
 
 def _with_places(sends: DataFrame, there: DataFrame) -> DataFrame:
-    """`sends` that have an offset: those that were told one, and those that were not, once per place of their message.
+    """`sends` that have an offset: those that were told one, and each once per other place of their message (`besides`).
 
     `there` are the `places` of messages.
     """
-    untold = sends.filter(F.col("offset").isNull() & F.col("message_id").isNotNull()).drop("partition", "offset")
+    told = F.struct(F.col("partition").alias("partition"), F.col("offset").alias("offset"))
+    named = sends.filter(F.col("message_id").isNotNull()).withColumn("told", F.when(F.col("offset").isNotNull(), told))
     of_message = there.select(F.col("_key").alias("t_key"), F.explode("seen").alias("s"))
     # What is counted from a batch's first offset is off by the holes in it.
     exact = of_message.filter(F.col("s.place.seen_by") != "fetch")
     found = (
-        untold.withColumn("_key", message_key())
+        named.drop("partition", "offset")
+        .withColumn("_key", message_key())
         .join(exact, (F.col("_key") == F.col("t_key")) & (F.col("message_id") == F.col("s.message_id")))
         .filter(F.col("topic").isNull() | (F.col("topic") == F.col("s.place.topic")))
-        .withColumn("topic", F.col("s.place.topic"))
-        .select(*untold.columns, "s.place.partition", "s.place.offset")
+        .filter(F.col("told").isNull() | (F.col("told") != F.struct("s.place.partition", "s.place.offset")))
+        .withColumns({"topic": F.col("s.place.topic"), "besides": F.col("told").isNotNull()})
+        .select(
+            *[name for name in sends.columns if name not in ("partition", "offset")],
+            "besides",
+            "s.place.partition",
+            "s.place.offset",
+        )
     )
-    return sends.filter(F.col("offset").isNotNull()).unionByName(found)
+    return sends.filter(F.col("offset").isNotNull()).withColumn("besides", F.lit(False)).unionByName(found)
 
 
 def _by_offset(sends: DataFrame, attempts: DataFrame, skew_us: int) -> DataFrame:
@@ -261,8 +271,12 @@ def _by_offset(sends: DataFrame, attempts: DataFrame, skew_us: int) -> DataFrame
     last = F.col("base_offset") + F.greatest(F.coalesce("record_count", F.lit(1)), F.lit(1)) - 1
     places = interval(F.col("base_offset"), last, partition="partition_index")
     answered = appended(attempts).select("*", *places)
-    rows = join_offsets(sends, _attempts_as(answered)).filter(F.col("request_at_us").between(*of_call(skew_us)))
-    return _linked(_back(rows), 3)
+    since, until = of_call(skew_us)
+    # At a place that it wasn't told it was sent by this call, and not by another of the same message.
+    close_us = skew_us // _CLOSE
+    of_this = F.col("request_at_us").between(F.col("called_at_us") - close_us, F.col("completed_at_us") + close_us)
+    then = F.col("request_at_us").between(since, until) & (~F.col("besides") | F.coalesce(of_this, F.lit(False)))
+    return _linked(_back(join_offsets(sends, _attempts_as(answered)).filter(then)), 3)
 
 
 def _by_sequence(linked: DataFrame, attempts: DataFrame) -> DataFrame:
@@ -288,13 +302,18 @@ def _by_batch(linked: DataFrame, attempts: DataFrame) -> DataFrame:
     shape = ("topic", "partition_index", "record_count", "batch_bytes")
     anonymous = F.coalesce("producer_id", F.lit(-1)) < 0
     told = was_answered(F.col("outcome"))
+    known = linked.filter("besides").select(F.col("attempt_id").alias("k_attempt_id")).distinct()
     in_vain = (~told | (F.coalesce("error_code", F.lit(0)) != 0)) & (F.coalesce("acks", F.lit(-1)) != 0)
     nameless = ~F.exists(F.coalesce("message_ids", F.array().cast("array<string>")), lambda i: i.isNotNull())
-    troubled = attempts.filter(anonymous & nameless & in_vain).withColumn(
-        "_t_shape", F.xxhash64("scope", "client_id", *shape)
+    troubled = (
+        attempts.filter(anonymous & nameless & in_vain)
+        .withColumn("_t_shape", F.xxhash64("scope", "client_id", *shape))
+        .join(broadcast(known), F.col("attempt_id") == F.col("k_attempt_id"), "left_anti")
     )
     acknowledged = (
-        linked.filter(anonymous & F.col("batch_bytes").isNotNull() & F.col("called_at_us").isNotNull())
+        linked.filter(
+            ~F.col("besides") & anonymous & F.col("batch_bytes").isNotNull() & F.col("called_at_us").isNotNull()
+        )
         .select(
             "operation_id",
             "called_at_us",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -109,6 +110,17 @@ def copied_under_two_trifles(s: Story) -> None:
     s.holds("m0", "m0")
 
 
+def copied_in_a_batch_of_another_size(s: Story) -> None:
+    """No batch names its messages: that the first ones were theirs, which nobody answered, the log's offsets tell."""
+    gone: dict[str, Any] = {"message_ids": [None], "took_ms": None}
+    s.produce(0, base_offset=0, outcome="dropped", **gone, **did(("lose", "drop_response", "swallowed_answer")))
+    s.produce(30, base_offset=1, outcome="no_response", **gone)
+    s.produce(1200, message_ids=[None, None], base_offset=2, connection_id=2)
+    for number in range(2):
+        s.send(30 * number, f"m{number}", offset=2 + number, took_ms=1210 - 30 * number)
+    s.holds("m0", "m1", "m0", "m1")
+
+
 def _silent(s: Story, connection: int, since: float, until: float, rule: str = "off") -> None:
     link_event(s, since, "fault", connection, **did((rule, "blackhole", "silenced")))
     link_event(s, until, "fault", connection, detail="goes on")
@@ -173,6 +185,7 @@ def overtaken_on_the_way_out_of_a_silence(s: Story) -> None:
 
 
 TRUE = {
+    copied_in_a_batch_of_another_size: {"duplicate": {("lose", 2)}, "retried": {("lose", 2)}},
     lay_in_a_socket_that_was_cut: {"lost": {("first", 1), ("break", 3), (None, 1)}},
     written_into_silence: {"lost": {("off", 1)}},
     written_where_one_of_two_went_on: {"lost": {("off", 1)}},
