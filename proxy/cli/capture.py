@@ -96,7 +96,7 @@ def list_segments(
         _print_json([one._asdict() for one in found])
     else:
         tables.print_segments(found)
-        if any(one.state == "left behind" for one in found):
+        if not repair and any(one.state == "left behind" for one in found):
             typer.echo("segments that a killed proxy left behind: --repair finishes them", err=True)
     if any(one.problem for one in found):
         raise typer.Exit(NEGATIVE)

@@ -31,6 +31,7 @@ _FRAME: Final = Struct("<IIB")
 _WORD: Final = Struct("<IIQ")
 _WORD_BYTES: Final = 2048
 _FIRST_FRAME: Final = len(MAGIC) + _WORD_BYTES
+_DAMAGED: Final = ".damaged"
 _REASON_LETTERS: Final = 200  # of six bytes each at most
 _HEAD, _ROWS, _END = b"HRE"
 _ENTRY_BYTES: Final = 200
@@ -283,6 +284,10 @@ class JournalReader:
         os.ftruncate(self._file, 0)
         self.path.unlink(missing_ok=True)
 
+    def rows_behind(self) -> int:
+        """How many rows stand in whole frames behind what can be read: more than none where it is damaged, not torn."""
+        return _rows_from(self.path, self._at)
+
     def close(self) -> None:
         """Let go of it."""
         os.close(self._file)
@@ -304,6 +309,34 @@ class JournalReader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def is_damaged(path: Path) -> bool:
+    """Whether there are rows in a journal that can't be read from its beginning."""
+    return _rows_from(path, 0) > 0
+
+
+def set_aside(path: Path) -> Path:
+    """Give a damaged journal a name under which nobody looks for one; where it is now. Raises OSError."""
+    return path.rename(path.with_name(path.name + _DAMAGED))
+
+
+def _rows_from(path: Path, at: int) -> int:
+    """How many rows stand in frames that are whole, wherever behind that place they begin."""
+    with path.open("rb") as file:
+        file.seek(at)
+        data = file.read()
+    rows = begins = 0
+    while (found := data.find(_ROWS, begins + _FRAME.size - 1)) >= 0:
+        begins = found - _FRAME.size + 1
+        length, crc, _ = _FRAME.unpack_from(data, begins)
+        ends = found + 1 + length
+        if ends <= len(data) and zlib.crc32(memoryview(data)[found:ends]) == crc:
+            rows += rows_in(data[found + 1 : ends])
+            begins = ends
+        else:
+            begins += 1
+    return rows
 
 
 def is_written(path: Path) -> bool:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from notleader.proxy.record.event import ConnectionEvent
 from notleader.proxy.record.frames import Gap, PackedExchange, Unpacked, told_loss
-from notleader.proxy.record.journal import JournalReader, Loss, hidden, segment_of
+from notleader.proxy.record.journal import JournalReader, Loss, hidden, segment_of, set_aside
 from notleader.proxy.record.limits import UNMADE, Losses
 from notleader.proxy.record.redaction import Redaction
 from notleader.proxy.record.rows import COLUMNS, PARTITIONS, WHAT_PLACES, Level, Row, Rows
@@ -298,6 +298,8 @@ class Following:
         self.was_killed = False
         self.torn_bytes = 0
         """Of a proxy that was killed: what it had not written whole."""
+        self.rows_behind = 0
+        """Of a journal that is damaged: how many rows are whole behind the damage, where nobody can tell what they say."""
         self._unfinished = hidden(self.segment, ".tmp")
         self._group: list[Frame] = []
         self._group_rows = self._group_bytes = self._group_tables = 0
@@ -342,7 +344,10 @@ class Following:
         self.was_killed = not (self.reader.has_ended or word.has_ended)
         if self.was_killed:
             self.torn_bytes = self.reader.size_bytes - self.reader.read_bytes
+            self.rows_behind = self.reader.rows_behind() if self.torn_bytes else 0
             torn = f" ({self.torn_bytes} bytes of a half-written batch were dropped)" if self.torn_bytes else ""
+            if self.rows_behind:
+                torn = f"; its journal is damaged: {self.rows_behind} more rows can't be read"
             known_us = max([self.contents.last_us, *[loss[3] for loss in word.losses]])
             gaps.append(Gap(_KILLED + torn, known_us or None, max(known_us, time.time_ns() // 1000)))
         if (frame := self.contents.gaps(gaps)) is not None:
@@ -374,10 +379,13 @@ class Following:
         self.rows = 0
         self.contents.again()
 
-    def done(self) -> None:
-        """Delete the journal: its segment is in place. Raises OSError."""
+    def done(self) -> Path | None:
+        """Delete the journal: its segment is in place. One that is damaged is kept: where. Raises OSError."""
         self.tries.forget()
+        if self.rows_behind:
+            return set_aside(self.path)
         self.reader.remove()
+        return None
 
     def drop(self) -> None:
         """Let go of it."""

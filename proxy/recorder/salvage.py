@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from notleader.proxy.record.journal import SUFFIX, JournalError, hidden, is_written, segment_of
+from notleader.proxy.record.journal import (
+    SUFFIX,
+    JournalError,
+    hidden,
+    is_damaged,
+    is_written,
+    segment_of,
+    set_aside,
+)
 from notleader.proxy.recorder.following import Following
 from notleader.proxy.recorder.place import Place, is_put, open_place
 
@@ -24,6 +32,8 @@ class Salvaged(NamedTuple):
     problem: str | None
     killed: bool = True
     """Whether its proxy was killed; else it had ended, and its recorder had not."""
+    kept: Path | None = None
+    """Where a damaged journal is, of which not everything could be read."""
 
     def __str__(self) -> str:
         if self.journal.suffix != SUFFIX:
@@ -32,7 +42,8 @@ class Salvaged(NamedTuple):
             return f"{self.journal} was left behind by a killed proxy: {self.problem}"
         if not self.killed:
             return f"a proxy ended with {self.rows} rows unfinished: they are in {self.path} now"
-        return f"a killed proxy left {self.rows} rows unfinished: they are in {self.path} now"
+        damaged = "" if self.kept is None else f"; its journal is damaged, and kept as {self.kept}"
+        return f"a killed proxy left {self.rows} rows unfinished: they are in {self.path} now{damaged}"
 
 
 def salvage(place: Place, spool: Path, without_run: str | None = None) -> Iterator[Salvaged]:
@@ -82,6 +93,9 @@ def _salvaged(journal: Path, place: Place, spool: Path) -> Salvaged | None:
     except JournalError as error:
         if not is_ours:
             return None
+        if is_damaged(journal):
+            kept = set_aside(journal)
+            return Salvaged(journal, None, 0, 0, f"it is damaged ({error}), and kept as {kept}", kept=kept)
         journal.unlink()
         return Salvaged(journal, None, 0, 0, f"nothing was in it: {error}")
     except OSError as error:
@@ -97,14 +111,14 @@ def _salvaged(journal: Path, place: Place, spool: Path) -> Salvaged | None:
         path = following.segment.relative_to(spool).as_posix()
         if file is not None:
             place.put(file, path)
-        following.done()
+        kept = following.done()
     except OSError as error:
         return Salvaged(journal, None, 0, torn_bytes, str(error))
     finally:
         following.drop()
     with contextlib.suppress(OSError):
         journal.parent.rmdir()  # an empty folder of a spool; one with segments stays
-    return Salvaged(journal, path, following.rows, torn_bytes, None, following.was_killed)
+    return Salvaged(journal, path, following.rows, torn_bytes, None, following.was_killed, kept)
 
 
 def _is_ours(journal: Path) -> bool:

@@ -240,7 +240,7 @@ def _back(rows: DataFrame) -> DataFrame:
 
 
 def _with_places(sends: DataFrame, there: DataFrame) -> DataFrame:
-    """`sends` that have an offset: those that were told one, and each once per other place of their message (`besides`).
+    """`sends` that have an offset: those that were told one, and each once per other place of its message (`besides`).
 
     `there` are the `places` of messages.
     """

@@ -267,6 +267,32 @@ def test_a_frame_that_is_torn_or_changed_anywhere_is_dropped_alone(bench: Bench)
     assert "bytes of a half-written batch were dropped" in gaps(rows)[0]
 
 
+@pytest.mark.parametrize(("broken", "read_rows"), [("between", 12), ("its beginning", 0)])
+def test_a_damaged_journal_is_kept_and_what_could_not_be_read_is_counted(
+    bench: Bench, broken: str, read_rows: int
+) -> None:
+    pointed_to = tables()
+    flushed(bench, block_of(pointed_to, range(12)))
+    begins = bench.journal.stat().st_size
+    flushed(bench, block_of(pointed_to, range(12, 24)))
+    flushed(bench, block_of(pointed_to, range(24, 29)))
+    journal = left(bench)
+    content = bytearray(journal.read_bytes())
+    content[begins + 20 if broken == "between" else 3] ^= 0xFF
+    journal.write_bytes(content)
+    found = salvaged(bench)
+    assert found.kept is not None
+    assert found.kept.read_bytes() == bytes(content)
+    assert f"kept as {found.kept}" in str(found)
+    assert list(salvage(bench.place, bench.folder)) == []
+    if read_rows:
+        rows = read(bench.folder)
+        assert rows[:read_rows] == expected(block_of(pointed_to, range(read_rows)))
+        assert gaps(rows) == [f"{KILLED}; its journal is damaged: 5 more rows can't be read"]
+    else:
+        assert found.path is None
+
+
 @pytest.mark.parametrize("content", [b"notleader journal 6\n", b"something else entirely, and long enough"])
 def test_a_journal_without_anything_in_it_is_removed(tmp_path: Path, content: bytes) -> None:
     bench = Bench(tmp_path / "capture")
