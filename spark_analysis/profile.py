@@ -45,6 +45,8 @@ class CaptureProfile:
     greeted: int
     transactions: int
     """Ends of transactions that were asked for."""
+    shared: int
+    """Fetches of members of share groups (KIP-932)."""
     anew: int
     """How many more appends at offset 0 there are than partitions that have one: a topic was made anew, perhaps."""
 
@@ -174,6 +176,7 @@ def profile_capture(exchanges: DataFrame) -> CaptureProfile:
         F.count_if(F.col("throttle_time_ms") > 0).alias("throttled"),
         F.count_if((F.col("api_name") == "ApiVersions") & any_did("touches", "altered_answer")).alias("greeted"),
         F.count_if(F.col("api_name") == "EndTxn").alias("transactions"),
+        F.count_if(F.col("api_name") == "ShareFetch").alias("shared"),
         (_total(F.size(begun)) - begun_places).alias("anew"),
         F.min("request_at_us").alias("first_at_us"),
         # The end of a gap may be when somebody finished what was left behind, days later.
@@ -224,6 +227,7 @@ _COUNTS = (
     "throttled",
     "greeted",
     "transactions",
+    "shared",
     "anew",
 )
 

@@ -76,6 +76,19 @@ class Tables:
     struck: tuple[Struck, ...] = ()
     starved: DataFrame | None = None
     """Reads that waited, with their causes (`transforms.starved`); None where there is nothing to look for."""
+    ordered: DataFrame | None = None
+    """`delivered` without what members of share groups got, where there are any."""
+
+    @property
+    def in_order(self) -> DataFrame:
+        """What consumers got that get the records of a partition in its order."""
+        return self.delivered if self.ordered is None else self.ordered
+
+    def of_share_groups(self) -> str | None:
+        """Why what share groups got is not judged; None where there is none."""
+        if not self.capture.shared:
+            return None
+        return "a share group (KIP-932) is given records in no order, and what it was given is not judged"
 
     @property
     def end_us(self) -> int:

@@ -136,7 +136,7 @@ def _reads(tables: Tables) -> DataFrame:
         "scope", group, "topic", "partition", F.col("completed_at_us").alias("at_us"), "offset",
         F.lit("committed").alias("what"),
     )  # fmt: skip
-    read = tables.delivered.select(
+    read = tables.in_order.select(
         "scope", group, "topic", "partition", "at_us", F.lit("read").alias("what"), "first_offset", "message_id"
     )
     rows = committed.unionByName(_of_wire(tables), allowMissingColumns=True)

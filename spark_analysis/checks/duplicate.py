@@ -72,9 +72,9 @@ class Duplicate(Check):
             }
         )
         # Who names no message at those places can't say that it was another.
-        jumped = jumps(tables.delivered, tables.exchanges, tables.operations, tables.names)
+        jumped = jumps(tables.in_order, tables.exchanges, tables.operations, tables.names)
         read = suspects.join(
-            broadcast(spans(one_by_one(tables.delivered), jumped)),
+            broadcast(spans(one_by_one(tables.in_order), jumped)),
             same("r_", "scope", "topic", "partition", "life"),
             "left",
         )

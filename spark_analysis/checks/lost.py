@@ -76,7 +76,7 @@ class Lost(Check):
         if tables.log is None and not tables.outcomes.polled:
             # Nobody read: only of what never reached the broker it is known that it isn't there.
             unseen = unseen.filter(_never_arrived())
-        judged = with_passed(unseen, tables.delivered, tables.exchanges, tables.operations, tables.names)
+        judged = with_passed(unseen, tables.in_order, tables.exchanges, tables.operations, tables.names)
         read = interval(F.col("first_offset"), F.col("last_offset"))
         at_offset = tables.delivered.select(*read, F.col("message_id").alias("i_message_id"))
         others = (

@@ -29,7 +29,7 @@ class ReadAgain(Check):
     means = Meaning(
         invalid="never",
         valid="told: a consumer got an offset at or before one that it had",
-        unknown="nobody read",
+        unknown="nobody read; of share groups (KIP-932), which are given records in no order",
         evidence="what consumers got, in their own order",
         cause=(
             "a rule that told the consumer another place since it had read that far: OFFSET_OUT_OF_RANGE, an offset, a "
@@ -40,11 +40,14 @@ class ReadAgain(Check):
         ),
     )
 
+    def unsettled(self, tables: Tables) -> str | None:
+        return super().unsettled(tables) or tables.of_share_groups()
+
     def signs(self, tables: Tables, options: Options) -> DataFrame:
-        return _again(tables.delivered)
+        return _again(tables.in_order)
 
     def cases(self, tables: Tables, options: Options) -> DataFrame:
-        rows = _again(tables.delivered)
+        rows = _again(tables.in_order)
         if tables.capture.faulted:
             rows = blamed(rows, tables, of_another=False)
         return from_exchanges(

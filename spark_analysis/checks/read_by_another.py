@@ -31,7 +31,7 @@ class ReadByAnother(Check):
     means = Meaning(
         invalid="never",
         valid="told: a member of a group got an offset at or before one that another had, and that it had not itself",
-        unknown="nobody read, nothing was captured, or at level `header`, which says nothing of groups",
+        unknown="nobody read, nothing was captured, or at level `header`, which says nothing of groups; of share groups (KIP-932)",
         evidence="what consumers got, in the order of time; captured requests to join a group",
         cause=(
             "as of `read_again`, by what any member was told: an offset, a commit that never was; else (likely) the "
@@ -45,7 +45,7 @@ class ReadByAnother(Check):
     def unsettled(self, tables: Tables) -> str | None:
         if tables.outcomes.consumers > 1 and not tables.capture.grouped and tables.capture.bare_produces:
             return "no captured request says who was in which group; at level partition or above they do"
-        return None
+        return tables.of_share_groups()
 
     def signs(self, tables: Tables, options: Options) -> DataFrame:
         return _of_another(tables)
@@ -73,7 +73,7 @@ class ReadByAnother(Check):
 
 def _of_another(tables: Tables) -> DataFrame:
     joins = members(tables.exchanges, tables.names)
-    read = tables.delivered.join(broadcast(joins), same("m_", "scope", "client", "group_id"))
+    read = tables.in_order.join(broadcast(joins), same("m_", "scope", "client", "group_id"))
     reads = read.withColumns({"own": furthest("client"), "furthest": furthest("group_id")})
     first, own = F.col("first_offset"), F.coalesce("own.last_offset", F.lit(-1))
     return reads.filter((first <= F.col("furthest.last_offset")) & (first > own))

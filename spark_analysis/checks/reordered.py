@@ -166,7 +166,7 @@ def _with_places(tables: Tables) -> DataFrame:
         return tables.history
     nowhere = is_send() & ~settled_by_log() & ~F.col("transactional") & (F.size("landed") == 0)
     unseen = tables.history.filter(nowhere & F.col("offset").isNotNull())
-    gone = with_passed(unseen, tables.delivered, tables.exchanges, tables.operations, tables.names).filter("passed")
+    gone = with_passed(unseen, tables.in_order, tables.exchanges, tables.operations, tables.names).filter("passed")
     return tables.history.join(gone.select("operation_id"), "operation_id", "left_anti")
 
 

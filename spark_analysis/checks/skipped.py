@@ -51,11 +51,15 @@ class Skipped(Check):
         ),
         unknown=(
             "nobody read, or no send was told of; a group went on at an offset that it was told, and that nobody is "
-            "known to have committed: somebody may have set it past the proxy"
+            "known to have committed: somebody may have set it past the proxy; of share groups (KIP-932), which are "
+            "given records in no order"
         ),
         evidence="what consumers got, by group, their seeks, and captured ListOffsets answers",
         cause="a rule that told the reader another place before it jumped: OFFSET_OUT_OF_RANGE, an offset, a commit",
     )
+
+    def unsettled(self, tables: Tables) -> str | None:
+        return super().unsettled(tables) or tables.of_share_groups()
 
     def signs(self, tables: Tables, options: Options) -> DataFrame:
         return _passed_over(tables, _gaps(tables))
@@ -108,7 +112,7 @@ class Skipped(Check):
 
 def _read(tables: Tables) -> DataFrame:
     """What was delivered, and to whose `group`: one that has none is a group by itself."""
-    return tables.delivered.withColumn("group", F.coalesce("group_id", "client"))
+    return tables.in_order.withColumn("group", F.coalesce("group_id", "client"))
 
 
 _ACKNOWLEDGED = "answer"

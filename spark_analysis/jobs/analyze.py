@@ -34,7 +34,7 @@ from notleader.spark_analysis.transforms.attempts import produce_attempts, with_
 from notleader.spark_analysis.transforms.causes import with_causes, without_causes
 from notleader.spark_analysis.transforms.clocks import Clock, clocks, in_proxy_time
 from notleader.spark_analysis.transforms.commits import commit_entries
-from notleader.spark_analysis.transforms.groups import with_groups
+from notleader.spark_analysis.transforms.groups import with_groups, without_share_groups
 from notleader.spark_analysis.transforms.history import build_history, run_of
 from notleader.spark_analysis.transforms.landed import deliveries, fetched
 from notleader.spark_analysis.transforms.lives import history_of_lives, in_one_life, with_lives
@@ -227,7 +227,7 @@ def judge(
         tables = replace(tables, history=history)
         # Where queries run long, two at once would only share the memory.
         looking = pool.submit(look, tables, options) if is_short(history) else None
-        reading = pool.submit(unjudged, history, tables.delivered) if log or said.polled else None
+        reading = pool.submit(unjudged, history, tables.in_order) if log or said.polled else None
         tables = explained(tables, options, f"{out}/causes", later, standing.result if standing is not None else None)
         progress("checking")
         seen = looking.result() if looking is not None else None
@@ -303,7 +303,8 @@ def build_tables(
     if anew or log is not None:
         history = history_of_lives(history, exchanges, log.rows if log is not None else None, anew=anew)
     delivered = with_lives(delivered, exchanges, F.col("at_us")) if anew else in_one_life(delivered)
-    return Tables(exchanges, scoped, names, delivered, attempts, history, capture, said, log)
+    ordered = without_share_groups(delivered, exchanges, names) if capture.shared else None
+    return Tables(exchanges, scoped, names, delivered, attempts, history, capture, said, log, ordered=ordered)
 
 
 def explained(
@@ -334,7 +335,7 @@ def explained(
             writing() if later is None else later.append(writing)
         return replace(tables, history=without_causes(history))
     stood = stood or partial(_standing, tables.exchanges, tables.capture, tables.outcomes)
-    starving = partial(starved_reads, history, tables.delivered, tables.exchanges, tables.names, options)
+    starving = partial(starved_reads, history, tables.in_order, tables.exchanges, tables.names, options)
     told, starved, struck = with_causes(
         history, tables.exchanges, tables.names, options, stood, gone, tables.end_of_run(), out, later,
         failed_reads=tables.outcomes.failed_reads > 0, starved=starving if tables.outcomes.polled else lambda: None,

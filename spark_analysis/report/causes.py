@@ -75,8 +75,9 @@ def chapters(analysis: Analysis) -> list[Chapter]:
     nothing = f"nothing that the clients tell of went wrong or took {noticed_from}"
     nothing = nothing if analysis.outcomes.lines else "nothing that is looked for in traffic alone"
     # Below level record nobody can tell the requests that a message was refused in from others, nor anywhere how long
-    # records in transactions were kept from their readers.
-    told_apart = not unseen and analysis.capture.names_messages and not analysis.capture.transactions
+    # records in transactions were kept from their readers, or from members of a share group.
+    capture = analysis.capture
+    told_apart = not unseen and capture.names_messages and not capture.transactions and not capture.shared
     nothing = nothing if told_apart else "nothing that is known to be its doing"
     found = []
     for (rule, kind), rows in struck.items():

@@ -6,10 +6,19 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from notleader.spark_analysis.plans import broadcast
+from notleader.spark_analysis.transforms.keys import same
+from notleader.spark_analysis.transforms.sent_back import of_clients
 
 _APART_US = 60_000_000
 _MOST_OF = 2 / 3
 _ABOUT_ANY_GROUP = "Describe|^(DeleteGroups|FindCoordinator)$"
+
+
+def without_share_groups(delivered: DataFrame, exchanges: DataFrame, names: DataFrame) -> DataFrame:
+    """`delivered` without what members of share groups got (KIP-932): what one of them holds comes to another later."""
+    fetched = exchanges.filter(F.col("api_name") == "ShareFetch")
+    theirs = of_clients(fetched, names).select(F.col("scope").alias("s_scope"), F.col("t_client").alias("s_client"))
+    return delivered.join(broadcast(theirs.distinct()), same("s_", "scope", "client"), "left_anti")
 
 
 def with_groups(operations: DataFrame, exchanges: DataFrame) -> DataFrame:

@@ -1838,6 +1838,29 @@ def test_what_kept_a_request_from_the_broker_made_no_copy(
     assert "early" not in copied.sentence
 
 
+@pytest.mark.parametrize("api_name", ["ShareFetch", "Fetch"])
+def test_what_a_share_group_is_given_is_in_no_order(
+    analyse: Callable[..., tuple[object, list[Finding]]], api_name: str
+) -> None:
+    """Its second record is held for a member that was told an error, and comes when the others have been had."""
+    s = Story()
+    for offset in range(4):
+        s.produce(offset, message_ids=[f"m{offset}"], base_offset=offset)
+        s.send(offset, f"m{offset}", offset=offset)
+    shared = {"client": "sharing", "client_id": "sharing", "group_id": "g"}
+    s.exchange(15, "Fetch", client_id="in-order", partitions=[])
+    s.exchange(15, api_name, client_id="sharing", group_id="g")
+    for at, offset in ((20, 0), (21, 2), (22, 3), (30_022, 1)):
+        s.poll(at, f"m{offset}", offset, **shared)
+    for offset in range(4):
+        s.poll(40 + offset, f"m{offset}", offset, client="in-order", client_id="in-order")
+    found = {(f.check, f.verdict, f.count) for f in analyse(s, Options())[1] if f.check in ("read_again", "skipped")}
+    if api_name == "Fetch":
+        assert found == {("read_again", "valid", 1), ("skipped", "valid", 0)}
+    else:
+        assert found == {("read_again", "unknown", 0), ("skipped", "unknown", 0)}
+
+
 def test_a_signature_gives_its_evidence(findings: list[Finding]) -> None:
     said = sentence_of(findings, "looks_like_sarama_hang", "half_answered_with_other_codes")
     assert "refused 3 times, the last time NOT_ENOUGH_REPLICAS by rule lose (error), and then no request" in said
