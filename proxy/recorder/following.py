@@ -299,7 +299,7 @@ class Following:
         self.torn_bytes = 0
         """Of a proxy that was killed: what it had not written whole."""
         self.rows_behind = 0
-        """Of a journal that is damaged: how many rows are whole behind the damage, where nobody can tell what they say."""
+        """Of a journal that is damaged: how many rows are whole behind that, where nobody can tell what they say."""
         self._unfinished = hidden(self.segment, ".tmp")
         self._group: list[Frame] = []
         self._group_rows = self._group_bytes = self._group_tables = 0

@@ -104,6 +104,7 @@ SENT = {
     "commit": "the commit of its place was acknowledged or swallowed, and never was",
     "refused": "a commit of its place was refused",
     "records": "records that it was handed were changed",
+    "transaction": "the transaction that was to commit its place was ended by an error",
     "group": "what keeps its group together was refused, held, swallowed or cut off",
 }
 """How a rule sent a consumer elsewhere, by `what` of `transforms.sent_back`."""

@@ -31,7 +31,10 @@ class ReadByAnother(Check):
     means = Meaning(
         invalid="never",
         valid="told: a member of a group got an offset at or before one that another had, and that it had not itself",
-        unknown="nobody read, nothing was captured, or at level `header`, which says nothing of groups; of share groups (KIP-932)",
+        unknown=(
+            "nobody read, nothing was captured, or at level `header`, which says nothing of groups; of share groups "
+            "(KIP-932)"
+        ),
         evidence="what consumers got, in the order of time; captured requests to join a group",
         cause=(
             "as of `read_again`, by what any member was told: an offset, a commit that never was; else (likely) the "

@@ -19,7 +19,7 @@ from notleader.spark_analysis.transforms.attempts import (
 )
 from notleader.spark_analysis.transforms.following import FOLLOWING, is_out_of_time
 from notleader.spark_analysis.transforms.obstacles import CUTS, HOLDS, SWALLOWS
-from notleader.spark_analysis.transforms.sent_back import LONG_US
+from notleader.spark_analysis.transforms.sent_back import ENDS_A_TRANSACTION, LONG_US
 from notleader.spark_analysis.transforms.starved import READ
 
 CAUSES = f"array<{CAUSE.simpleString()}>"
@@ -34,8 +34,6 @@ _OF_THE_HEAVIEST = 0.5
 _NOT_THERE = (3, 5, 6, 16)
 # What a group says to whom it has not heard of for too long.
 _THROWN_OUT = (22, 25)
-# A producer that is told so has no transaction any more, and fails all that is in it at once.
-_ENDS_A_TRANSACTION = (47, 48, 49, 53, 67, 90)
 # A failure that came sooner was not waited for.
 _AT_ONCE_US = 100_000
 
@@ -198,7 +196,7 @@ def choices() -> dict[str, Column]:
     # Whose time was over waited for what was in its way, whatever the others failed by.
     waited = is_out_of_time() & F.exists(kept, lambda w: w["how"] != "anybody")
     # Whatever its time went by with: what came a moment before the end needs no weight to have been that.
-    fenced = _unsure(F.filter("waits", lambda w: (w["how"] == "told") & w["error_code"].isin(*_ENDS_A_TRANSACTION)))
+    fenced = _unsure(F.filter("waits", lambda w: (w["how"] == "told") & w["error_code"].isin(*ENDS_A_TRANSACTION)))
     ended = (
         F.when(F.size("_last") > 0, F.col("_last"))
         .when(

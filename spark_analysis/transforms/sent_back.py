@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructType
 
 from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.attempts import (
@@ -25,6 +26,8 @@ from notleader.spark_analysis.transforms.obstacles import (
 
 LONG_US = 1_000_000
 """What is held for less costs no consumer its place in a group."""
+ENDS_A_TRANSACTION = (47, 48, 49, 53, 67, 90)
+"""A producer that is told so has no transaction any more, and fails all that is in it at once."""
 _OUT_OF_RANGE = 1
 PLACES = ("OffsetFetch", "ListOffsets")
 OF_MEMBERS = ("Heartbeat", "JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat")
@@ -45,14 +48,15 @@ _MOST = 1_000
 _ANYTHING = 1 << 62
 
 
-def told_places(exchanges: DataFrame, names: DataFrame | None) -> DataFrame:
+def told_places(exchanges: DataFrame, names: DataFrame | None, *, in_transactions: bool = False) -> DataFrame:
     """`t_scope`, `t_client` → `told`: what rules did that may send the client elsewhere, at most a thousand of each.
 
     Each with `at_us`, `topic` and `partition` (null: any), `offset` (of a commit), `rule`, `kind`, `what`, a key of
     `checks.phrases.SENT`, `healed_us`, when the client's next commit was taken, `taken_us`, when of a commit that was
     refused, or never was, its group's first one there was that went as far, `is_held`, that it was only late, and
     `back_us`, when the client was a member again, where it asked to be one no later than a second after that was over.
-    `names` are `names_of` the operations; without them clients are Kafka's client ids.
+    `names` are `names_of` the operations; without them clients are Kafka's client ids. `in_transactions` where groups'
+    offsets may be committed by producers (KIP-98).
     """
     touched = (F.size("fault_names") > 0) | F.col("effects").isNotNull()
     well = was_answered(F.col("outcome")) & is_as_it_was() & (F.coalesce(F.col("error_code"), F.lit(0)) == 0)
@@ -138,9 +142,36 @@ def told_places(exchanges: DataFrame, names: DataFrame | None) -> DataFrame:
     of_group = same("m_", "scope", "group_id")
     of_members = sending.filter(by_a_producer).join(broadcast(members(exchanges, names)), of_group)
     theirs = theirs.unionByName(of_members.select("scope", F.col("m_client").alias("t_client"), "told"))
+    if in_transactions:
+        theirs = theirs.unionByName(_aborted(exchanges, names, sending.schema["told"].dataType))
     return theirs.groupBy(F.col("scope").alias("t_scope"), "t_client").agg(
         F.slice(F.array_sort(F.array_distinct(F.collect_list("told"))), 1, _MOST).alias("told")
     )
+
+
+def _aborted(exchanges: DataFrame, names: DataFrame | None, kind: DataType) -> DataFrame:
+    """scope, t_client, `told` of that type: rules ended a transaction with which a producer commits the client's group.
+
+    What it read for that it reads again: its place was to be committed at the transaction's end.
+    """
+    in_one = exchanges.filter(F.col("transactional_id").isNotNull())
+    commits = in_one.filter((F.col("api_name") == TXN_OFFSET_COMMIT) & F.col("group_id").isNotNull()).select(
+        F.col("scope").alias("c_scope"), F.col("transactional_id").alias("c_transactional_id"), "group_id"
+    )
+    ended = in_one.filter(F.size("touches") > 0).drop("group_id").withColumn("t", F.explode("touches"))
+    ended = ended.filter(F.col("t.did").isin(*_TOLD) & F.col("t.error_code").isin(*ENDS_A_TRANSACTION))
+    told = {
+        "at_us": F.coalesce("response_at_us", "request_at_us"),
+        "rule": F.col("t.rule"),
+        "kind": F.col("t.kind"),
+        "what": F.lit("transaction"),
+        "is_held": F.lit(False),
+    }
+    assert isinstance(kind, StructType)
+    fields = [told.get(name, F.lit(None)).alias(name) for name in kind.names]
+    ended = ended.join(broadcast(commits.distinct()), same("c_", "scope", "transactional_id"))
+    of_members = ended.join(broadcast(members(exchanges, names)), same("m_", "scope", "group_id"))
+    return of_members.select("scope", F.col("m_client").alias("t_client"), F.struct(*fields).cast(kind).alias("told"))
 
 
 def members(exchanges: DataFrame, names: DataFrame | None) -> DataFrame:
@@ -260,7 +291,7 @@ def went_itself(t: Column) -> Column:
     beyond = F.array_min(F.transform(told, lambda r: r["offset"])) > F.col("first_offset")
     anew = (t["what"] == "group") & (F.col("fetched_us") > t["back_us"])
     itself = F.coalesce(beyond, F.lit(False)) | F.coalesce(anew, F.lit(False))
-    return t["what"].isin("group", "commit", "refused") & itself
+    return t["what"].isin("group", "commit", "refused", "transaction") & itself
 
 
 def with_senders_back(
@@ -290,7 +321,12 @@ def with_senders_back(
         retried = F.coalesce(t["taken_us"] <= F.col("at_us"), F.lit(False))
         return place & (t["at_us"] <= F.col("at_us")) & (commit | counts) & ~well_again & ~retried & ~disproven(t)
 
-    met = F.filter("told", lambda t: here(t, t["at_us"] >= F.col("since_us")))
+    def later(t: Column) -> Column:
+        # Until a producer hears that its transaction has ended what it copies goes on being read for that.
+        moment_us = F.when(t["what"] == "transaction", F.lit(_GOES_ON_US)).otherwise(F.lit(0))
+        return t["at_us"] >= F.col("since_us") - moment_us
+
+    met = F.filter("told", lambda t: here(t, later(t)))
     # Whom its group has thrown out goes on with what it was handed, for a moment, or until one after it joined anew.
 
     def goes_on(t: Column) -> Column:
@@ -305,6 +341,6 @@ def with_senders_back(
     def of(what: str) -> Column:
         return F.filter(met, lambda t: t["what"] == what)
 
-    first = (sure, of("commit"), of("refused"), of("records"), met)
+    first = (sure, of("commit"), of("refused"), of("records"), of("transaction"), met)
     found = F.coalesce(*[F.when(F.size(those) > 0, those) for those in first], before)
     return rows.withColumn("sent_by", F.coalesce(found, F.array()))

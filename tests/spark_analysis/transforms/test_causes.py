@@ -867,6 +867,32 @@ def transforming(s: Story, group_id: str | None = None, **done: Any) -> None:
         s.poll(40 + offset, f"m{offset}", offset, **reader)
 
 
+def sent_back_as_a_transaction_was_ended(s: Story, of: str) -> None:
+    """A group reads for a producer that commits its places; a transaction is ended, and it begins anew."""
+    reader = {"client": s.client, "group_id": s.client}
+    out = {"client_id": f"{s.client}-out"}
+    s.exchange(0, "JoinGroup", group_id=s.client)
+    s.exchange(7, "TxnOffsetCommit", group_id=s.client, transactional_id=s.client,
+               partitions=one_of("orders", 0, base_offset=1), **out)  # fmt: skip
+    for offset in range(4):
+        s.poll(9 + offset, f"m{offset}", offset, **reader)
+    s.exchange(14, "Produce", outcome="injected", error_code=47, partitions=one_of("copies", 0, error_code=47),
+               transactional_id=of, **out, **did(("fence", "error", "answered", 47, [0])))  # fmt: skip
+    s.poll(15, "m4", 4, **reader)
+    for offset in range(1, 5):
+        s.poll(40 + offset, f"m{offset}", offset, **reader)
+
+
+@story
+def sent_back_as_its_producer_s_transaction_was_ended(s: Story) -> None:
+    sent_back_as_a_transaction_was_ended(s, s.client)
+
+
+@story
+def sent_back_beside_another_producer_s_transaction(s: Story) -> None:
+    sent_back_as_a_transaction_was_ended(s, "another")
+
+
 @story
 def sent_back_as_its_producer_s_commit_was_refused(s: Story) -> None:
     transforming(s, outcome="injected", error_code=14, **did(("shake", "error", "answered", 14)))
@@ -2125,6 +2151,8 @@ BLAMED: dict[str, dict[str, set[str | None]]] = {
     "sent_back_with_another_of_its_group": {"read_again": {"shake (likely)"}},
     "sent_back_by_another_one_s_commit": {"read_again": {"shake (likely)"}},
     "sent_back_as_its_producer_s_commit_was_refused": {"read_again": {"shake (likely)"}},
+    "sent_back_as_its_producer_s_transaction_was_ended": {"read_again": {"fence (likely)"}},
+    "sent_back_beside_another_producer_s_transaction": {"read_again": {None}},
     "sent_back_beside_another_group_s_refused_commit": {"read_again": {None}},
     "sent_back_beside_one_that_was_late": {"read_again": {None}},
     "fenced_behind_a_delay": {"failed": {"fence (likely)"}},
