@@ -94,8 +94,8 @@ def _salvaged(journal: Path, place: Place, spool: Path) -> Salvaged | None:
         if not is_ours:
             return None
         if is_damaged(journal):
-            kept = set_aside(journal)
-            return Salvaged(journal, None, 0, 0, f"it is damaged ({error}), and kept as {kept}", kept=kept)
+            aside = set_aside(journal)
+            return Salvaged(journal, None, 0, 0, f"it is damaged ({error}), and kept as {aside}", kept=aside)
         journal.unlink()
         return Salvaged(journal, None, 0, 0, f"nothing was in it: {error}")
     except OSError as error:

@@ -34,9 +34,9 @@ class ReadAgain(Check):
         cause=(
             "a rule that told the consumer another place since it had read that far: OFFSET_OUT_OF_RANGE, an offset, a "
             "commit that never was; else (likely) one that refused a commit of its place, or ended the transaction "
-            "that was to commit it (KIP-98), or else what keeps it or another in its group, held or swallowed that, or cut "
-            "it off: since then, a second before, or while it was no member of its group; but not of a record that it "
-            "was first sent when it was a member again, or that lies before where its group had told it to go on"
+            "that was to commit it (KIP-98), or else what keeps it or another in its group, held or swallowed that, or "
+            "cut it off: since then, a second before, or while it was no member of its group; but not of a record that "
+            "it was first sent when it was a member again, or that lies before where its group had told it to go on"
         ),
     )
 
