@@ -92,19 +92,30 @@ async def _rotate(proxy: Any, asked: asyncio.Event) -> None:
         log.info("asked to finish the capture's segment: %d are finished by now", capture.segments)
 
 
+async def _give_up(proxy: Any, again: asyncio.Event) -> None:
+    """When told to stop a second time, wait no longer for a recorder that doesn't end."""
+    await again.wait()
+    log.warning("told to stop again: the recorder is not waited for")
+    proxy.give_up_capture()
+
+
 async def _serve(settings: Settings, asked: RunOptions) -> int:
     from notleader.proxy.record.limits import CaptureError
 
-    stop, read_again, rotate = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    stop, again, read_again, rotate = (asyncio.Event() for _ in range(4))
     loop = asyncio.get_running_loop()
+
+    def told_to_stop() -> None:
+        (again if stop.is_set() else stop).set()
+
     # From here on: whatever comes before everything listens is done then.
-    for number, event in (
-        (signal.SIGINT, stop),
-        (signal.SIGTERM, stop),
-        (signal.SIGHUP, read_again),
-        (signal.SIGUSR1, rotate),
+    for number, do in (
+        (signal.SIGINT, told_to_stop),
+        (signal.SIGTERM, told_to_stop),
+        (signal.SIGHUP, read_again.set),
+        (signal.SIGUSR1, rotate.set),
     ):
-        loop.add_signal_handler(number, event.set)
+        loop.add_signal_handler(number, do)
     try:
         proxy = _proxy_of(settings)
     except ConfigError as error:
@@ -161,6 +172,7 @@ async def _serve(settings: Settings, asked: RunOptions) -> int:
         await stop.wait()
     finally:
         log.info("stopping")
+        working.append(loop.create_task(_give_up(proxy, again)))
         if admin is not None:
             await admin.stop()
         await proxy.stop()

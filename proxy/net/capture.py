@@ -61,6 +61,7 @@ class ProxyCapture:
         self._table = table
         self._make = make
         self._with_recorder = with_recorder
+        self._stopping: CaptureWriter | None = None
         self._segment_numbers = itertools.count(1)
         self._reads_bodies = False  # and so counts the errors in them
         self._struck: set[str] = set()
@@ -78,10 +79,15 @@ class ProxyCapture:
     async def stop(self) -> None:
         """Flush and end the recording; nothing where there is none."""
         await self.endings.recorded()
-        writer = self.writer
+        writer = self._stopping = self.writer
         self._use(None, None)
         if writer is not None:
             await writer.stop()
+
+    def give_up(self) -> None:
+        """Let `stop` wait no longer for the recorder."""
+        if self._stopping is not None:
+            self._stopping.give_up()
 
     @contextlib.contextmanager
     def subscribe(self, accepts: Accepts | None) -> Generator[asyncio.Queue[dict[str, Any]]]:

@@ -448,6 +448,10 @@ class Proxy:
             raise ValueError("no capture folder is configured: name one")
         await self._capture.start(target, self.settings.capture_level if level is None else Level(level))
 
+    def give_up_capture(self) -> None:
+        """Let a `stop` wait no longer for the recorder: what is no segment by now stays in its journal."""
+        self._capture.give_up()
+
     async def stop_capture(self) -> None:
         """Flush and end the recording; nothing where there is none."""
         await self._capture.stop()

@@ -43,6 +43,7 @@ class RecorderProcess:
         self._ready: asyncio.Future[None] | None = None
         self._ending = False
         self._hurry = asyncio.Event()
+        self._given_up = asyncio.Event()
 
     @property
     def pid(self) -> int | None:
@@ -76,19 +77,25 @@ class RecorderProcess:
         self._say("look")
 
     async def finish(self, timeout_s: float) -> bool:
-        """Have it finish what is there and end; killed when it hasn't by then. Whether it ended by itself."""
+        """Have it finish what is there and end; killed when it hasn't by then, or on `give_up`. Whether it ended."""
         self._ending = True
         self._hurry.set()
         self._say("finish")
         keeping = self._keeping
         if keeping is None:
             return True
-        done, _ = await asyncio.wait([keeping], timeout=timeout_s)
-        if done:
+        giving_up = asyncio.ensure_future(self._given_up.wait())
+        done, _ = await asyncio.wait([keeping, giving_up], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        giving_up.cancel()
+        if keeping in done:
             return True
         self._kill()
         await asyncio.wait([keeping])
         return False
+
+    def give_up(self) -> None:
+        """Wait no longer for it to `finish`: what it leaves stays in the journals."""
+        self._given_up.set()
 
     # ---- inside ---------------------------------------------------------------------------------
 

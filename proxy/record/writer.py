@@ -320,6 +320,11 @@ class CaptureWriter:
         if self.lost_rows:
             log.warning("the capture lost %d rows; gap rows say when", self.lost_rows)
 
+    def give_up(self) -> None:
+        """Let `stop` wait no longer for the recorder: what is no segment by now stays in its journal."""
+        if self._process is not None:
+            self._process.give_up()
+
     @contextlib.contextmanager
     def subscribe(self, accepts: Accepts | None = None, limit: int = 1000) -> Generator[asyncio.Queue[dict[str, Any]]]:
         """A queue of the rows (column → value) that ``accepts`` holds for, as they are made.

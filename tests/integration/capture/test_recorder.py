@@ -101,11 +101,12 @@ async def test_a_recorder_that_is_killed_is_started_again_and_nothing_is_lost_or
     nothing_is_missing(folder, load)
 
 
+@pytest.mark.parametrize(("stop_s", "is_told_again"), [("1", False), ("600", True)])
 async def test_a_recorder_that_hangs_holds_up_neither_the_traffic_nor_the_end(
-    kafka: KafkaCluster, run_proxy: RunProxy, tmp_path: Path
+    kafka: KafkaCluster, run_proxy: RunProxy, tmp_path: Path, stop_s: str, is_told_again: bool
 ) -> None:
     folder = tmp_path / "capture"
-    flags = ("--kafka", kafka.bootstrap, "--capture", str(folder), "--capture-stop-s", "1")
+    flags = ("--kafka", kafka.bootstrap, "--capture", str(folder), "--capture-stop-s", stop_s)
     with run_proxy(*flags) as running:
         load = Load(running.listen)
         asking = asyncio.create_task(load.run())
@@ -113,11 +114,16 @@ async def test_a_recorder_that_hangs_holds_up_neither_the_traffic_nor_the_end(
         recorder = recorder_of(running.process.pid)
         os.kill(recorder, signal.SIGSTOP)
         assert await answered_during(load, 1) > 50
-        took_s = await ended(running)
+        if is_told_again:
+            running.process.send_signal(signal.SIGINT)
+            while "stopping" not in running.errors.read_text():
+                await asyncio.sleep(0.05)
+        took_s = await ended(running, signal.SIGINT)
         await asking
         await gone(recorder)
         said = running.errors.read_text()
-    assert 1 <= took_s < 30
+    assert took_s < 30
+    assert ("told to stop again" in said) == is_told_again
     assert "rows stay behind in journals below" in said
     assert not read(folder)
     repaired = notleader("capture", "ls", str(folder), "--repair")
