@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import mmap
 import os
 import zlib
 from collections.abc import Iterator, Sequence
@@ -323,19 +324,17 @@ def set_aside(path: Path) -> Path:
 
 def _rows_from(path: Path, at: int) -> int:
     """How many rows stand in frames that are whole, wherever behind that place they begin."""
-    with path.open("rb") as file:
-        file.seek(at)
-        data = file.read()
-    rows = begins = 0
-    while (found := data.find(_ROWS, begins + _FRAME.size - 1)) >= 0:
-        begins = found - _FRAME.size + 1
-        length, crc, _ = _FRAME.unpack_from(data, begins)
-        ends = found + 1 + length
-        if ends <= len(data) and zlib.crc32(memoryview(data)[found:ends]) == crc:
-            rows += rows_in(data[found + 1 : ends])
-            begins = ends
-        else:
-            begins += 1
+    rows, begins = 0, at
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        while (kind := data.find(bytes((_ROWS,)), begins + _FRAME.size - 1)) >= 0:
+            begins = kind - _FRAME.size + 1
+            length, crc, _ = _FRAME.unpack_from(data, begins)
+            ends = kind + 1 + length
+            if ends <= len(data) and zlib.crc32(data[kind:ends]) == crc:
+                rows += rows_in(data[kind + 1 : ends])
+                begins = ends
+            else:
+                begins += 1
     return rows
 
 
