@@ -62,6 +62,7 @@ class ProxyCapture:
         self._make = make
         self._with_recorder = with_recorder
         self._stopping: CaptureWriter | None = None
+        self._is_given_up = False
         self._segment_numbers = itertools.count(1)
         self._reads_bodies = False  # and so counts the errors in them
         self._struck: set[str] = set()
@@ -82,10 +83,13 @@ class ProxyCapture:
         writer = self._stopping = self.writer
         self._use(None, None)
         if writer is not None:
+            if self._is_given_up:
+                writer.give_up()
             await writer.stop()
 
     def give_up(self) -> None:
-        """Let `stop` wait no longer for the recorder."""
+        """Let `stop` wait no longer for the recorder, whether it does already or will."""
+        self._is_given_up = True
         if self._stopping is not None:
             self._stopping.give_up()
 

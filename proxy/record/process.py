@@ -27,6 +27,8 @@ _QUIET_S: Final = 3.0
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 30.0
 _HEALTHY_S: Final = 60.0
+_MOMENT_S: Final = 1.0
+"""One that doesn't hang ends within that."""
 _SILENT_S: Final = 120.0
 """A recorder that says nothing for so long hangs, and is started again: it says something every second."""
 
@@ -87,6 +89,8 @@ class RecorderProcess:
         giving_up = asyncio.ensure_future(self._given_up.wait())
         done, _ = await asyncio.wait([keeping, giving_up], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         giving_up.cancel()
+        if giving_up in done:
+            done, _ = await asyncio.wait([keeping], timeout=_MOMENT_S)
         if keeping in done:
             return True
         self._kill()
