@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from notleader.spark_analysis.outcomes import is_failed_read, verifiable_polls
 from notleader.spark_analysis.transforms.attempts import any_did, was_answered
+from notleader.spark_analysis.transforms.obstacles import TXN_OFFSET_COMMIT
 
 _MOST_CLIENTS = 8
 _MOST_NAMES = 1000
@@ -45,6 +46,8 @@ class CaptureProfile:
     greeted: int
     transactions: int
     """Ends of transactions that were asked for."""
+    commits_of_producers: int
+    """Offsets of groups committed in transactions (TxnOffsetCommit, KIP-98)."""
     shared: int
     """Fetches of members of share groups (KIP-932)."""
     anew: int
@@ -176,6 +179,7 @@ def profile_capture(exchanges: DataFrame) -> CaptureProfile:
         F.count_if(F.col("throttle_time_ms") > 0).alias("throttled"),
         F.count_if((F.col("api_name") == "ApiVersions") & any_did("touches", "altered_answer")).alias("greeted"),
         F.count_if(F.col("api_name") == "EndTxn").alias("transactions"),
+        F.count_if(F.col("api_name") == TXN_OFFSET_COMMIT).alias("commits_of_producers"),
         F.count_if(F.col("api_name") == "ShareFetch").alias("shared"),
         (_total(F.size(begun)) - begun_places).alias("anew"),
         F.min("request_at_us").alias("first_at_us"),
@@ -227,6 +231,7 @@ _COUNTS = (
     "throttled",
     "greeted",
     "transactions",
+    "commits_of_producers",
     "shared",
     "anew",
 )

@@ -46,7 +46,7 @@ def blamed(again: DataFrame, tables: Tables, *, of_another: bool) -> DataFrame:
     When one member is thrown out of a group, all of it is rebalanced: what any of them was told is a reason, too, where
     the reader itself was told nothing. `of_another` where what it read had been read by another of them, not by itself.
     """
-    told = told_places(tables.exchanges, tables.names, in_transactions=tables.capture.transactions > 0)
+    told = told_places(tables.exchanges, tables.names, in_transactions=tables.capture.commits_of_producers > 0)
     of_groups, in_group = told_groups(told, members(tables.exchanges, tables.names)), [same("t_", "scope", "group_id")]
     found = met_on_the_wire(again, tables.exchanges, tables.names).withColumn("since_us", -F.col("furthest.since"))
     if of_another:

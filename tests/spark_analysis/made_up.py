@@ -55,7 +55,7 @@ def made_up() -> Analysis:
         matched={"message_id": 4, "none": 1, "attempts": 3},
     )  # fmt: skip
     capture = CaptureProfile(
-        9, 9, 1, 4, 4, 4, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, AT, AT + 1, (("run-1", AT, AT + 1),)
+        9, 9, 1, 4, 4, 4, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, AT, AT + 1, (("run-1", AT, AT + 1),)
     )
     said = OutcomeProfile(6, 1, 5, 4, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, AT, AT + 1)
     bad = [BadLine("/data/a.jsonl", 7, "not JSON", NASTY)]
