@@ -11,6 +11,7 @@ from notleader.spark_analysis.options import Options
 from notleader.spark_analysis.plans import broadcast, settled
 from notleader.spark_analysis.transforms.attempts import is_as_it_was, touches_at
 from notleader.spark_analysis.transforms.commits import set_elsewhere
+from notleader.spark_analysis.transforms.intervals import interval, join_offsets
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.landed import PREFETCHED_US, handed_out
 from notleader.spark_analysis.transforms.log import settled_by_log
@@ -51,7 +52,8 @@ class Skipped(Check):
         ),
         unknown=(
             "nobody read, or no send was told of; a group went on at an offset that it was told, and that nobody is "
-            "known to have committed: somebody may have set it past the proxy; of share groups (KIP-932), which are "
+            "known to have committed: somebody may have set it past the proxy; without the log, nobody got it since, "
+            "and its key was sent again: a compacted topic may have lost it; of share groups (KIP-932), which are "
             "given records in no order"
         ),
         evidence="what consumers got, by group, their seeks, and captured ListOffsets answers",
@@ -68,22 +70,25 @@ class Skipped(Check):
         gaps = _handed_out(_gaps(tables), tables)
         gaps = gaps.drop("j_unheard", "j_elsewhere").join(broadcast(_sought(tables, gaps)), list(_GAP), "left")
         missed = _passed_over(tables, gaps.filter(~F.coalesce("by_itself", F.lit(False))))
+        compacted = F.lit(False)
+        if tables.log is None:
+            missed, compacted = _with_compacted(missed, tables), F.col("compacted")
         told = _blamed(missed, tables) if tables.capture.faulted else missed
         ruled = F.col("_rule").isNotNull() if tables.capture.faulted else F.lit(False)
         acked, by = F.col("at.seen_by") == _ACKNOWLEDGED, F.concat(F.lit(" was seen by "), F.col("at.seen_by"))
         return as_cases(
             tables.history.drop("scope").join(told, "operation_id"),
             self.name,
-            F.when(F.col("j_elsewhere") & ~ruled, "unknown").otherwise("invalid"),
+            F.when((F.col("j_elsewhere") | compacted) & ~ruled, "unknown").otherwise("invalid"),
             client=F.col("j_group"),
             topic=F.col("at.topic"),
             partition=F.col("at.partition"),
             duration_us=F.lit(None),
             note=F.concat(F.lit("offset "), F.col("at.offset"), F.when(acked, " was acknowledged").otherwise(by)),
-            **(
-                {name: F.col(f"_{name}") for name in ("rule", "kind", "trouble")}
-                if tables.capture.faulted
-                else dict.fromkeys(("rule", "kind", "trouble"), F.lit(None))
+            rule=F.col("_rule") if tables.capture.faulted else F.lit(None),
+            kind=F.col("_kind") if tables.capture.faulted else F.lit(None),
+            trouble=F.when(compacted & ~ruled, F.lit(_COMPACTED)).otherwise(
+                F.col("_trouble") if tables.capture.faulted else F.lit(None)
             ),
         )
 
@@ -93,13 +98,16 @@ class Skipped(Check):
             records = count(group.cases, "record")
             where = f"it was told to begin behind {them}{by_rule(group)}"
             return f"{group.client} never got {records} of {place(group)}: {where}"
-        verb = "was" if group.cases == 1 else "were"
+        verb, them = ("was", "it") if group.cases == 1 else ("were", "them")
         what = (
             f"{count(group.cases, 'record')} of {place(group)} {verb} seen in the log,"
-            f" but {group.client} read past {'it' if group.cases == 1 else 'them'}"
+            f" but {group.client} read past {them}"
         )
         if group.rule:
             return f"{what}; {SENT[group.trouble or 'place']}{by_rule(group)}"
+        if group.trouble == _COMPACTED:
+            again = "its key was" if group.cases == 1 else "their keys were"
+            return f"{what}; {again} sent again, and of a compacted topic the log may have lost {them} by then"
         if group.verdict == "unknown":
             return f"{what}; {SET_ELSEWHERE}"
         if group.trouble == PERHAPS:
@@ -117,6 +125,7 @@ def _read(tables: Tables) -> DataFrame:
 
 _ACKNOWLEDGED = "answer"
 _BEGUN = "begun"
+_COMPACTED = "compacted"
 _GAP = ("j_group", "j_scope", "j_topic", "j_partition", "j_low")
 
 
@@ -264,6 +273,31 @@ def _passed_over(tables: Tables, gaps: DataFrame) -> DataFrame:
             "in.*",
         )
     )
+
+
+def _with_compacted(missed: DataFrame, tables: Tables) -> DataFrame:
+    """`missed` with `compacted`: the log may have lost the record when it was passed over, for all that is known here.
+
+    Nobody got it since, and its key was sent to the partition again: what a compacted topic keeps is the last of a key.
+    """
+    keyed = tables.operations.filter((F.col("operation") == "send") & F.col("key_hash").isNotNull())
+    place = ("scope", "topic", "partition", "key_hash")
+    last = keyed.groupBy(*[F.col(name).alias(f"k_{name}") for name in place]).agg(F.max("offset").alias("k_offset"))
+    keys = keyed.select(F.col("operation_id").alias("k_operation_id"), "key_hash")
+    points = missed.select("scope", "operation_id", "at.topic", "at.partition", "at.offset", "j_group", "j_until_us")
+    points = points.join(keys, F.col("operation_id") == F.col("k_operation_id"))
+    points = points.join(broadcast(last), [same("k_", *place), F.col("k_offset") > F.col("offset")])
+    read = tables.delivered.select(
+        *interval(F.col("first_offset"), F.col("last_offset")), F.coalesce("group_id", "client").alias("by"), "at_us"
+    )
+    got = join_offsets(points.distinct(), read).filter(F.col("by") != F.col("j_group"))
+    gone = got.groupBy("operation_id", "j_group", "j_until_us").agg(F.max("at_us").alias("seen_us"))
+    gone = gone.filter(F.col("seen_us") < F.col("j_until_us")).select(
+        F.col("operation_id").alias("c_operation_id"), F.col("j_group").alias("c_group"), F.lit(True).alias("c_gone")
+    )
+    here = [F.col("operation_id") == F.col("c_operation_id"), F.col("j_group") == F.col("c_group")]
+    found = missed.join(broadcast(gone.distinct()), here, "left")
+    return found.withColumn("compacted", F.coalesce("c_gone", F.lit(False))).drop("c_operation_id", "c_group", "c_gone")
 
 
 def _blamed(missed: DataFrame, tables: Tables) -> DataFrame:

@@ -881,6 +881,32 @@ def passed_over(s: Story) -> None:
     s.poll(101, "m2", 2, client="passed_over-late", group_id="passed_over-late")
 
 
+def passed_over_with_keys(s: Story, *keys: int) -> None:
+    """Everything is read at once, and then by a group that misses the second of three."""
+    for number, key in enumerate(keys):
+        s.produce(10 * number, message_ids=[f"m{number}"], base_offset=number)
+        s.send(10 * number, f"m{number}", offset=number, key_hash=key)
+        s.poll(10 * number + 6, f"m{number}", number)
+    s.poll(100, "m0", 0, client=f"{s.client}-late", group_id=f"{s.client}-late")
+    s.poll(101, "m2", 2, client=f"{s.client}-late", group_id=f"{s.client}-late")
+
+
+@story
+def passed_over_what_a_compacted_topic_may_have_lost(s: Story) -> None:
+    passed_over_with_keys(s, 1, 7, 7)
+
+
+@story
+def passed_over_the_last_of_its_key(s: Story) -> None:
+    passed_over_with_keys(s, 7, 7, 1)
+
+
+@story
+def passed_over_what_another_got_afterwards(s: Story) -> None:
+    passed_over_with_keys(s, 1, 7, 7)
+    s.poll(200, "m1", 1, client=f"{s.client}-last", group_id=f"{s.client}-last")
+
+
 def went_on_at_two(s: Story, **of_the_commit: Any) -> None:
     """A group is told to go on at an offset that it hasn't come to, which somebody has committed."""
     late = {"client": f"{s.client}-late", "group_id": f"{s.client}-late"}
@@ -1425,8 +1451,13 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         }
     },
     "skipped": {
-        "invalid": {"passed_over", "committed_what_it_had_not_read"},
-        "unknown": {"set_on_past_the_proxy"},
+        "invalid": {
+            "passed_over",
+            "passed_over_the_last_of_its_key",
+            "passed_over_what_another_got_afterwards",
+            "committed_what_it_had_not_read",
+        },
+        "unknown": {"set_on_past_the_proxy", "passed_over_what_a_compacted_topic_may_have_lost"},
     },
     "retry_storm": {"invalid": {"hammering", "hammering_at_its_group"}, "valid": {"another_that_gave_up"}},
     "metadata_storm": {"invalid": {"hammering", "hammering_beside_a_rule"}, "valid": {"backing_off"}},
