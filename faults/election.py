@@ -150,17 +150,10 @@ class Elections:
             raise KeyError((topic, partition_index))
         self._end(state)
 
-    def end_all(self) -> None:
-        """End every election and every move now; the epochs that they raised stay."""
+    def end_all(self, started_by: str | None = None) -> None:
+        """End every election and every move of this rule (None: of any) now; the epochs that they raised stay."""
         for state in self._states.values():
-            if state.election is not None:
-                self._end(state)
-        self.move_all_back()
-
-    def end_all_of(self, started_by: str) -> None:
-        """End every election and every move of this rule now; the epochs that they raised stay."""
-        for state in self._states.values():
-            if state.election is not None and state.election.started_by == started_by:
+            if state.election is not None and started_by in (None, state.election.started_by):
                 self._end(state)
         self.move_all_back(started_by)
 

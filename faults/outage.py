@@ -50,7 +50,7 @@ def depose(
 def restore(elections: Elections, started_by: str) -> None:
     """End the elections that this rule began, and let the true leaders lead again."""
     elections.come_back(started_by)
-    elections.end_all_of(started_by)
+    elections.end_all(started_by)
 
 
 NAMES_BROKERS: Final = frozenset(

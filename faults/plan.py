@@ -97,7 +97,7 @@ class Plan:
 
     def replace(self, name: str, fault: Fault, now_us: int | None = None) -> Rule:
         """Put `fault` at the place of the rule `name` (or last, when there is none), its counters at zero."""
-        self.elections.end_all_of(name)
+        self.elections.end_all(name)
         if name in self._rules:
             self._note(self._rules[name])
         return self._put(fault.model_copy(update={"name": name}), now_us)
@@ -105,7 +105,7 @@ class Plan:
     def remove(self, name: str) -> None:
         """Take a rule out, and let go what it holds, its elections and moves too; KeyError when there is none."""
         self._note(self._rules.pop(name))
-        self.elections.end_all_of(name)
+        self.elections.end_all(name)
         self._changed()
 
     def clear(self) -> None:
@@ -160,7 +160,7 @@ class Plan:
         """Let the rule rest, or act again: it keeps its place and its counters, not what it holds. KeyError."""
         self._rules[name].is_on = on
         if not on:
-            self.elections.end_all_of(name)
+            self.elections.end_all(name)
         self._changed()
 
     def is_held(self, rule_name: str, number: int | None = None) -> bool:

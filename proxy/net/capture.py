@@ -61,8 +61,7 @@ class ProxyCapture:
         self._table = table
         self._make = make
         self._with_recorder = with_recorder
-        self._stopping: CaptureWriter | None = None
-        self._is_given_up = False
+        self._given_up = asyncio.Event()
         self._segment_numbers = itertools.count(1)
         self._reads_bodies = False  # and so counts the errors in them
         self._struck: set[str] = set()
@@ -80,18 +79,14 @@ class ProxyCapture:
     async def stop(self) -> None:
         """Flush and end the recording; nothing where there is none."""
         await self.endings.recorded()
-        writer = self._stopping = self.writer
+        writer = self.writer
         self._use(None, None)
         if writer is not None:
-            if self._is_given_up:
-                writer.give_up()
-            await writer.stop()
+            await writer.stop(self._given_up)
 
     def give_up(self) -> None:
         """Let `stop` wait no longer for the recorder, whether it does already or will."""
-        self._is_given_up = True
-        if self._stopping is not None:
-            self._stopping.give_up()
+        self._given_up.set()
 
     @contextlib.contextmanager
     def subscribe(self, accepts: Accepts | None) -> Generator[asyncio.Queue[dict[str, Any]]]:

@@ -45,7 +45,6 @@ class RecorderProcess:
         self._ready: asyncio.Future[None] | None = None
         self._ending = False
         self._hurry = asyncio.Event()
-        self._given_up = asyncio.Event()
 
     @property
     def pid(self) -> int | None:
@@ -78,15 +77,18 @@ class RecorderProcess:
         """Have it look at once, rather than in a moment."""
         self._say("look")
 
-    async def finish(self, timeout_s: float) -> bool:
-        """Have it finish what is there and end; killed when it hasn't by then, or on `give_up`. Whether it ended."""
+    async def finish(self, timeout_s: float, given_up: asyncio.Event | None = None) -> bool:
+        """Have it finish what is there and end; killed when it hasn't by then, or a moment after it is `given_up`.
+
+        Whether it ended by itself.
+        """
         self._ending = True
         self._hurry.set()
         self._say("finish")
         keeping = self._keeping
         if keeping is None:
             return True
-        giving_up = asyncio.ensure_future(self._given_up.wait())
+        giving_up = asyncio.ensure_future((given_up or asyncio.Event()).wait())
         done, _ = await asyncio.wait([keeping, giving_up], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         giving_up.cancel()
         if giving_up in done:
@@ -96,10 +98,6 @@ class RecorderProcess:
         self._kill()
         await asyncio.wait([keeping])
         return False
-
-    def give_up(self) -> None:
-        """Wait no longer for it to `finish`: what it leaves stays in the journals."""
-        self._given_up.set()
 
     # ---- inside ---------------------------------------------------------------------------------
 

@@ -291,10 +291,11 @@ class CaptureWriter:
             "error": (None if self._journals is None else self._journals.error) or self._recorder_error,
         }
 
-    async def stop(self) -> None:
+    async def stop(self, given_up: asyncio.Event | None = None) -> None:
         """Write everything that was recorded, have the last segment made, end recorder and thread.
 
-        Takes no longer than ``Limits.stop_s`` for either; what is no segment by then stays in its journal.
+        Takes no longer than ``Limits.stop_s`` for either, and waits for the recorder only until it is ``given_up``;
+        what is no segment by then stays in its journal.
         """
         self.hand_over()
         self._live.finish()
@@ -304,7 +305,7 @@ class CaptureWriter:
         deadline = time.monotonic() + self._limits.stop_s
         ended = await asyncio.to_thread(self._end_thread)
         if self._process is not None:
-            ended = await self._process.finish(max(deadline - time.monotonic(), 0)) and ended
+            ended = await self._process.finish(max(deadline - time.monotonic(), 0), given_up) and ended
         if self._has_ended:
             if not journals.settled() and self._process is not None:
                 log.error(
@@ -319,11 +320,6 @@ class CaptureWriter:
             log.error("the disk below %s does not answer: what waited for it is lost", journals.spool)
         if self.lost_rows:
             log.warning("the capture lost %d rows; gap rows say when", self.lost_rows)
-
-    def give_up(self) -> None:
-        """Let `stop` wait no longer for the recorder: what is no segment by now stays in its journal."""
-        if self._process is not None:
-            self._process.give_up()
 
     @contextlib.contextmanager
     def subscribe(self, accepts: Accepts | None = None, limit: int = 1000) -> Generator[asyncio.Queue[dict[str, Any]]]:

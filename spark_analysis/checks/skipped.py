@@ -70,11 +70,11 @@ class Skipped(Check):
         gaps = _handed_out(_gaps(tables), tables)
         gaps = gaps.drop("j_unheard", "j_elsewhere").join(broadcast(_sought(tables, gaps)), list(_GAP), "left")
         missed = _passed_over(tables, gaps.filter(~F.coalesce("by_itself", F.lit(False))))
-        compacted = F.lit(False)
-        if tables.log is None:
-            missed, compacted = _with_compacted(missed, tables), F.col("compacted")
-        told = _blamed(missed, tables) if tables.capture.faulted else missed
-        ruled = F.col("_rule").isNotNull() if tables.capture.faulted else F.lit(False)
+        by_log = tables.log is not None
+        missed = missed.withColumn("compacted", F.lit(False)) if by_log else _with_compacted(missed, tables)
+        blames = dict.fromkeys(("_rule", "_kind", "_trouble"), F.lit(None).cast("string"))
+        told = _blamed(missed, tables) if tables.capture.faulted else missed.withColumns(blames)
+        ruled, compacted = F.col("_rule").isNotNull(), F.col("compacted")
         acked, by = F.col("at.seen_by") == _ACKNOWLEDGED, F.concat(F.lit(" was seen by "), F.col("at.seen_by"))
         return as_cases(
             tables.history.drop("scope").join(told, "operation_id"),
@@ -85,11 +85,9 @@ class Skipped(Check):
             partition=F.col("at.partition"),
             duration_us=F.lit(None),
             note=F.concat(F.lit("offset "), F.col("at.offset"), F.when(acked, " was acknowledged").otherwise(by)),
-            rule=F.col("_rule") if tables.capture.faulted else F.lit(None),
-            kind=F.col("_kind") if tables.capture.faulted else F.lit(None),
-            trouble=F.when(compacted & ~ruled, F.lit(_COMPACTED)).otherwise(
-                F.col("_trouble") if tables.capture.faulted else F.lit(None)
-            ),
+            rule=F.col("_rule"),
+            kind=F.col("_kind"),
+            trouble=F.when(compacted & ~ruled, F.lit(_COMPACTED)).otherwise(F.col("_trouble")),
         )
 
     def sentence(self, group: Group) -> str:

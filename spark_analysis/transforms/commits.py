@@ -8,13 +8,10 @@ from pyspark.sql import functions as F
 from notleader.spark_analysis.plans import broadcast
 from notleader.spark_analysis.transforms.attempts import is_as_it_was, touches_at, wire_of_place
 from notleader.spark_analysis.transforms.history import MATCH_KINDS
-from notleader.spark_analysis.transforms.intervals import join_moments, of_call
+from notleader.spark_analysis.transforms.intervals import CLOSE, join_moments, of_call
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.obstacles import COMMITS, TXN_OFFSET_COMMIT
 from notleader.spark_analysis.transforms.sent_back import of_clients
-
-# Of what clocks may differ by, before they are set by each other, so much is left between two ends of a call.
-_CLOSE = 20
 
 
 def commit_entries(operations: DataFrame, exchanges: DataFrame, names: DataFrame, skew_us: int) -> DataFrame:
@@ -47,7 +44,7 @@ def commit_entries(operations: DataFrame, exchanges: DataFrame, names: DataFrame
     by_time = _of_no_offset()
     since, until = of_call(skew_us)
     # What leaves before a call, or after it, is another's.
-    close_us = skew_us // _CLOSE
+    close_us = skew_us // CLOSE
     called_us = F.coalesce(F.col("called_at_us") - close_us, F.col("completed_at_us") - skew_us)
     since = F.when(by_time, called_us).otherwise(since)
     until = F.when(by_time, F.coalesce(F.col("completed_at_us") + close_us, until)).otherwise(until)

@@ -13,7 +13,14 @@ from notleader.spark_analysis.plans import broadcast, by_key, in_key_order, sett
 from notleader.spark_analysis.profile import CaptureProfile, OutcomeProfile, begin_us
 from notleader.spark_analysis.schemas import HISTORY, WIRE, conform
 from notleader.spark_analysis.transforms.attempts import appended, trouble, was_answered, wire
-from notleader.spark_analysis.transforms.intervals import first_to_hold, interval, join_moments, join_offsets, of_call
+from notleader.spark_analysis.transforms.intervals import (
+    CLOSE,
+    first_to_hold,
+    interval,
+    join_moments,
+    join_offsets,
+    of_call,
+)
 from notleader.spark_analysis.transforms.keys import same
 from notleader.spark_analysis.transforms.landed import landed_of, message_key, places, places_by_offset
 from notleader.spark_analysis.transforms.log import Log, judged_by_log, seen_in, without_log
@@ -23,8 +30,6 @@ from notleader.spark_analysis.transforms.log import Log, judged_by_log, seen_in,
 MATCH_KINDS = ("message_id", "sequence", "offset", "batch", "key_hash", "time")
 _SURE = 4
 _OPEN_US = 600_000_000
-# Of what clocks may differ by, before they are set by each other, so much is left between two calls.
-_CLOSE = 20
 
 
 def run_of(runs: tuple[tuple[str, int, int], ...]) -> Column:
@@ -273,7 +278,7 @@ def _by_offset(sends: DataFrame, attempts: DataFrame, skew_us: int) -> DataFrame
     answered = appended(attempts).select("*", *places)
     since, until = of_call(skew_us)
     # At a place that it wasn't told it was sent by this call, and not by another of the same message.
-    close_us = skew_us // _CLOSE
+    close_us = skew_us // CLOSE
     of_this = F.col("request_at_us").between(F.col("called_at_us") - close_us, F.col("completed_at_us") + close_us)
     then = F.col("request_at_us").between(since, until) & (~F.col("besides") | F.coalesce(of_this, F.lit(False)))
     return _linked(_back(join_offsets(sends, _attempts_as(answered)).filter(then)), 3)

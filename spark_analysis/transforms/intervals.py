@@ -112,6 +112,10 @@ def covered(spans: Column) -> Column:
     return F.aggregate(spans, start, take, lambda told: told["covered"])
 
 
+CLOSE = 20
+"""Of what clocks may differ by, before they are set by each other, this part is left between two ends of calls."""
+
+
 def of_call(skew_us: int) -> tuple[Column, Column]:
     """From when until when what an operation sent can have left, as far as its call and its end are known."""
     since = F.coalesce(F.col("called_at_us") - skew_us, F.lit(0))
